@@ -7,7 +7,7 @@ from typing import Any
 
 from domain.calendar import instant_of
 from handlers.call import Call
-from handlers.messages.base import listed
+from handlers.messages.base import walked
 from handlers.operation import operation
 from handlers.schemas.audit_log import AUDIT_ENTRY
 from persistence import audit_log
@@ -15,7 +15,7 @@ from persistence.audit_log import AuditEntry, AuditFilter
 from persistence.paging import Page, Paged
 
 
-@operation("listAuditLog", answer=listed(AUDIT_ENTRY))
+@operation("listAuditLog", answer=walked(AUDIT_ENTRY))
 def list_audit_log(call: Call, query: Mapping[str, Any]) -> Paged[AuditEntry]:
     """A page of the entries that match all filters."""
     filters = AuditFilter(

@@ -11,7 +11,7 @@ from domain.coupons.codes import CodesNotAccepted, Coupon, code_taken, refuse_co
 from domain.triggers import COUPON_BOOK, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import Changes, listed, results, wrapped
+from handlers.messages.base import Changes, listed, results, walked, wrapped
 from handlers.operation import operation
 from handlers.schemas.coupon_books import (
     BOOK,
@@ -98,7 +98,7 @@ def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, A
     }
 
 
-@operation("listCouponBookCoupons", answer=listed(COUPON))
+@operation("listCouponBookCoupons", answer=walked(COUPON))
 def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, Any]) -> Paged[Coupon]:
     """A page of the book's coupons."""
     return codes.find_page_of_book(call.db, book, Page.of(query))

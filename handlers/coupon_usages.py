@@ -15,7 +15,7 @@ from domain.problems import FieldFault, InvalidRequest, Refusal
 from domain.programs import LoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import listed, walked, wrapped
 from handlers.operation import Together, operation
 from handlers.schemas.coupon_usages import (
     ADMINISTERED,
@@ -167,7 +167,7 @@ def list_member_coupons(
     return member_coupons.find_page(call.db, member, Page.of(query), filters, call.now)
 
 
-@operation("listMemberCouponUsages", answer=listed(USAGE))
+@operation("listMemberCouponUsages", answer=walked(USAGE))
 def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[CouponUsage]:
     """A page of the member's assignments, uses and reversals."""
     filters = UsageFilter(

@@ -7,7 +7,7 @@ from typing import Any
 
 from domain.coupons.codes import Coupon
 from handlers.call import Call
-from handlers.messages.base import listed
+from handlers.messages.base import walked
 from handlers.operation import operation
 from handlers.schemas.coupons import COUPON
 from persistence import members
@@ -16,7 +16,7 @@ from persistence.coupons.code_lists import CouponFilter
 from persistence.paging import Page, Paged
 
 
-@operation("listCoupons", answer=listed(COUPON))
+@operation("listCoupons", answer=walked(COUPON))
 def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
     """A page of the coupons that match all filters; an unknown book or member has none."""
     organization_id, page = call.organization.organization_id, Page.of(query)

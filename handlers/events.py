@@ -13,7 +13,7 @@ from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
 from handlers.call import Call
-from handlers.messages.base import listed
+from handlers.messages.base import listed, walked
 from handlers.messages.events import event_record
 from handlers.messages.reversals import reverted_event
 from handlers.operation import Together, operation
@@ -147,7 +147,7 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
         from_created_at=instant_of(query["fromCreatedAt"]) if "fromCreatedAt" in query else None,
         to_created_at=instant_of(query["toCreatedAt"]) if "toCreatedAt" in query else None,
     )
-    return listed(partial(detailed_event, include=query.get("include", ())))(found)
+    return walked(partial(detailed_event, include=query.get("include", ())))(found)
 
 
 @operation("listDeadLetterEvents")

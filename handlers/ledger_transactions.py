@@ -13,7 +13,7 @@ from domain.ledger.views import TransactionRow
 from domain.members import Member
 from domain.problems import NotFound, Refusal
 from handlers.call import Call
-from handlers.messages.base import listed
+from handlers.messages.base import walked
 from handlers.operation import Together, operation
 from handlers.schemas.ledger_transactions import (
     BATCH_REVERT,
@@ -66,7 +66,7 @@ _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-@operation("listLedgerTransactions", answer=listed(TRANSACTION_ROW))
+@operation("listLedgerTransactions", answer=walked(TRANSACTION_ROW))
 def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of an account's transactions."""
     found = ledger_transactions.rows_of_account(
@@ -75,7 +75,7 @@ def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[
     return _with_lots(call, found, query)
 
 
-@operation("listMemberLedgerTransactions", answer=listed(TRANSACTION_ROW))
+@operation("listMemberLedgerTransactions", answer=walked(TRANSACTION_ROW))
 def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of transactions of a member's wallet."""
     found = ledger_transactions.rows_of_wallet(
@@ -88,7 +88,7 @@ def _with_lots(call: Call, found: Paged[TransactionRow], query: Mapping[str, Any
     if "lots" not in query.get("include", ()) or not found.results:
         return found
     rows = ledger_lots.with_consumed_lots(call.db, call.organization.organization_id, found.results)
-    return replace(found, results=rows)
+    return found.showing(rows)
 
 
 def _filters(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of the organization's ledgers."""
     found = ledgers.find_ledgers(call.db, call.organization.organization_id, Page.of(query))
-    return Paged(found.total_count, found.page, found.limit, [_ledger(call, result) for result in found.results])
+    return found.showing([_ledger(call, result) for result in found.results])
 
 
 @operation(
@@ -70,7 +70,7 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
     """A page of a ledger's accounts, each with its issued amount."""
     filters = {column: query[name] for name, column in _ACCOUNT_FILTERS.items() if name in query}
     found = ledgers.find_accounts(call.db, ledger, Page.of(query), filters)
-    return Paged(found.total_count, found.page, found.limit, _accounts(call, ledger, found.results))
+    return found.showing(_accounts(call, ledger, found.results))
 
 
 @operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)

@@ -25,7 +25,7 @@ from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import Changes, listed, results, wrapped
+from handlers.messages.base import Changes, listed, results, walked, wrapped
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
 from handlers.operation import Together, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
@@ -90,7 +90,7 @@ _AUDITED = Audited("member", "member_id", MEMBER_PROPERTIES)
 _ONE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
 
 
-@operation("listMembers", answer={INTEGRATION: member_page, ADMINISTRATION: listed(MEMBER)})
+@operation("listMembers", answer={INTEGRATION: member_page, ADMINISTRATION: walked(MEMBER)})
 def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the members that match all filters."""
     filters = MemberFilter(
@@ -102,7 +102,7 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
         created_to=_moment(query, "toCreatedAt"),
     )
     found = members.find_page(call.db, call.organization.organization_id, Page.of(query), filters)
-    return Paged(found.total_count, found.page, found.limit, view_members(call, found.results))
+    return found.showing(view_members(call, found.results))
 
 
 @operation(
@@ -231,7 +231,7 @@ def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, 
         (member, next((held for held in tiers[member.member_id] if held.loyalty_program_id == shown), None))
         for member in found.results
     ]
-    return Paged(found.total_count, found.page, found.limit, rows)
+    return found.showing(rows)
 
 
 def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:

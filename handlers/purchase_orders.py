@@ -9,7 +9,7 @@ from typing import Any
 from domain.members import Member
 from domain.orders import Order, OrderItem
 from handlers.call import Call
-from handlers.messages.base import listed, results, wrapped
+from handlers.messages.base import results, walked, wrapped
 from handlers.messages.orders import order_record
 from handlers.operation import operation
 from handlers.schemas.purchase_orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order
@@ -32,12 +32,12 @@ def create_purchase_order(call: Call, member: Member, body: NewOrder) -> Created
     return create_order(call, replace(body, member_id=member.member_id))
 
 
-@operation("listPurchaseOrders", answer=listed(order_record))
+@operation("listPurchaseOrders", answer=walked(order_record))
 def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[Found]:
     """A page of the member's orders with their items."""
     page = orders.find_page_of_member(call.db, member, Page.of(query))
     items = orders.find_items(call.db, member.organization_id, [order.order_id for order in page.results])
-    return Paged(page.total_count, page.page, page.limit, [(order, items[order.order_id]) for order in page.results])
+    return page.showing([(order, items[order.order_id]) for order in page.results])
 
 
 @operation("getPurchaseOrder", answer=wrapped("order", order_record))

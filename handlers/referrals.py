@@ -57,7 +57,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
     page = referrals.find_page(call.db, organization_id, Page.of(query))
     totals = referrals.totals_of(call.db, organization_id, [result.referral_program_id for result in page.results])
     found = [(result, totals[result.referral_program_id]) for result in page.results]
-    return Paged(page.total_count, page.page, page.limit, found)
+    return page.showing(found)
 
 
 @operation(

@@ -25,7 +25,7 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
     found = programs.find_tier_page(
         call.db, program, Page.of(query), key=query.get("loyaltyTierKey"), only_active=query["onlyActive"]
     )
-    return Paged(found.total_count, found.page, found.limit, [_answered(program, tier) for tier in found.results])
+    return found.showing([_answered(program, tier) for tier in found.results])
 
 
 @operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED, configures=True)

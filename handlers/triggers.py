@@ -17,7 +17,7 @@ from domain.webhooks.receivers import header_fault, repeated_header, url_fault
 from domain.webhooks.signatures import SECRET_BYTES, key_of, secret_of
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import Changes, listed, values_of, wrapped
+from handlers.messages.base import Changes, listed, values_of, walked, wrapped
 from handlers.operation import operation
 from handlers.schemas.triggers import (
     DELIVERY_STATE,
@@ -61,7 +61,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
         active=query.get("active"),
         name=query.get("name"),
     )
-    return Paged(found.total_count, found.page, found.limit, [ShownTrigger(result) for result in found.results])
+    return found.showing([ShownTrigger(result) for result in found.results])
 
 
 @operation(
@@ -110,7 +110,7 @@ def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties
     return ShownTrigger(after, given if is_new else None)
 
 
-@operation("listTriggerDeliveries", answer=listed(delivery_record))
+@operation("listTriggerDeliveries", answer=walked(delivery_record))
 def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, Any]) -> Paged[TriggerDelivery]:
     """A page of the sent and waiting deliveries of the trigger."""
     return triggers.find_delivery_page(call.db, trigger, Page.of(query), query.get("status"))

@@ -60,7 +60,7 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
         search=query.get("search"),
     )
     found = users.find_page(call.db, call.organization.organization_id, Page.of(query, 100), filters)
-    return Paged(found.total_count, found.page, found.limit, _shown(call, *found.results))
+    return found.showing(_shown(call, *found.results))
 
 
 def _hash_given(preparation: Preparation) -> str | None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, cast, func, select
 from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
 from persistence.connections import defer, query
-from persistence.paging import Page, Paged, paged, paged_columns
+from persistence.paging import Page, Paged, paged, paged_columns, sorting_of
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
 from persistence.tables.badges import badge_trackings, badges, member_badges
 
@@ -106,8 +106,8 @@ def find_page_of_member(
     )
     shown = badges.c.badge_key.in_(list(badge_keys)) if badge_keys else member_badges.c.assigned_balance > 0
     conditions = [badges.c.organization_id == member.organization_id, shown, *_restrictions(active, tags)]
-    order = {**ORDER_COLUMNS, "assignedBalance": _HELD}
-    return paged_columns(db, MemberBadge, [*_COLUMNS, _HELD], held, conditions, page, badges.c.badge_id, order)
+    sorting = sorting_of(page.order, {**ORDER_COLUMNS, "assignedBalance": _HELD}, badges.c.badge_id)
+    return paged_columns(db, MemberBadge, [*_COLUMNS, _HELD], held, conditions, page, sorting)
 
 
 def _restrictions(active: bool | None, tags: Collection[str]) -> list[Any]:

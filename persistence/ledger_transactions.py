@@ -11,15 +11,14 @@ from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null
 
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
-from persistence.paging import Page, Paged
-from persistence.rows import AnySelect, columns_of, record
+from persistence.paging import Page, Paged, paged_columns, sorting_of
+from persistence.rows import columns_of, record
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
 
 _t, _e, _a = ledger_transactions, ledger_entries.alias("e"), ledger_accounts
 _other = ledger_entries.alias("other")
 
 _ORDER_COLUMNS = {
-    "ledgerTransactionId": _t.c.ledger_transaction_id,
     "externalEventDate": _t.c.external_event_date,
     "amount": _t.c.amount,
     "createdAt": _t.c.created_at,
@@ -180,7 +179,7 @@ def rows_of_account(
         return _rows_of_wallet(db, organization_id, filters["wallet_id"], conditions, filters, page)
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
     conditions = [_t.c.organization_id == organization_id, of_account, *_conditions(filters)]
-    return _page(db, joined, conditions, page)
+    return _page(db, joined, conditions, page, _t.c.ledger_transaction_id)
 
 
 def rows_of_wallet(
@@ -209,7 +208,8 @@ def _rows_of_wallet(
 ) -> Paged[TransactionRow]:
     of_wallet = (_e.c.organization_id == organization_id, _e.c.wallet_id == wallet_id)
     joined = _e.join(_t, _ENTRY_OF_TRANSACTION).join(_a, _ACCOUNT_OF_TRANSACTION)
-    return _page(db, joined, [*of_wallet, *conditions, *_conditions(filters)], page)
+    ids = _e.c.ledger_transaction_id, _t.c.ledger_transaction_id
+    return _page(db, joined, [*of_wallet, *conditions, *_conditions(filters)], page, *ids)
 
 
 def _conditions(filters: Mapping[str, Any]) -> list[Any]:
@@ -236,22 +236,14 @@ def _conditions(filters: Mapping[str, Any]) -> list[Any]:
     return conditions
 
 
-def _page(db: Connection, joined: Any, conditions: list[Any], page: Page) -> Paged[TransactionRow]:
-    statement: AnySelect = select(*_COLUMNS).select_from(joined).where(*conditions).order_by(*_ordering(page.order))
-    rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
-    if len(rows) < page.limit and (rows or page.page == 0):
-        total = page.page * page.limit + len(rows)
-    else:
-        total = db.execute(select(func.count()).select_from(joined).where(*conditions)).scalar_one()
-    return Paged(total, page.page, page.limit, [TransactionRow(*row) for row in rows])
+def _page(
+    db: Connection, joined: Any, conditions: list[Any], page: Page, transaction_id: Any, twin: Any = None
+) -> Paged[TransactionRow]:
+    """A page of the rows, newest first unless it says otherwise; those of one transaction always in their own order.
 
-
-def _ordering(order: str | None) -> list[Any]:
-    """Transactions by the column named, else newest first; the rows of one transaction always in their own order."""
-    name, _, direction = (order or "ledgerTransactionId,desc").partition(",")
-    column, newest = _ORDER_COLUMNS[name], _t.c.ledger_transaction_id
-    if direction == "desc":
-        ordering = [newest.desc()] if column is newest else [column.desc().nulls_last(), newest.desc()]
-    else:
-        ordering = [newest.asc()] if column is newest else [column.asc().nulls_last(), newest.asc()]
-    return [*ordering, _e.c.entry_index.asc()]
+    `transaction_id` is the id in the table that the rows are read from first, `twin` that in the other one, if there is
+    a row in both.
+    """
+    columns = {**_ORDER_COLUMNS, "ledgerTransactionId": transaction_id}
+    sorting = sorting_of(page.order, columns, transaction_id, _e.c.entry_index, twin)
+    return paged_columns(db, TransactionRow, _COLUMNS, joined, conditions, page, sorting)

@@ -1,40 +1,76 @@
-"""Paged lists: one order with the id as the tie-break, so that pages never overlap, and an exact total."""
+"""Paged lists: one order with the id as the tie-break, so that pages never overlap, and an exact total.
+
+A page is found by its number, or after the position that a cursor tells.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Column, Connection, func, select
 
-from persistence.rows import AnySelect, columns_of
+from domain.problems import FieldFault, InvalidRequest
+from persistence.keysets import Position, Section, Sorting
+from persistence.rows import AnyRow, AnySelect, columns_of
 
 Kind = TypeVar("Kind")
+Other = TypeVar("Other")
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page that a list call requests: zero-based `page` of `limit` rows, ordered by a column of the record."""
+    """The page that a list call requests: zero-based `page` of `limit` rows, ordered by a column of the record.
+
+    With `after`, it is the page behind that position, which has this number.
+    """
 
     page: int
     limit: int
     order: str | None = None
+    after: Position | None = None
 
     @classmethod
     def of(cls, query: Mapping[str, Any], default_limit: int = 25) -> Page:
-        """The page that a validated query requests (integration 1, convention 3)."""
-        return cls(query.get("page", 0), query.get("limit", default_limit), query.get("order"))
+        """The page that a validated query requests (integration 1, convention 3).
+
+        Raises InvalidRequest for a cursor that no answer told, or that does not go with the rest of the query.
+        """
+        number, limit, order = query.get("page", 0), query.get("limit", default_limit), query.get("order")
+        if "cursor" not in query:
+            return cls(number, limit, order)
+        after = Position.told_by(query["cursor"])
+        faults = []
+        if number:
+            detail = "page is given beside cursor, which tells the page: leave it out"
+            faults.append(FieldFault(detail, parameter="page"))
+        if after.order != _with_direction(order):
+            detail = "order is not the one that cursor goes with: send the same order as for the page before"
+            faults.append(FieldFault(detail, parameter="order"))
+        if faults:
+            raise InvalidRequest(faults)
+        return cls(after.page, limit, order, after)
 
 
 @dataclass(frozen=True, slots=True)
 class Paged(Generic[Kind]):
-    """One page of records, and the total number of them."""
+    """One page of records, the total number of them, and where the next page begins, if there is one."""
 
     total_count: int
     page: int
     limit: int
     results: list[Kind]
+    next: Position | None = None
+
+    @property
+    def next_cursor(self) -> str | None:
+        """The cursor of the next page; None on the last one."""
+        return None if self.next is None else self.next.cursor
+
+    def showing(self, results: list[Other]) -> Paged[Other]:
+        """The same page, with its records in another form."""
+        return Paged(self.total_count, self.page, self.limit, results, self.next)
 
 
 def paged(
@@ -51,7 +87,8 @@ def paged(
     `columns` maps the wire names that `order` may use to columns; default order is newest first by `tie_break`.
     """
     selected = columns_of(tie_break.table, kind)
-    return paged_columns(db, kind, selected, table, conditions, page, tie_break, columns)
+    sorting = sorting_of(page.order, columns or {}, tie_break)
+    return paged_columns(db, kind, selected, table, conditions, page, sorting)
 
 
 def paged_columns(
@@ -61,26 +98,66 @@ def paged_columns(
     table: Any,
     conditions: list[Any],
     page: Page,
-    tie_break: Column[Any],
-    columns: Mapping[str, Any] | None = None,
+    sorting: Sorting,
 ) -> Paged[Kind]:
     """As `paged`, where `selected` from several tables of a join fill the fields of `kind`, in their order."""
-    statement: AnySelect = select(*selected).select_from(table).where(*conditions)
-    statement = statement.order_by(*ordering(page.order, columns or {}, tie_break))
-    rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
-    if len(rows) < page.limit and (rows or page.page == 0):
-        total = page.page * page.limit + len(rows)
+    statement: AnySelect = select(*selected, *sorting.columns).select_from(table).where(*conditions)
+
+    def read(section: Section) -> Sequence[AnyRow]:
+        return db.execute(section.of(statement)).all()
+
+    def count() -> int:
+        return db.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
+
+    return page_of(kind, page, sorting, read, count)
+
+
+def page_of(
+    kind: type[Kind],
+    page: Page,
+    sorting: Sorting,
+    read: Callable[[Section], Sequence[AnyRow]],
+    count: Callable[[], int],
+) -> Paged[Kind]:
+    """The page of `kind` in the order of `sorting`.
+
+    `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` counts the whole
+    list, and is not called for a page after a position, whose total was counted before.
+    """
+    if page.after is None:
+        rows = read(Section((), sorting.ordering, page.limit, page.page * page.limit))
+        seen = page.page * page.limit + len(rows)
+        total = seen if len(rows) < page.limit and (rows or page.page == 0) else count()
+        goes_on = bool(rows) and seen < total
     else:
-        total = db.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
-    return Paged(total, page.page, page.limit, [kind(*row) for row in rows])
+        # One row more than the page has says whether there is another page.
+        found: list[AnyRow] = []
+        for section in sorting.after(page.after, page.limit + 1):
+            if len(found) <= page.limit:
+                found += read(section)
+        rows, total, goes_on = found[: page.limit], page.after.total_count, len(found) > page.limit
+    fields = len(rows[0]) - len(sorting.columns) if rows else 0
+    following = None
+    if goes_on:
+        following = sorting.position(rows[-1][fields:], _with_direction(page.order), page.page + 1, total)
+    return Paged(total, page.page, page.limit, [kind(*row[:fields]) for row in rows], following)
 
 
 def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column[Any]) -> list[Any]:
     """The ORDER BY of `col`, `col,asc` or `col,desc`; the document has refused other columns."""
+    return sorting_of(order, columns, tie_break).ordering
+
+
+def sorting_of(
+    order: str | None, columns: Mapping[str, Any], tie_break: Column[Any], within: Any = None, twin: Any = None
+) -> Sorting:
+    """The same order as a sorting; newest first without one."""
     if not order:
-        return [tie_break.desc()]
+        return Sorting(tie_break, within=within, twin=twin)
     name, _, direction = order.partition(",")
-    column = columns[name]
-    if direction == "desc":
-        return [column.desc().nulls_last(), tie_break.desc()]
-    return [column.asc().nulls_last(), tie_break.asc()]
+    by = columns[name]
+    return Sorting(tie_break, None if by is tie_break else by, direction == "desc", within, twin)
+
+
+def _with_direction(order: str | None) -> str | None:
+    return order if order is None or "," in order else f"{order},asc"

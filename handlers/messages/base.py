@@ -350,6 +350,12 @@ def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]
     }
 
 
+def walked(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
+    """The same for a list that can be read by cursor, too."""
+    page = listed(shape)
+    return lambda found: {**page(found), "nextCursor": found.next_cursor}
+
+
 def results(shape: Callable[[Any], Any], name: str = "results") -> Callable[[Sequence[Any]], dict[str, Any]]:
     """A function that renders the answer of a list that is not paged: `{results: [...]}`."""
     return lambda found: {name: [shape(r) for r in found]}

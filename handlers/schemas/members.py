@@ -100,6 +100,7 @@ def member_page(found: Paged[Any]) -> dict[str, Any]:
         "total": found.total_count,
         "page": found.page,
         "limit": found.limit,
+        "nextCursor": found.next_cursor,
     }
 
 

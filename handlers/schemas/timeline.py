@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.problems import FieldFault, InvalidRequest
+from domain.cursors import cursor_of, foreign_cursor, told_by
 from domain.timeline.rows import TimelineRow
 from handlers.messages.base import exact_number, instant_text
-from handlers.services.members.timeline import Positions, TimelinePage, TimelineQuery
+from handlers.services.members.timeline import TimelinePage, TimelineQuery
 from persistence.timeline import SOURCES
 
 _GREATEST_ID = 2**63 - 1
@@ -34,7 +31,7 @@ def timeline_page(page: TimelinePage) -> dict[str, Any]:
     """A page with the cursor of the next one."""
     return {
         "limit": page.limit,
-        "nextCursor": None if page.next is None else _cursor(page.next),
+        "nextCursor": None if page.next is None else cursor_of(page.next),
         "results": [timeline_row(row) for row in page.rows],
     }
 
@@ -61,19 +58,10 @@ def _exact(value: Any) -> Any:
     return exact_number(value) if isinstance(value, Decimal) else value
 
 
-def _cursor(positions: Positions) -> str:
-    told = json.dumps(positions, separators=(",", ":")).encode()
-    return base64.urlsafe_b64encode(told).decode().rstrip("=")
-
-
 def _positions(cursor: str) -> dict[str, int]:
-    try:
-        told = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or not all(_is_position(name, place) for name, place in told.items()):
-        detail = "cursor is not one that an answer told: send the nextCursor of the page before"
-        raise InvalidRequest([FieldFault(detail, parameter="cursor")])
+    told = told_by(cursor)
+    if not all(_is_position(name, place) for name, place in told.items()):
+        raise foreign_cursor()
     return told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,8 +14,9 @@ from domain.coupons.codes import Coupon
 from domain.members import Member
 from persistence.coupons.codes import COLUMNS, ORDER_COLUMNS
 from persistence.coupons.member_coupons import expiry_of_member
-from persistence.paging import Page, Paged, ordering
-from persistence.rows import records
+from persistence.keysets import Section
+from persistence.paging import Page, Paged, page_of, sorting_of
+from persistence.rows import AnyRow, AnySelect
 from persistence.tables.coupon_usages import member_coupons
 from persistence.tables.coupons import coupon_books
 from persistence.tables.coupons import coupons as table
@@ -42,25 +44,26 @@ class CouponFilter:
 def find_page(db: Connection, organization_id: int, page: Page, wanted: CouponFilter, at: datetime) -> Paged[Coupon]:
     """A page of the coupons that meet every condition at `at`."""
     source, conditions = _source(organization_id, wanted, at)
-    # The page is found in the index alone; then only its coupons are read.
-    order = ordering(page.order, ORDER_COLUMNS, table.c.coupon_id)
-    skipped = page.page * page.limit
-    ids = select(table.c.coupon_id).select_from(source).where(*conditions).order_by(*order)
-    on_page = ids.limit(page.limit).offset(skipped).subquery()
-    rows = db.execute(
-        select(*COLUMNS)
-        .join(on_page, on_page.c.coupon_id == table.c.coupon_id)
-        .where(table.c.organization_id == organization_id)
-        .order_by(*order)
-    )
-    found = records(Coupon, rows)
-    if wanted.is_plain:
-        total = _count_all(db, organization_id)
-    elif len(found) < page.limit and (found or page.page == 0):
-        total = skipped + len(found)
-    else:
-        total = db.execute(select(func.count()).select_from(source).where(*conditions)).scalar_one()
-    return Paged(total, page.page, page.limit, found)
+    sorting = sorting_of(page.order, ORDER_COLUMNS, table.c.coupon_id)
+    ids: AnySelect = select(table.c.coupon_id).select_from(source).where(*conditions)
+
+    def read(section: Section) -> Sequence[AnyRow]:
+        # The page is found in the index alone; then only its coupons are read.
+        on_page = section.of(ids).subquery()
+        statement = (
+            select(*COLUMNS, *sorting.columns)
+            .join(on_page, on_page.c.coupon_id == table.c.coupon_id)
+            .where(table.c.organization_id == organization_id)
+            .order_by(*section.ordering)
+        )
+        return db.execute(statement).all()
+
+    def count() -> int:
+        if wanted.is_plain:
+            return _count_all(db, organization_id)
+        return db.execute(select(func.count()).select_from(source).where(*conditions)).scalar_one()
+
+    return page_of(Coupon, page, sorting, read, count)
 
 
 def _source(organization_id: int, wanted: CouponFilter, at: datetime) -> tuple[Any, list[Any]]:

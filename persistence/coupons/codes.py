@@ -11,8 +11,9 @@ from sqlalchemy import Connection, select
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon, code_taken
 from persistence.connections import query
-from persistence.paging import Page, Paged, ordering
-from persistence.rows import change, columns_of, fields_of, record, records
+from persistence.keysets import Section, Sorting
+from persistence.paging import Page, Paged, page_of, sorting_of
+from persistence.rows import AnyRow, AnySelect, change, columns_of, fields_of, record, records
 from persistence.tables.coupons import coupons as table
 
 ORDER_COLUMNS = {
@@ -91,16 +92,17 @@ def change_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Cou
 def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Coupon]:
     """A page of the book's coupons, by position, latest first; pages far back cost no more than others."""
     conditions = [table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id]
-    statement = select(*COLUMNS).where(*conditions)
-    skipped = page.page * page.limit
-    if page.order:
-        statement = statement.order_by(*ordering(page.order, ORDER_COLUMNS, table.c.coupon_id))
-        statement = statement.limit(page.limit).offset(skipped)
-    else:
-        last = book.coupon_count - skipped
-        statement = statement.where(table.c.position.between(last - page.limit + 1, last))
-        statement = statement.order_by(table.c.position.desc())
-    return Paged(book.coupon_count, page.page, page.limit, records(Coupon, db.execute(statement)))
+    sorting = sorting_of(page.order, ORDER_COLUMNS, table.c.coupon_id) if page.order else Sorting(table.c.position)
+    statement: AnySelect = select(*COLUMNS, *sorting.columns).where(*conditions)
+
+    def read(section: Section) -> Sequence[AnyRow]:
+        if page.order is None and page.after is None:
+            last = book.coupon_count - page.page * page.limit
+            on_page = table.c.position.between(last - page.limit + 1, last)
+            section = Section([on_page], section.ordering, page.limit)
+        return db.execute(section.of(statement)).all()
+
+    return page_of(Coupon, page, sorting, read, lambda: book.coupon_count)
 
 
 def _find(db: Connection, organization_id: int, *conditions: Any) -> Coupon | None:

@@ -14,7 +14,7 @@ from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from persistence.connections import defer
 from persistence.coupons.member_coupons import NO_TAGS, BookTags, tagged, usable_lots
-from persistence.paging import Page, Paged, paged_columns
+from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.rows import add_all, as_json, fields_of, record, records
 from persistence.tables.coupon_usages import coupon_lots
 from persistence.tables.coupon_usages import coupon_usages as table
@@ -150,7 +150,8 @@ def find_page(db: Connection, member: Member, page: Page, wanted: UsageFilter, a
         table.c.member_id == member.member_id,
         *_conditions(wanted, at),
     ]
-    return paged_columns(db, CouponUsage, _COLUMNS, _JOINED, conditions, page, table.c.coupon_usage_id, ORDER)
+    sorting = sorting_of(page.order, ORDER, table.c.coupon_usage_id)
+    return paged_columns(db, CouponUsage, _COLUMNS, _JOINED, conditions, page, sorting)
 
 
 def _conditions(wanted: UsageFilter, at: datetime) -> list[ColumnElement[bool]]:

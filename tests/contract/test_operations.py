@@ -9,7 +9,7 @@ import pytest
 
 import openapi
 from handlers.operation import all_operations
-from tests.contract.documents import operations, table
+from tests.contract.documents import answered_schemas, operations, resolve, table
 
 ROLES = {
     f"{resource}:{action}"
@@ -96,7 +96,23 @@ WHOLE_LISTS = {
     ("administration", "listWallets"),
 }
 
-# Lists that are read by cursor.
+# Lists whose pages are found by their number or by cursor: those that can be very long.
+WALKED = {
+    ("integration", "listCouponBookCoupons"),
+    ("integration", "listCoupons"),
+    ("integration", "listMemberCouponUsages"),
+    ("integration", "listMemberEvents"),
+    ("integration", "listMemberLedgerTransactions"),
+    ("integration", "listMembers"),
+    ("administration", "listAuditLog"),
+    ("administration", "listCouponBookCoupons"),
+    ("administration", "listLedgerTransactions"),
+    ("administration", "listMemberEvents"),
+    ("administration", "listMembers"),
+    ("administration", "listPurchaseOrders"),
+    ("administration", "listTriggerDeliveries"),
+}
+# Lists that are read by cursor alone.
 CURSOR_PAGE_SIZES = {("integration", "listMemberTimeline"): 100, ("administration", "listMemberTimeline"): 100}
 # Tags whose answers are those of campaigns, or also sent as messages.
 WITHOUT_SCHEMAS = {"effects", "member-content"}
@@ -197,6 +213,17 @@ def test_operations_stand_in_the_file_of_their_tag(surface: str) -> None:
         for each in DOCUMENTED.values():
             if each.path == path and each.operation in openapi.bundle(surface)["paths"][path].values():
                 assert Path(file).stem == each.operation["tags"][0]
+
+
+def test_long_lists_take_a_cursor_and_tell_the_next_one() -> None:
+    takes = {key for key, each in DOCUMENTED.items() if any(p["name"] == "cursor" for p in each.parameters)}
+    tells = {
+        (surface, place[0])
+        for surface in openapi.SURFACES
+        for place, schema in answered_schemas(openapi.bundle(surface))
+        if "nextCursor" in resolve(openapi.bundle(surface), schema).get("required", ())
+    }
+    assert takes == tells == WALKED | CURSOR_PAGE_SIZES.keys()
 
 
 def test_every_list_pages_as_agreed() -> None:

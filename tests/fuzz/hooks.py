@@ -79,8 +79,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         _use_few_days(case.query)
     if are_valid[ParameterLocation.QUERY] and operation.startswith("report"):
         _use_real_ranges(case.query)
-    if are_valid[ParameterLocation.QUERY] and operation == "listMemberTimeline":
-        _use_real_cursors(case.query)
+    if are_valid[ParameterLocation.QUERY] and operation in ("listMemberTimeline", *_LONG_LISTS):
+        _use_real_cursors(operation, case.query)
     if are_valid[ParameterLocation.QUERY] and operation in _OF_CONTENT:
         _use_real_fields(case.query)
 
@@ -161,11 +161,33 @@ def _use_real_ranges(query: dict[str, Any]) -> None:
             query[name] = value
 
 
-def _use_real_cursors(query: dict[str, Any]) -> None:
-    """A place in the events of a member that is as if an answer had told it."""
-    if "cursor" in query:
-        place = json.dumps({"events": next(_numbers)}).encode()
-        query["cursor"] = base64.urlsafe_b64encode(place).decode().rstrip("=")
+# What the cursors of long lists tell of the list, and of its last row in the default order after the id.
+_LONG_LISTS: dict[str, tuple[str, list[int]]] = {
+    "listAuditLog": ("audit_log.audit_log_id", []),
+    "listCouponBookCoupons": ("coupons.position", []),
+    "listCoupons": ("coupons.coupon_id", []),
+    "listLedgerTransactions": ("ledger_transactions.ledger_transaction_id", [0]),
+    "listMemberCouponUsages": ("coupon_usages.coupon_usage_id", []),
+    "listMemberEvents": ("events.loyalty_event_id", []),
+    "listMemberLedgerTransactions": ("e.ledger_transaction_id", [0]),
+    "listMembers": ("members.member_id", []),
+    "listPurchaseOrders": ("purchase_orders.order_id", []),
+    "listTriggerDeliveries": ("trigger_deliveries.trigger_delivery_id", []),
+}
+
+
+def _use_real_cursors(operation: str, query: dict[str, Any]) -> None:
+    """A place as if an answer had told it: in the events of a member, or in a long list in its default order."""
+    if "cursor" not in query:
+        return
+    place: dict[str, Any] = {"events": next(_numbers)}
+    if operation in _LONG_LISTS:
+        name, rest = _LONG_LISTS[operation]
+        place = {"list": name, "order": None, "page": 1, "total": 100, "last": [next(_numbers), *rest]}
+        # With these, it would be a place in another order, or that of a page by its number.
+        for other in ("order", "page", "couponBookKey", "walletId"):
+            query.pop(other, None)
+    query["cursor"] = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
 
 
 _OF_CONTENT = (

@@ -42,7 +42,7 @@ def test_codes_are_added_in_their_order(books):
     }
     assert second["couponId"] > first["couponId"]
     page = listed(books, book)
-    assert page == {"totalCount": 2, "page": 0, "limit": 25, "results": [second, first]}
+    assert page == {"totalCount": 2, "page": 0, "limit": 25, "nextCursor": None, "results": [second, first]}
     assert books.get(book) == book
 
 

@@ -62,7 +62,7 @@ def member_books_page(
     if explain:
         found = book_lists.find_page(call.db, organization_id, page, filters)
         seen = view.books(found.results, with_stock_only=in_stock is True)
-        return Paged(found.total_count, found.page, found.limit, seen)
+        return found.showing(seen)
     candidates = member_books.find_candidates(
         call.db,
         organization_id,

@@ -1,0 +1,223 @@
+"""Keysets: the order of a list, a position in it, and the rows after a position, which an index leads to.
+
+A page after a position costs as much as the first one, however deep it is, and rows that come or go meanwhile move no
+other row to another page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import BigInteger, SmallInteger, and_, literal, or_, tuple_
+
+from domain.cursors import cursor_of, foreign_cursor, told_by
+from persistence.rows import AnySelect
+
+_LARGEST_PAGE = 2**31 - 1
+_LARGEST_COUNT = 2**63 - 1
+# More digits than any stored number has, on either side of the point, and fewer than the database can compare.
+_MOST_DIGITS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page of a list ends: `last` has what its last row is ordered by, as JSON has it.
+
+    `page` is the number of the page that follows, `total_count` what was counted for the first of all pages.
+    """
+
+    listing: str
+    order: str | None
+    page: int
+    total_count: int
+    last: Sequence[Any]
+
+    @classmethod
+    def told_by(cls, cursor: str) -> Position:
+        """The position that a cursor tells, `last` unread; raises InvalidRequest for a cursor that tells none."""
+        told = told_by(cursor)
+        match told:
+            case {
+                "list": str(listing),
+                "order": None | str() as order,
+                "page": int(page),
+                "total": int(total),
+                "last": [*last],
+            } if len(told) == 5 and _is_count(page, _LARGEST_PAGE) and _is_count(total, _LARGEST_COUNT):
+                return cls(listing, order, page, total, last)
+        raise foreign_cursor()
+
+    @property
+    def cursor(self) -> str:
+        """The cursor that tells this position."""
+        return cursor_of(
+            {
+                "list": self.listing,
+                "order": self.order,
+                "page": self.page,
+                "total": self.total_count,
+                "last": self.last,
+            }
+        )
+
+
+def _is_count(told: int, largest: int) -> bool:
+    return type(told) is int and 0 <= told <= largest
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Some rows of a list to read: those that meet further conditions, in order, at most so many."""
+
+    conditions: Sequence[Any]
+    ordering: Sequence[Any]
+    limit: int
+    offset: int | None = None
+
+    def of(self, statement: AnySelect) -> AnySelect:
+        """The statement, limited to these rows."""
+        return statement.where(*self.conditions).order_by(*self.ordering).limit(self.limit).offset(self.offset)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sorting:
+    """The order of a list: by a column if there is one, nulls last, then by id, both in the same direction.
+
+    Rows of one id, if there can be several, go upwards by `within`. `twin` is the same id in a table that is joined, so
+    that the index of either can lead to a position.
+    """
+
+    tie_break: Any
+    by: Any = None
+    is_descending: bool = True
+    within: Any = None
+    twin: Any = None
+
+    @property
+    def listing(self) -> str:
+        """The name of the list, so that a cursor of one is none of another."""
+        return f"{self.tie_break.table.name}.{self.tie_break.name}"
+
+    @property
+    def columns(self) -> list[Any]:
+        """The columns whose values say where a row stands."""
+        return [column for column in (self.by, self.tie_break, self.within) if column is not None]
+
+    @property
+    def ordering(self) -> list[Any]:
+        """The ORDER BY of the whole list."""
+        first, *rest = self._directed()
+        # Where there are no nulls, an index is read in either direction, if they are not put last.
+        return [first.nulls_last() if self._has_nulls else first, *rest]
+
+    def position(self, row: Sequence[Any], order: str | None, page: int, total_count: int) -> Position:
+        """The position behind a row, of which the values of `columns` are given."""
+        return Position(self.listing, order, page, total_count, [_told(value) for value in row])
+
+    def after(self, position: Position, limit: int) -> Iterator[Section]:
+        """The sections in which the rows after a position are found, one after the other.
+
+        Raises InvalidRequest for a position of another list, and for values that the columns cannot have.
+        """
+        if position.listing != self.listing or len(position.last) != len(self.columns):
+            raise foreign_cursor()
+        try:
+            values = [self._read(column, told) for column, told in zip(self.columns, position.last, strict=True)]
+        except (ValueError, ArithmeticError) as error:
+            raise foreign_cursor() from error
+        for conditions in self._after(values):
+            yield Section(conditions, self._directed(), limit)
+
+    def _after(self, values: Sequence[Any]) -> list[list[Any]]:
+        keys = self.columns if self.within is None else self.columns[:-1]
+        if self.by is None:
+            return [[self._beyond(keys, values), *self._beyond_by_twin(values[0])]]
+        if values[0] is None:
+            return [[self.by.is_(None), self._beyond(keys[1:], values[1:])]]
+        # Read one after the other, both parts are found by an index; combined by OR, neither is.
+        return [[self._beyond(keys, values)], *([[self.by.is_(None)]] if self._has_nulls else [])]
+
+    def _beyond(self, keys: Sequence[Any], values: Sequence[Any]) -> Any:
+        """The condition on rows after the one of these values, none of which is null but that of `within`."""
+        row = tuple_(*keys)
+        last = tuple_(*(literal(value, key.type) for key, value in zip(keys, values, strict=False)))
+        further = row < last if self.is_descending else row > last
+        if self.within is None or values[-1] is None:
+            return further
+        reached = row <= last if self.is_descending else row >= last
+        return and_(reached, or_(further, self.within > values[-1]))
+
+    def _beyond_by_twin(self, tie_break: int) -> list[Any]:
+        if self.twin is None:
+            return []
+        return [self.twin <= tie_break if self.is_descending else self.twin >= tie_break]
+
+    def _directed(self) -> list[Any]:
+        keys = [column for column in (self.by, self.tie_break) if column is not None]
+        directed = [key.desc() if self.is_descending else key.asc() for key in keys]
+        return directed if self.within is None else [*directed, self.within.asc()]
+
+    @property
+    def _has_nulls(self) -> bool:
+        return self.by is not None and getattr(self.by, "nullable", True)
+
+    def _read(self, column: Any, told: Any) -> Any:
+        if told is None and (column is self.within or (column is self.by and self._has_nulls)):
+            return None
+        return _READERS[column.type.python_type](column.type, told)
+
+
+def _told(value: Any) -> Any:
+    """A value as JSON has it, exactly."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _integer(kind: Any, told: Any) -> int:
+    bits = 15 if isinstance(kind, SmallInteger) else 63 if isinstance(kind, BigInteger) else 31
+    if type(told) is int and -(2**bits) <= told < 2**bits:
+        return told
+    raise ValueError
+
+
+def _boolean(kind: Any, told: Any) -> bool:
+    if isinstance(told, bool):
+        return told
+    raise ValueError
+
+
+def _text(kind: Any, told: Any) -> str:
+    # Lone surrogates raise a ValueError of their own.
+    if isinstance(told, str) and b"\0" not in told.encode():
+        return told
+    raise ValueError
+
+
+def _moment(kind: Any, told: Any) -> datetime:
+    value = datetime.fromisoformat(_text(kind, told))
+    if value.tzinfo is not None and _told(value) == told:
+        return value
+    raise ValueError
+
+
+def _decimal(kind: Any, told: Any) -> Decimal:
+    value = Decimal(_text(kind, told))
+    if value.is_finite() and _told(value) == told:
+        *_, exponent = value.as_tuple()
+        if isinstance(exponent, int) and exponent >= -_MOST_DIGITS and value.adjusted() <= _MOST_DIGITS:
+            return value
+    raise ValueError
+
+
+_READERS: Mapping[type[Any], Callable[[Any, Any], Any]] = {
+    int: _integer,
+    bool: _boolean,
+    str: _text,
+    datetime: _moment,
+    Decimal: _decimal,
+}

@@ -1,0 +1,51 @@
+"""The text of cursors."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.cursors import cursor_of, told_by
+from domain.problems import InvalidRequest
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.none() | st.booleans() | st.integers() | TEXTS | st.lists(TEXTS)
+
+
+def in_base64(content):
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+@given(st.dictionaries(TEXTS, VALUES))
+def test_a_cursor_tells_what_it_was_made_of(told):
+    cursor = cursor_of(told)
+    assert re.fullmatch("[A-Za-z0-9_-]+", cursor)
+    assert told_by(cursor) == told
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        *("x", "!!", "", "=", "e30=e30", "\xe9", "\ud800"),
+        *(in_base64(json.dumps(value).encode()) for value in (None, [], 1, "text", True)),
+        *(in_base64(content) for content in (b"\xff", b"{", b'{"a":', b"[" * 3000, b'{"a":' + b"9" * 5000 + b"}")),
+    ],
+)
+def test_a_text_that_tells_no_object_is_refused(cursor):
+    with pytest.raises(InvalidRequest) as refused:
+        told_by(cursor)
+    assert [fault.parameter for fault in refused.value.faults] == ["cursor"]
+
+
+@given(st.text() | st.binary().map(in_base64))
+def test_any_text_tells_an_object_or_is_refused(cursor):
+    try:
+        told = told_by(cursor)
+    except InvalidRequest:
+        return
+    assert isinstance(told, dict)

@@ -1,0 +1,165 @@
+"""Lists that are read by cursor: walked from the ordinary first page, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+from tests.builders.triggers import add_trigger
+
+LISTS = {
+    "members": ("integration", "/members"),
+    "members, administration": ("administration", "/members"),
+    "events": ("integration", "/members/{member}/events"),
+    "events, administration": ("administration", "/members/{memberId}/events"),
+    "ledger transactions of a member": ("integration", "/members/{member}/ledger-transactions"),
+    "ledger transactions": ("administration", "/ledgers/{ledgerId}/accounts/{accountId}/transactions"),
+    "coupons of a book": ("integration", "/coupon-books/{couponBookKey}/coupons"),
+    "coupons of a book, administration": ("administration", "/coupon-books/{couponBookId}/coupons"),
+    "coupons": ("integration", "/coupons"),
+    "coupon usages": ("integration", "/members/{member}/coupon-usages"),
+    "audit log": ("administration", "/audit-log"),
+    "deliveries": ("administration", "/triggers/{triggerId}/deliveries"),
+    "purchase orders": ("administration", "/members/{memberId}/purchase-orders"),
+}
+
+
+class Lists:
+    """The lists of an organization, each with some rows."""
+
+    def __init__(self, organization):
+        shop = Shop(organization)
+        trigger = add_trigger(shop.administration)
+        book = CouponBooks(organization).make("A", "B", "C", "D", type="list")
+        gives = (mint(3), effect("assign-coupon", couponBookKey=book["couponBookKey"]))
+        shop.campaign(running(*gives), eventType=ORDER_CREATED)
+        member = organization.member("ana")
+        organization.member("ben")
+        organization.member("cy")
+        for number in range(3):
+            shop.track_one(order("ana", external_id=f"order-{number}"))
+        self.organization = organization
+        self.names = {
+            "member": "ana",
+            "memberId": member["memberId"],
+            "ledgerId": organization.created.ledger_id,
+            "accountId": organization.created.ledger_account_id,
+            "couponBookKey": book["couponBookKey"],
+            "couponBookId": book["couponBookId"],
+            "triggerId": trigger["triggerId"],
+        }
+
+    def get(self, name, **query):
+        """The answer of a list."""
+        surface, path = LISTS[name]
+        return getattr(self.organization, surface).get(path.format(**self.names), **query)
+
+    def refused(self, name, **query):
+        """The parameters that a call is refused for."""
+        problem = self.get(name, expect=400, **query)
+        assert problem["type"].endswith("/problems/invalid-request")
+        return {fault["parameter"]: fault["detail"] for fault in problem["errors"]}
+
+
+@pytest.fixture(scope="module")
+def lists(api):
+    return Lists(api.organization())
+
+
+def told(content):
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_is_walked_by_the_cursors_of_its_answers(lists, name):
+    whole = lists.get(name)
+    assert whole["nextCursor"] is None
+    assert len(whole["results"]) > 2
+    first = lists.get(name, limit=1)
+    pages = [first]
+    while pages[-1]["nextCursor"] is not None:
+        pages.append(lists.get(name, limit=2, cursor=pages[-1]["nextCursor"]))
+    assert [row for page in pages for row in page["results"]] == whole["results"]
+    counted = "total" if "total" in first else "totalCount"
+    assert {page[counted] for page in pages} == {whole[counted]}
+    assert [page["page"] for page in pages] == [*range(len(pages))]
+    assert [page["limit"] for page in pages] == [1, *[2] * (len(pages) - 1)]
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "x",
+        "eyJ",
+        told({"events": 1}),
+        told({"list": "members.member_id", "order": None, "page": -1, "total": 5, "last": [5]}),
+        told({"list": "members.member_id", "order": None, "page": 2**31, "total": 5, "last": [5]}),
+        told({"list": "members.member_id", "order": None, "page": 1, "total": True, "last": [5]}),
+        told({"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": [2**63]}),
+        told({"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": ["5"]}),
+        told({"list": "badges.badge_id", "order": None, "page": 1, "total": 5, "last": [5]}),
+    ],
+)
+def test_a_cursor_that_no_answer_told_is_refused(lists, name, cursor):
+    refused = lists.refused(name, cursor=cursor)
+    assert refused == {"cursor": refused["cursor"]}
+    assert refused["cursor"].startswith("cursor is not one that an answer of this list told")
+
+
+@pytest.mark.parametrize("cursor", ["", "!!", "a=b", "a" * 4001])
+def test_a_text_that_is_no_cursor_is_refused(lists, cursor):
+    assert [*lists.refused("members", cursor=cursor)] == ["cursor"]
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_cursor_that_was_cut_is_refused(lists, name):
+    cursor = lists.get(name, limit=1)["nextCursor"]
+    assert [*lists.refused(name, cursor=cursor[:-3])] == ["cursor"]
+
+
+def test_a_cursor_goes_with_the_order_of_its_page(lists):
+    cursor = lists.get("members", limit=1, order="createdAt,desc")["nextCursor"]
+    for other in ({}, {"order": "createdAt"}, {"order": "memberId,desc"}):
+        refused = lists.refused("members", cursor=cursor, **other)
+        assert [*refused] == ["order"]
+        assert "send the same order" in refused["order"]
+    assert len(lists.get("members", limit=1, order="createdAt,desc", cursor=cursor)["results"]) == 1
+
+
+def test_upwards_is_the_direction_of_an_order_without_one(lists):
+    cursor = lists.get("members", limit=1, order="loyaltyMemberId")["nextCursor"]
+    found = lists.get("members", limit=1, order="loyaltyMemberId,asc", cursor=cursor)
+    assert [member["loyaltyMemberId"] for member in found["results"]] == ["ben"]
+
+
+def test_a_cursor_tells_the_page(lists):
+    cursor = lists.get("members", limit=1)["nextCursor"]
+    assert [*lists.refused("members", cursor=cursor, page=1)] == ["page"]
+    assert [*lists.refused("members", cursor=cursor, page=1, order="createdAt")] == ["page", "order"]
+    assert lists.get("members", limit=1, cursor=cursor, page=0)["page"] == 1
+
+
+def test_a_cursor_goes_with_filters(lists):
+    first = lists.get("coupons", limit=1, loyaltyMemberId="ana")
+    rest = lists.get("coupons", loyaltyMemberId="ana", cursor=first["nextCursor"])
+    whole = lists.get("coupons", loyaltyMemberId="ana")
+    assert whole["totalCount"] == rest["totalCount"] == 3
+    assert first["results"] + rest["results"] == whole["results"]
+
+
+def test_a_cursor_of_a_list_that_is_gone_finds_nothing(lists):
+    cursor = lists.get("coupons", limit=1, loyaltyMemberId="ana")["nextCursor"]
+    found = lists.get("coupons", loyaltyMemberId="nobody", cursor=cursor)
+    assert (found["results"], found["nextCursor"]) == ([], None)
+
+
+def test_lists_of_configuration_take_no_cursor(lists):
+    problem = lists.organization.administration.get("/campaigns", cursor="x", expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["cursor"]
+    assert "nextCursor" not in lists.organization.administration.get("/campaigns")

@@ -1,0 +1,454 @@
+"""Walking lists by cursor: every row once and in order, and a page deep in a list costs as much as the first."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, text
+
+from domain.problems import InvalidRequest
+from persistence import audit_log, events, ledger_transactions, members, orders, triggers
+from persistence.audit_log import AuditFilter
+from persistence.coupons import books, code_lists, codes, usages
+from persistence.coupons.code_lists import CouponFilter
+from persistence.coupons.usages import UsageFilter
+from persistence.keysets import Position, Sorting
+from persistence.members import MemberFilter
+from persistence.paging import Page, Paged
+from persistence.tables.coupons import coupons
+from persistence.tables.triggers import trigger_deliveries
+from tests.builders.ledger import START, RawLedger
+from tests.builders.statements import counted, rows_read
+
+COUNT = 400
+# More than a list has.
+ALL = Page(0, 10**6)
+
+# Few values, so that many rows are equal but for their ids, and nulls wherever they are allowed. Moments have
+# microseconds, and decimals more digits than a float.
+_MOMENT = "timestamptz '2026-01-15 12:00+00' + n % 7 * interval '1.000001 seconds'"
+_DECIMAL = "n % 5 * 10000000000000.000001"
+_FILL = [
+    f"""
+WITH held AS (
+    INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)
+    SELECT :organization, gen_random_uuid(), :ledger, now() FROM generate_series(1, :count) RETURNING *
+)
+INSERT INTO members (organization_id, loyalty_member_id, active, member_type, profile, wallet_id, wallet_key,
+    created_at, updated_at)
+SELECT :organization, 'member-' || n, n % 3 > 0, CASE WHEN n % 4 > 0 THEN '\u00e9 "' || n % 4 || '"\\ \U0001f600' END,
+    CASE WHEN n % 2 = 0 THEN jsonb_build_object('email', 'e' || n % 9 || '@example.com') ELSE '{{}}' END,
+    wallet_id, wallet_key, {_MOMENT}, {_MOMENT}
+FROM (SELECT *, row_number() OVER () AS n FROM held) each
+""",
+    f"""
+INSERT INTO events (organization_id, loyalty_event_key, member_id, event_type, system_unique_key, request_digest,
+    external_event_date, payload, evaluation_status, status, limit_counters, result, created_at, updated_at)
+SELECT :organization, gen_random_uuid(), :member, 'type-' || n % 3, 'event-' || n, '',
+    CASE WHEN n % 3 > 0 THEN {_MOMENT} END, '{{}}', 1, 'completed', '{{}}', '{{}}', {_MOMENT}, {_MOMENT}
+FROM generate_series(1, :count) n
+""",
+    f"""
+INSERT INTO purchase_orders (organization_id, member_id, loyalty_event_id, event_ids, external_event_date, external_id,
+    total, status, created_at, updated_at)
+SELECT :organization, :member, 1, '{{1}}', CASE WHEN n % 3 > 0 THEN {_MOMENT} END, 'order-' || n, {_DECIMAL},
+    'status-' || n % 3, {_MOMENT}, {_MOMENT} FROM generate_series(1, :count) n
+""",
+    f"""
+INSERT INTO coupons (organization_id, coupon_book_id, position, code, total_assigned, expired_at, created_at,
+    updated_at)
+SELECT :organization, :book, n, 'code-' || n, {_DECIMAL}, CASE WHEN n % 3 > 0 THEN {_MOMENT} END, {_MOMENT}, {_MOMENT}
+FROM generate_series(1, :count) n
+""",
+    f"""
+INSERT INTO coupon_usages (organization_id, coupon_usage_key, coupon_id, coupon_book_id, member_id, system_unique_key,
+    amount_used, amount_assigned, updated_total_usages, updated_total_assigned, amount_discounted, external_id,
+    created_at, updated_at)
+SELECT :organization, gen_random_uuid(), coupon_id, :book, :member, 'usage-' || n, {_DECIMAL}, -1 * {_DECIMAL}, 0, 0,
+    CASE WHEN n % 3 > 0 THEN {_DECIMAL} END, CASE WHEN n % 2 > 0 THEN 'order-' || n % 5 END, {_MOMENT}, {_MOMENT}
+FROM (SELECT coupon_id, position AS n FROM coupons WHERE organization_id = :organization) each
+""",
+    f"""
+INSERT INTO trigger_deliveries (organization_id, trigger_id, type, payload, status, attempts, next_attempt_at,
+    last_attempt_at, created_at, updated_at)
+SELECT :organization, :trigger, 'type-' || n % 3, '{{}}', 'pending', n % 4, CASE WHEN n % 3 > 0 THEN {_MOMENT} END,
+    CASE WHEN n % 2 > 0 THEN {_MOMENT} END, {_MOMENT}, {_MOMENT} FROM generate_series(1, :count) n
+""",
+    f"""
+INSERT INTO audit_log (organization_id, created_at, actor, operation_id, entity_type, entity_id, member_ids,
+    personal_digest, digest)
+SELECT :organization, {_MOMENT}, 'tester', 'updateMember', 'member', '1', '{{}}', '', ''
+FROM generate_series(1, :count) n
+""",
+    # Rows of several parts, of one, and of none.
+    f"""
+WITH t AS (
+    INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
+        system_unique_key, external_event_date, to_wallet_id, created_at, updated_at)
+    SELECT :organization, :account, 1, 1, {_DECIMAL}, 'minted-' || n, CASE WHEN n % 3 > 0 THEN {_MOMENT} END, :wallet,
+        {_MOMENT}, {_MOMENT} FROM generate_series(1, :count) n RETURNING *
+)
+INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id, amount,
+    updated_balance)
+SELECT :organization, ledger_transaction_id, part, :account, CASE WHEN part < 3 THEN :wallet END,
+    CASE WHEN part < 3 THEN 1 ELSE -3 END, 0
+FROM t CROSS JOIN generate_series(0, 3) part WHERE amount > 0
+""",
+]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """An organization with many rows in every list; all of it is undone in the end."""
+
+    db: Connection
+    ids: dict[str, Any]
+    lists: dict[str, Callable[[Page], Paged[Any]]]
+
+
+@pytest.fixture(scope="module")
+def filled(engine) -> Iterator[Filled]:
+    """An organization whose lists all have rows."""
+    with engine.connect() as db, db.begin() as transaction:
+        yield _filled(db, COUNT)
+        transaction.rollback()
+
+
+@pytest.fixture(scope="module")
+def vast(engine) -> Iterator[Filled]:
+    """An organization with enough rows for a plan to matter."""
+    with engine.connect() as db, db.begin() as transaction:
+        made = _filled(db, 10 * COUNT)
+        db.execute(text(f"ANALYZE {', '.join(sorted({table for *_, tables in INDEXED for table in tables}))}"))
+        yield made
+        transaction.rollback()
+
+
+def _filled(db: Connection, count: int) -> Filled:
+    ledger = RawLedger.new(db)
+    organization_id, created = ledger.organization_id, ledger.organization
+    nothing: dict[str, Any] = {name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")}
+    ana = {"loyalty_member_id": "ana", "active": True, "wallet_key": str(uuid.uuid4()), **nothing}
+    [(member, _)] = members.add_members(
+        db, organization_id, [ana], ledger_id=created.ledger_id, loyalty_program_id=None, now=START
+    )
+    plain = {"publishing_status": "published", "created_at": START, "updated_at": START}
+    made = [
+        books.add_book(db, organization_id, coupon_book_key=str(uuid.uuid4()), name="Book", type=kind, **plain)
+        for kind in ("list", "codeless", "codeless")
+    ]
+    trigger = triggers.add_trigger(
+        db,
+        organization_id,
+        trigger_key=str(uuid.uuid4()),
+        type="event",
+        name="Trigger",
+        active=True,
+        settings={},
+        secret="",
+        created_at=START,
+        updated_at=START,
+    )
+    ids = {
+        "organization": organization_id,
+        "ledger": created.ledger_id,
+        "account": ledger.account_id,
+        "member": member.member_id,
+        "wallet": member.wallet_id,
+        "book": made[0].coupon_book_id,
+        "trigger": trigger.trigger_id,
+        "count": count,
+    }
+    for statement in _FILL:
+        db.execute(text(statement), ids)
+    book = books.change_book(db, made[0], coupon_count=count)
+    for other in made[1:]:
+        codes.add_codes(db, other, [None], START)
+    return Filled(
+        db,
+        ids,
+        {
+            "members": lambda page: members.find_page(db, organization_id, page, MemberFilter()),
+            "events": lambda page: events.find_page_of_member(db, member, page),
+            "purchase orders": lambda page: orders.find_page_of_member(db, member, page),
+            "coupons of a book": lambda page: codes.find_page_of_book(db, book, page),
+            "coupons": lambda page: code_lists.find_page(db, organization_id, page, CouponFilter(), START),
+            "expired coupons": lambda page: code_lists.find_page(
+                db, organization_id, page, CouponFilter(expired=True), START + timedelta(days=1)
+            ),
+            "coupon usages": lambda page: usages.find_page(db, member, page, UsageFilter(), START),
+            "audit log": lambda page: audit_log.find_page(db, organization_id, page, AuditFilter()),
+            "deliveries": lambda page: triggers.find_delivery_page(db, trigger, page, None),
+            "transactions of an account": lambda page: ledger_transactions.rows_of_account(
+                db, organization_id, ledger.account_id, {}, page
+            ),
+            "transactions of a wallet": lambda page: ledger_transactions.rows_of_wallet(
+                db, organization_id, member.wallet_id, {}, page
+            ),
+        },
+    )
+
+
+_OF_TRANSACTIONS = ("ledgerTransactionId", "externalEventDate", "amount", "createdAt", "updatedAt")
+COLUMNS: dict[str, Any] = {
+    "members": members.MEMBER_ORDER,
+    "events": events.ORDER_COLUMNS,
+    "purchase orders": orders.ORDER_COLUMNS,
+    "coupons of a book": codes.ORDER_COLUMNS,
+    "coupons": codes.ORDER_COLUMNS,
+    "expired coupons": ("expiredAt",),
+    "coupon usages": usages.ORDER,
+    "audit log": ("createdAt", "auditLogId"),
+    "deliveries": triggers.DELIVERY_ORDER_COLUMNS,
+    "transactions of an account": _OF_TRANSACTIONS,
+    "transactions of a wallet": _OF_TRANSACTIONS,
+}
+ORDERS = [
+    (name, order)
+    for name, columns in COLUMNS.items()
+    for order in (None, *(f"{column}{direction}" for column in columns for direction in (",asc", ",desc")))
+]
+
+
+def after(page: Paged[Any], limit: int, order: str | None = None) -> Page:
+    """The page behind another, as a client asks for it."""
+    assert page.next_cursor is not None
+    query = {"cursor": page.next_cursor, "limit": limit}
+    return Page.of(query if order is None else {**query, "order": order})
+
+
+def walk(read: Callable[[Page], Paged[Any]], order: str | None, limits: Iterator[int]) -> list[Paged[Any]]:
+    """All pages, the first as ever and the others by cursor."""
+    pages = [read(Page(0, next(limits), order))]
+    while pages[-1].next is not None:
+        pages.append(read(after(pages[-1], next(limits), order)))
+    return pages
+
+
+def some(seed: object) -> Iterator[int]:
+    drawn = random.Random(repr(seed))
+    while True:
+        yield drawn.randint(1, 90)
+
+
+@contextmanager
+def undone(db: Connection) -> Iterator[None]:
+    """Undo what is done meanwhile."""
+    savepoint = db.begin_nested()
+    try:
+        yield
+    finally:
+        savepoint.rollback()
+
+
+@pytest.mark.parametrize(("name", "order"), ORDERS)
+def test_walking_by_cursor_gives_the_rows_of_one_great_page(filled, name, order):
+    read = filled.lists[name]
+    whole = read(Page(0, ALL.limit, order))
+    assert whole.total_count >= COUNT * 2 / 3
+    with counted(filled.db) as statements:
+        pages = walk(read, order, some((name, order)))
+    assert [row for page in pages for row in page.results] == whole.results
+    assert [(page.page, page.total_count) for page in pages] == [(n, whole.total_count) for n in range(len(pages))]
+    assert sum("OFFSET" in statement for statement in statements) <= 1
+    assert sum(statement.startswith(("SELECT count(", "SELECT coalesce(sum(")) for statement in statements) <= 1
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_last_page_has_no_cursor_even_where_it_is_full(filled, name):
+    read = filled.lists[name]
+    total = read(ALL).total_count
+    assert read(Page(0, total)).next is None
+    first = read(Page(0, total // 2))
+    assert read(after(first, total - total // 2)).next is None
+    second = read(after(first, total - total // 2 - 1))
+    assert len(read(after(second, 5)).results) == 1
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_walk_may_begin_at_any_page(filled, name):
+    read = filled.lists[name]
+    fourth = read(Page(3, 20))
+    assert read(after(fourth, 20)) == read(Page(4, 20))
+    assert read(Page(10**4, 20)).next is None
+
+
+@pytest.mark.parametrize("order", [None, "triggerDeliveryId,asc", "createdAt,desc", "nextAttemptAt", "attempts,desc"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_rows_that_come_and_go_meanwhile_move_no_others(filled, order, data):
+    db, ids, read = filled.db, filled.ids, filled.lists["deliveries"]
+    limits = iter(lambda: data.draw(st.integers(30, 200)), None)
+    with undone(db):
+        before = [row.trigger_delivery_id for row in read(Page(0, ALL.limit, order)).results]
+        gone: set[int] = set()
+        pages = [read(Page(0, next(limits), order))]
+        while pages[-1].next is not None:
+            if data.draw(st.booleans()):
+                db.execute(text(_FILL[5]), {**ids, "count": data.draw(st.integers(1, 40))})
+            # The row that the cursor was made of can be gone, too.
+            leaving = {pages[-1].results[-1].trigger_delivery_id, *data.draw(st.sets(st.sampled_from(before)))}
+            db.execute(
+                trigger_deliveries.delete().where(
+                    trigger_deliveries.c.organization_id == ids["organization"],
+                    trigger_deliveries.c.trigger_delivery_id.in_(leaving),
+                )
+            )
+            gone |= leaving - {row.trigger_delivery_id for page in pages for row in page.results}
+            pages.append(read(after(pages[-1], next(limits), order)))
+        seen = [row.trigger_delivery_id for page in pages for row in page.results]
+        assert len(seen) == len(set(seen))
+        assert [id_ for id_ in seen if id_ in set(before)] == [id_ for id_ in before if id_ not in gone]
+
+
+# Lists in an order that has an index, and the tables that they read.
+INDEXED = [
+    ("members", None, ["members"]),
+    ("members", "loyaltyMemberId,desc", ["members"]),
+    ("events", None, ["events"]),
+    ("purchase orders", "orderId,asc", ["purchase_orders"]),
+    ("coupons of a book", None, ["coupons"]),
+    ("coupons of a book", "code,desc", ["coupons"]),
+    ("coupons", None, ["coupons"]),
+    ("coupon usages", None, ["coupon_usages"]),
+    ("audit log", None, ["audit_log"]),
+    ("deliveries", None, ["trigger_deliveries"]),
+    ("transactions of an account", None, ["ledger_transactions"]),
+    ("transactions of a wallet", None, ["ledger_transactions", "ledger_entries"]),
+    ("transactions of a wallet", "ledgerTransactionId,asc", ["ledger_transactions", "ledger_entries"]),
+]
+
+
+@pytest.mark.undistributed
+@pytest.mark.parametrize(("name", "order", "tables"), INDEXED)
+def test_a_page_deep_in_a_list_reads_as_few_rows_as_the_first(vast, name, order, tables):
+    db, read = vast.db, vast.lists[name]
+    first = read(Page(0, 5, order))
+    if name.startswith("transactions"):
+        # Their ids have no gaps, and many rows of them at once would take long.
+        assert first.next is not None
+        far = 5 * COUNT if order else -5 * COUNT
+        found = replace(first, next=replace(first.next, last=[first.next.last[0] + far, *first.next.last[1:]]))
+    else:
+        found = read(Page(0, 5 * COUNT, order))
+    deep = after(found, 5, order)
+
+    def cost(page: Page) -> int:
+        before = sum(rows_read(db, table) for table in tables)
+        assert len(read(page).results) == 5
+        return sum(rows_read(db, table) for table in tables) - before
+
+    assert cost(deep) <= cost(after(first, 5, order)) + 12
+
+
+AT = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+BY_KIND: dict[str, Any] = {
+    "couponId": st.integers(-(2**63), 2**63 - 1),
+    "attempts": st.integers(-(2**15), 2**15 - 1),
+    "active": st.booleans(),
+    "code": st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+    "totalUsages": st.decimals(allow_nan=False, allow_infinity=False, places=6),
+    "expiredAt": st.none() | st.datetimes(timezones=st.timezones()).filter(lambda at: 2 < at.year < 9998),
+}
+SORTINGS = {
+    name: Sorting(coupons.c.coupon_id, by)
+    for name, by in {
+        **codes.ORDER_COLUMNS,
+        "attempts": trigger_deliveries.c.attempts,
+        "active": members.MEMBER_ORDER["active"],
+    }.items()
+}
+
+
+@given(data=st.data())
+def test_values_travel_exactly(data):
+    name = data.draw(st.sampled_from(sorted(BY_KIND)))
+    value, sorting = data.draw(BY_KIND[name]), SORTINGS[name]
+    cursor = sorting.position([value, 7], "code,asc", 3, 1000).cursor
+    told = Position.told_by(cursor)
+    assert (told.order, told.page, told.total_count) == ("code,asc", 3, 1000)
+    [section, *_] = sorting.after(told, 5)
+    params = [*section.conditions[-1].compile().params.values()]
+    assert params == ([7] if value is None else [value, 7])
+    if isinstance(value, Decimal):
+        assert str(params[0]) == str(value)
+
+
+def test_the_longest_text_makes_a_cursor_that_is_accepted():
+    # An email address, the longest text that a list is ordered by, of characters that JSON and base64 blow up most.
+    longest = Position("members.member_id", "email,desc", 2**31 - 1, 2**63 - 1, ["\x01" * 320, 2**63 - 1])
+    assert len(longest.cursor) <= 4000
+
+
+HOSTILE: dict[str, list[Any]] = {
+    "couponId": [None, True, "1", 1.0, 2**63, -(2**63) - 1, [], {}],
+    "attempts": [2**15, -(2**15) - 1, 2**40],
+    "active": [None, 1, 0, "true"],
+    "code": [1, True, "\0", "a\0b", "\ud800", [], {}],
+    "totalUsages": [
+        *(None, 1, 1.5, "", "x", "NaN", "sNaN", "Infinity", "-Infinity", "1E+999999999999999999999", "1E+9999"),
+        *("1E-9999", "0E+5000", "1_000", "\u0661", " 1", "+1", "1e5", "9" * 1500),
+    ],
+    "expiredAt": [
+        *(1, "", "x", "2026-01-02", "2026-01-02T03:04:05", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05+01:00"),
+        *("infinity", "0000-01-01T00:00:00+00:00", "10000-01-01T00:00:00+00:00", "0001-01-01T00:00:00+23:00"),
+        *("2026-W01-1T00:00:00+00:00", "2026-01-02T03:04:05.0000001+00:00"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in HOSTILE.items() for value in values])
+def test_a_value_that_a_column_cannot_have_is_refused(name, value):
+    sorting = SORTINGS[name]
+    with pytest.raises(InvalidRequest):
+        list(sorting.after(Position(sorting.listing, name, 1, 1, [value, 7]), 5))
+
+
+@pytest.mark.parametrize("last", [[], [7], [AT.isoformat(), None], [AT.isoformat(), 7, 7], [[7], 7]])
+def test_values_that_are_not_those_of_the_columns_are_refused(last):
+    sorting = SORTINGS["createdAt"]
+    with pytest.raises(InvalidRequest):
+        list(sorting.after(Position(sorting.listing, "createdAt,asc", 1, 1, last), 5))
+
+
+def test_the_cursor_of_one_list_is_none_of_another(filled):
+    pages = {name: read(Page(0, 5)) for name, read in filled.lists.items() if name != "expired coupons"}
+    for name, page in pages.items():
+        for other in pages.keys() - {name}:
+            with pytest.raises(InvalidRequest):
+                filled.lists[other](after(page, 5))
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.sampled_from([value for values in HOSTILE.values() for value in values])
+    | st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat)
+    | st.decimals().map(str)
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(ORDERS), st.data())
+def test_whatever_a_cursor_tells_is_read_or_refused(filled, of_list, data):
+    name, order = of_list
+    read = filled.lists[name]
+    place = read(Page(0, 1, order)).next
+    last = [data.draw(st.just(value) | VALUES) for value in place.last]
+    try:
+        found = read(Page(1, 5, order, Position(place.listing, place.order, 1, 1, last)))
+    except InvalidRequest:
+        return
+    assert len(found.results) <= 5
