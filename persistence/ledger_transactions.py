@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null
 
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
+from persistence.counts import MOST_COUNTED
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.rows import columns_of, record
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
@@ -178,8 +179,34 @@ def rows_of_account(
         conditions = [of_account, _e.c.ledger_account_id == ledger_account_id]
         return _rows_of_wallet(db, organization_id, filters["wallet_id"], conditions, filters, page)
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
-    conditions = [_t.c.organization_id == organization_id, of_account, *_conditions(filters)]
-    return _page(db, joined, conditions, page, _t.c.ledger_transaction_id)
+    of_transactions = [_t.c.organization_id == organization_id, of_account, *_conditions(filters)]
+    return _page(
+        db,
+        joined,
+        [*of_transactions, _SHOWN],
+        page,
+        _t.c.ledger_transaction_id,
+        count=lambda: _count_rows_of_account(db, of_transactions),
+    )
+
+
+def _count_rows_of_account(db: Connection, of_transactions: list[Any]) -> int:
+    """As `count_rows`, by looking up the entries of no more transactions than are counted."""
+    some = select(_t.c.organization_id, _t.c.ledger_transaction_id).where(*of_transactions).limit(MOST_COUNTED + 1)
+    found = some.subquery()
+    shown = (
+        select(func.greatest(1, func.count()))
+        .where(
+            _e.c.organization_id == found.c.organization_id,
+            _e.c.ledger_transaction_id == found.c.ledger_transaction_id,
+            _e.c.wallet_id.is_not(None),
+            _SHOWN,
+        )
+        .correlate(found)
+        .scalar_subquery()
+    )
+    counted = db.execute(select(func.coalesce(func.sum(shown), 0)).select_from(found)).scalar_one()
+    return min(int(counted), MOST_COUNTED + 1)
 
 
 def rows_of_wallet(
@@ -209,16 +236,16 @@ def _rows_of_wallet(
     of_wallet = (_e.c.organization_id == organization_id, _e.c.wallet_id == wallet_id)
     joined = _e.join(_t, _ENTRY_OF_TRANSACTION).join(_a, _ACCOUNT_OF_TRANSACTION)
     ids = _e.c.ledger_transaction_id, _t.c.ledger_transaction_id
-    return _page(db, joined, [*of_wallet, *conditions, *_conditions(filters)], page, *ids)
+    return _page(db, joined, [*of_wallet, _SHOWN, *conditions, *_conditions(filters)], page, *ids)
 
 
 def _conditions(filters: Mapping[str, Any]) -> list[Any]:
-    """The conditions on rows by the given filters.
+    """The conditions on transactions by the given filters.
 
     They are from_date (inclusive), to_date (exclusive), from_id and to_id (both inclusive), system_unique_key, tags
     (all of them).
     """
-    conditions: list[Any] = [_SHOWN]
+    conditions: list[Any] = []
     from_date: datetime | None = filters.get("from_date")
     to_date: datetime | None = filters.get("to_date")
     if from_date is not None:
@@ -237,7 +264,13 @@ def _conditions(filters: Mapping[str, Any]) -> list[Any]:
 
 
 def _page(
-    db: Connection, joined: Any, conditions: list[Any], page: Page, transaction_id: Any, twin: Any = None
+    db: Connection,
+    joined: Any,
+    conditions: list[Any],
+    page: Page,
+    transaction_id: Any,
+    twin: Any = None,
+    count: Callable[[], int] | None = None,
 ) -> Paged[TransactionRow]:
     """A page of the rows, newest first unless it says otherwise; those of one transaction always in their own order.
 
@@ -246,4 +279,4 @@ def _page(
     """
     columns = {**_ORDER_COLUMNS, "ledgerTransactionId": transaction_id}
     sorting = sorting_of(page.order, columns, transaction_id, _e.c.entry_index, twin)
-    return paged_columns(db, TransactionRow, _COLUMNS, joined, conditions, page, sorting)
+    return paged_columns(db, TransactionRow, _COLUMNS, joined, conditions, page, sorting, count)

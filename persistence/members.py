@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, join, or_, select
@@ -14,6 +15,8 @@ from domain.members import Member, member_exists, public_id_taken
 from domain.tiers import HeldTier
 from persistence.connections import query
 from persistence.paging import Page, Paged, paged
+from persistence.reports.figures import count_all
+from persistence.reports.records import MEMBERS
 from persistence.rows import as_json, change, columns_of, fields_of, records
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
@@ -167,7 +170,8 @@ def find_page(db: Connection, organization_id: int, page: Page, wanted: MemberFi
         conditions.append(member_tiers.c.loyalty_program_id == wanted.loyalty_program_id)
         if wanted.loyalty_tier_id is not None:
             conditions.append(member_tiers.c.loyalty_tier_id == wanted.loyalty_tier_id)
-    return paged(db, Member, table, conditions, page, members.c.member_id, MEMBER_ORDER)
+    count = partial(count_all, db, organization_id, MEMBERS) if wanted == MemberFilter() else None
+    return paged(db, Member, table, conditions, page, members.c.member_id, MEMBER_ORDER, count)
 
 
 def _conditions(wanted: MemberFilter) -> list[ColumnElement[bool]]:

@@ -1,4 +1,4 @@
-"""Paged lists: one order with the id as the tie-break, so that pages never overlap, and an exact total.
+"""Paged lists: one order with the id as the tie-break, so that pages never overlap, and how many rows there are.
 
 A page is found by its number, or after the position that a cursor tells.
 """
@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Column, Connection, func, select
+from sqlalchemy import Column, Connection, select
 
 from domain.problems import FieldFault, InvalidRequest
+from persistence.counts import count_rows
 from persistence.keysets import Position, Section, Sorting
 from persistence.rows import AnyRow, AnySelect, columns_of
 
@@ -81,14 +82,16 @@ def paged(
     page: Page,
     tie_break: Column[Any],
     columns: Mapping[str, Any] | None = None,
+    count: Callable[[], int] | None = None,
 ) -> Paged[Kind]:
     """The page of `kind` among the rows of `table` (a table or a join holding its columns) that meet `conditions`.
 
-    `columns` maps the wire names that `order` may use to columns; default order is newest first by `tie_break`.
+    `columns` maps the wire names that `order` may use to columns; default order is newest first by `tie_break`. `count`
+    knows how many rows there are, if anything knows better than a count or an estimate of them.
     """
     selected = columns_of(tie_break.table, kind)
     sorting = sorting_of(page.order, columns or {}, tie_break)
-    return paged_columns(db, kind, selected, table, conditions, page, sorting)
+    return paged_columns(db, kind, selected, table, conditions, page, sorting, count)
 
 
 def paged_columns(
@@ -99,6 +102,7 @@ def paged_columns(
     conditions: list[Any],
     page: Page,
     sorting: Sorting,
+    count: Callable[[], int] | None = None,
 ) -> Paged[Kind]:
     """As `paged`, where `selected` from several tables of a join fill the fields of `kind`, in their order."""
     statement: AnySelect = select(*selected, *sorting.columns).select_from(table).where(*conditions)
@@ -106,10 +110,7 @@ def paged_columns(
     def read(section: Section) -> Sequence[AnyRow]:
         return db.execute(section.of(statement)).all()
 
-    def count() -> int:
-        return db.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
-
-    return page_of(kind, page, sorting, read, count)
+    return page_of(kind, page, sorting, read, count or (lambda: count_rows(db, table, conditions)))
 
 
 def page_of(
@@ -121,21 +122,26 @@ def page_of(
 ) -> Paged[Kind]:
     """The page of `kind` in the order of `sorting`.
 
-    `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` counts the whole
-    list, and is not called for a page after a position, whose total was counted before.
+    `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` tells how many rows
+    the list has, and is called neither for its last page nor after a position, for which it was called before.
     """
+    # One row more than the page has says whether there is another page.
+    most, skipped = page.limit + 1, page.page * page.limit
+    found: list[AnyRow] = []
     if page.after is None:
-        rows = read(Section((), sorting.ordering, page.limit, page.page * page.limit))
-        seen = page.page * page.limit + len(rows)
-        total = seen if len(rows) < page.limit and (rows or page.page == 0) else count()
-        goes_on = bool(rows) and seen < total
+        found += read(Section((), sorting.ordering, most, skipped))
     else:
-        # One row more than the page has says whether there is another page.
-        found: list[AnyRow] = []
-        for section in sorting.after(page.after, page.limit + 1):
-            if len(found) <= page.limit:
+        for section in sorting.after(page.after, most):
+            if len(found) < most:
                 found += read(section)
-        rows, total, goes_on = found[: page.limit], page.after.total_count, len(found) > page.limit
+    rows, goes_on = found[: page.limit], len(found) > page.limit
+    if page.after is not None:
+        total = page.after.total_count
+    elif goes_on:
+        # At least the rows that were read, whatever is estimated.
+        total = max(count(), skipped + len(found))
+    else:
+        total = skipped + len(rows) if rows or page.page == 0 else min(count(), skipped)
     fields = len(rows[0]) - len(sorting.columns) if rows else 0
     following = None
     if goes_on:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, select, text
 
 from domain.events import LoyaltyEvent
 from domain.members import Member
 from domain.queue import DeadLetter, QueuedEvent, QueueFigures
 from persistence import organizations
 from persistence.connections import defer
+from persistence.counts import count_rows
 from persistence.paging import Page, Paged, ordering
 from persistence.rows import as_json, columns_of, reserve_ids
 from persistence.tables.events import events
@@ -214,7 +215,7 @@ def find_page_dead(db: Connection, organization_id: int, page: Page, event_type:
         .limit(page.limit)
         .offset(page.page * page.limit)
     ).all()
-    total = db.execute(select(func.count()).select_from(joined).where(*conditions)).scalar_one()
+    total = count_rows(db, joined, conditions)
     return Paged(total, page.page, page.limit, [DeadLetter(LoyaltyEvent(*row[:-3]), *row[-3:]) for row in rows])
 
 

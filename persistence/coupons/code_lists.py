@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, or_, select
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.members import Member
+from persistence.counts import count_rows
 from persistence.coupons.codes import COLUMNS, ORDER_COLUMNS
 from persistence.coupons.member_coupons import expiry_of_member
 from persistence.keysets import Section
@@ -61,7 +62,7 @@ def find_page(db: Connection, organization_id: int, page: Page, wanted: CouponFi
     def count() -> int:
         if wanted.is_plain:
             return _count_all(db, organization_id)
-        return db.execute(select(func.count()).select_from(source).where(*conditions)).scalar_one()
+        return count_rows(db, source, conditions)
 
     return page_of(Coupon, page, sorting, read, count)
 

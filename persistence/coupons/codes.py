@@ -98,8 +98,8 @@ def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Cou
     def read(section: Section) -> Sequence[AnyRow]:
         if page.order is None and page.after is None:
             last = book.coupon_count - page.page * page.limit
-            on_page = table.c.position.between(last - page.limit + 1, last)
-            section = Section([on_page], section.ordering, page.limit)
+            on_page = table.c.position.between(last - section.limit + 1, last)
+            section = Section([on_page], section.ordering, section.limit)
         return db.execute(section.of(statement)).all()
 
     return page_of(Coupon, page, sorting, read, lambda: book.coupon_count)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from domain.reports.ranges import Day
-from domain.reports.spans import DAY, QUARTER_HOUR, TOTALS, Cover, Piece, Span, ceiling, cover, floor
+from domain.reports.spans import DAY, MONTH, QUARTER_HOUR, TOTALS, Cover, Piece, Span, ceiling, cover, floor
+from persistence.connections import query as ask
 from persistence.reports.records import COUPONS, MINTS, RECORDS
 from persistence.reports.totals import bucket_of
 
@@ -22,6 +23,15 @@ from persistence.reports.totals import bucket_of
 COUPON_BOOKS = "coupon-books"
 
 _ZERO = Decimal(0)
+
+_COUNT_ALL = f"""
+SELECT coalesce(sum(a), 0) FROM (
+    SELECT a FROM report_totals
+    WHERE organization_id = %(organization_id)s AND kind = %(kind)s AND level = {MONTH} AND label = ''
+    UNION ALL
+    SELECT a FROM report_changes WHERE organization_id = %(organization_id)s AND kind = %(kind)s
+) x
+"""
 
 
 class Figures(NamedTuple):
@@ -123,6 +133,11 @@ def find_sum(
     summed = f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found"
     row = db.execute(text(summed), query.values).one()
     return Figures(*(each or _ZERO for each in row))
+
+
+def count_all(db: Connection, organization_id: int, kind: str) -> int:
+    """The number of all records of a kind, exactly, without reading them."""
+    return int(ask(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})[0][0])
 
 
 def find_series(

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, TRANSFER
+from persistence import ledger_transactions
 from tests.builders.ledger import START, RawLedger
 
 
@@ -127,6 +128,8 @@ def test_there_is_a_row_for_each_wallet_and_part(administration, path, raw):
 def test_a_transaction_that_moves_nothing_has_a_row_without_a_wallet(administration, path, raw):
     raw(lambda ledger: ledger.transaction(MINT, None, None, 0, description="The supply is unlimited now"))
     assert rows(administration.get(path)) == [("mint", 0, None, 0, None)]
+    raw(lambda ledger: ledger.transaction(MINT, None, None, 0))
+    assert administration.get(path, limit=1)["totalCount"] == 2
 
 
 def test_a_pending_transaction_shows_what_it_reserves_until_it_says_what_it_moved(administration, path, raw):
@@ -149,8 +152,9 @@ def test_a_pending_transaction_shows_what_it_reserves_until_it_says_what_it_move
 
     raw(captured)
     expected = [("burn", 0, wallet, 25, 75), ("mint", 0, wallet, 100, 100)]
-    assert rows(administration.get(path, walletId=wallet)) == expected
-    assert rows(administration.get(path)) == expected
+    for filters in ({"walletId": wallet}, {}):
+        assert rows(administration.get(path, **filters)) == expected
+        assert administration.get(path, **filters, limit=1)["totalCount"] == 2
 
 
 def test_a_revert_names_what_it_reverts(administration, path, raw):
@@ -321,3 +325,12 @@ def test_transfers_count_once_for_each_wallet(administration, path, raw):
 
     raw(moved)
     assert administration.get(path, limit=2)["totalCount"] == 7
+
+
+def test_an_account_is_counted_no_further_than_takes_as_long_as_a_page(administration, path, many, monkeypatch):
+    total = administration.get(path, limit=2)["totalCount"]
+    monkeypatch.setattr(ledger_transactions, "MOST_COUNTED", total // 2)
+    assert administration.get(path, limit=2)["totalCount"] == total // 2 + 1
+    later = total // 2 + 1
+    assert administration.get(path, limit=1, page=later)["totalCount"] == later + 2
+    assert administration.get(path, limit=1, page=total - 1)["totalCount"] == total
