@@ -26,6 +26,7 @@ _COLUMNS = (
     " entity_type, entity_id, member_ids, reason, changes"
 )
 # Ids are drawn apart from what reads members: a node of a distributed database would draw them from its own sequence.
+# Members are looked up one by one: joined, all of the organization would be read where the planner knows no better.
 _ADD = f"""
 WITH numbered AS MATERIALIZED (
     SELECT nextval('audit_log_audit_log_id_seq') AS audit_log_id, x.*,
@@ -36,13 +37,16 @@ WITH numbered AS MATERIALIZED (
 ), named AS MATERIALIZED (
     SELECT n.audit_log_id, id AS member_id FROM numbered n, unnest(n.member_ids) AS id
     UNION
-    SELECT n.audit_log_id, m.member_id FROM numbered n
-    JOIN members m ON m.organization_id = :organization_id AND m.wallet_id = ANY (n.wallet_ids)
+    SELECT n.audit_log_id, (
+        SELECT m.member_id FROM members m WHERE m.organization_id = :organization_id AND m.wallet_id = wallet.id
+    ) FROM numbered n, unnest(n.wallet_ids) AS wallet(id)
 ), given AS MATERIALIZED (
     SELECT CAST(:organization_id AS bigint) AS organization_id, n.audit_log_id,
         CAST(:created_at AS timestamptz) AS created_at, n.actor, n.user_id, n.token_id, n.surface, n.operation_id,
         n.request_id, n.entity_type, n.entity_id,
-        ARRAY(SELECT member_id FROM named WHERE audit_log_id = n.audit_log_id ORDER BY 1) AS member_ids,
+        ARRAY(
+            SELECT member_id FROM named WHERE audit_log_id = n.audit_log_id AND member_id IS NOT NULL ORDER BY 1
+        ) AS member_ids,
         n.reason, CAST(n.changes AS json) AS changes, n.salt
     FROM numbered n
 ), salted AS (
@@ -53,11 +57,11 @@ WITH numbered AS MATERIALIZED (
 ), unsealed AS (
     INSERT INTO unsealed_audit_log (organization_id, audit_log_id) SELECT organization_id, audit_log_id FROM given
 )
-SELECT EXISTS (
-    SELECT 1 FROM numbered n JOIN named USING (audit_log_id)
-    JOIN members m ON m.organization_id = :organization_id AND m.member_id = named.member_id
-    WHERE m.erased_at IS NOT NULL AND n.entity_type <> 'ledger-transaction'
-)
+SELECT coalesce(bool_or((
+    SELECT m.erased_at IS NOT NULL FROM members m
+    WHERE m.organization_id = :organization_id AND m.member_id = named.member_id
+)), false)
+FROM numbered n JOIN named USING (audit_log_id) WHERE n.entity_type <> 'ledger-transaction'
 """
 
 

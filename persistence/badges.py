@@ -12,7 +12,7 @@ from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, Memb
 from domain.members import Member
 from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged, paged_columns, sorting_of
-from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, record, records
+from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, given, record, records
 from persistence.tables.badges import badge_trackings, badges, member_badges
 
 ORDER_COLUMNS = {
@@ -46,7 +46,9 @@ ON CONFLICT (organization_id, member_id, badge_id)
 
 _LINK_REVERSALS = """
 UPDATE badge_trackings t SET reversal_badge_tracking_id = x.reversal_id
-FROM jsonb_to_recordset(%s::jsonb) AS x(badge_tracking_id bigint, reversal_id bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(badge_tracking_id bigint, reversal_id bigint) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.badge_tracking_id = x.badge_tracking_id
 """
 
@@ -190,7 +192,7 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
     add_all(db, badge_trackings, _TRACKING_NAMES, [_row(tracking) for tracking in changes.trackings])
     if changes.reversals:
         links = [{"badge_tracking_id": name, "reversal_id": by} for name, by in changes.reversals.items()]
-        defer(db, _LINK_REVERSALS, (as_json(links), organization_id))
+        defer(db, _LINK_REVERSALS, (*given(links), organization_id))
 
 
 def _row(tracking: BadgeTracking) -> Mapping[str, Any]:

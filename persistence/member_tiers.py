@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select
 from domain.members import MemberTier
 from domain.tiers import HeldTier, MemberProgram, TierTracking
 from persistence.connections import defer, query
-from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
+from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records
 from persistence.tables.members import member_tier_trackings, members
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
@@ -54,7 +54,9 @@ ON CONFLICT (organization_id, member_id, loyalty_program_id) DO UPDATE SET
 
 _LEAVE = """
 DELETE FROM member_tiers t
-USING jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id bigint)
+USING (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(member_id bigint, loyalty_program_id bigint) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.loyalty_program_id = x.loyalty_program_id
 """
 
@@ -71,8 +73,12 @@ WHERE t.organization_id = %s AND t.reversal_loyalty_event_id IS NULL AND EXISTS 
 _CHANGE_TRACKINGS = """
 UPDATE member_tier_trackings t SET previous_tier_id = x.previous_tier_id, previous_is_manual = x.previous_is_manual,
     previous_expires_at = x.previous_expires_at, reversal_loyalty_event_id = x.reversal_loyalty_event_id
-FROM jsonb_to_recordset(%s::jsonb) AS x(member_tier_tracking_id bigint, previous_tier_id bigint,
-    previous_is_manual boolean, previous_expires_at timestamptz, reversal_loyalty_event_id bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        member_tier_tracking_id bigint, previous_tier_id bigint, previous_is_manual boolean,
+        previous_expires_at timestamptz, reversal_loyalty_event_id bigint
+    ) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.member_tier_tracking_id = x.member_tier_tracking_id
 """
 
@@ -134,7 +140,7 @@ def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, H
     if stay:
         defer(db, _MOVE, (organization_id, at, as_json(stay)))
     if left:
-        defer(db, _LEAVE, (as_json(left), organization_id))
+        defer(db, _LEAVE, (*given(left), organization_id))
 
 
 def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> TierTracking | None:
@@ -171,7 +177,7 @@ def store_trackings(
     add_all(db, member_tier_trackings, names, rows)
     if changed:
         changes = [{name: getattr(tier_tracking, name) for name in _CHANGEABLE} for tier_tracking in changed]
-        defer(db, _CHANGE_TRACKINGS, (as_json(changes), organization_id))
+        defer(db, _CHANGE_TRACKINGS, (*given(changes), organization_id))
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:

@@ -14,7 +14,7 @@ from domain.missions.state import MemberMission, MissionChanges, MissionProgress
 from domain.problems import NameTaken
 from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, records
+from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, given, records
 from persistence.tables.missions import mission_trackings, missions
 
 ORDER_COLUMNS = {
@@ -69,13 +69,17 @@ ON CONFLICT (organization_id, member_id, mission_id) DO UPDATE SET
 
 _UNDO = """
 UPDATE mission_trackings t SET reversal_loyalty_event_id = x.by_event_id
-FROM jsonb_to_recordset(%s::jsonb) AS x(mission_tracking_id bigint, by_event_id bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(mission_tracking_id bigint, by_event_id bigint) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.mission_tracking_id = x.mission_tracking_id
 """
 
 _FIND_LAST = """
 UPDATE member_missions m SET last_counter_count_when_achieved = last.goal_count, last_achieved_at = last.happened_at
-FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, mission_id bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(member_id bigint, mission_id bigint) LIMIT %s
+) AS x
 LEFT JOIN LATERAL (
     SELECT t.goal_count, t.happened_at FROM mission_trackings t
     WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.mission_id = x.mission_id
@@ -208,7 +212,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
     """Store the changes of a unit of work; at most four statements."""
     if changes.reversals:
         undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.reversals.items()]
-        defer(db, _UNDO, (as_json(undone), organization_id))
+        defer(db, _UNDO, (*given(undone), organization_id))
     if changes.trackings:
         rows = [{name: getattr(tracking, name) for name in _NEW_TRACKING} for tracking in changes.trackings]
         add_all(db, mission_trackings, _NEW_TRACKING, _with_digests(rows))
@@ -228,7 +232,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
         defer(db, _KEEP, (organization_id, at, as_json(kept)))
     if changes.lost:
         places = [{"member_id": member_id, "mission_id": mission_id} for member_id, mission_id in sorted(changes.lost)]
-        defer(db, _FIND_LAST, (as_json(places), organization_id, organization_id))
+        defer(db, _FIND_LAST, (*given(places), organization_id, organization_id))
 
 
 def _with_digests(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:

@@ -85,6 +85,9 @@ def find_with_rights_of(
     db: Connection, organization_id: int, user_ids: Collection[int]
 ) -> tuple[Organization, dict[int, CurrentRights]] | None:
     """The organization and the present permissions of each of these users, who may be unknown, in one query."""
+    if not user_ids:
+        alone = find(db, organization_id)
+        return None if alone is None else (alone, {})
     rows = _WITH_RIGHTS.rows(db, organization_id=organization_id, user_ids=list(user_ids))
     if not rows:
         return None

@@ -12,38 +12,56 @@ from domain.events import LoyaltyEvent
 from domain.ledger.postings import Stored
 from persistence import posting
 from persistence.connections import defer, query
-from persistence.rows import as_json, columns_of
+from persistence.rows import columns_of, given
 from persistence.tables.events import events
 
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
 
+# Joined by LATERAL with OFFSET 0, which is by an index for each event. The planner cannot tell how few they are, and
+# would rather read all that the organization has.
 _FAMILIES = """
 WITH RECURSIVE family AS (
     SELECT e.loyalty_event_id AS root_id, e.loyalty_event_id FROM events e
     WHERE e.organization_id = %s AND e.loyalty_event_id = ANY(%s)
     UNION ALL
     SELECT f.root_id, e.loyalty_event_id FROM family f
-    JOIN events e ON e.organization_id = %s AND e.cause_loyalty_event_id = f.loyalty_event_id
+    CROSS JOIN LATERAL (
+        SELECT loyalty_event_id FROM events
+        WHERE organization_id = %s AND cause_loyalty_event_id = f.loyalty_event_id OFFSET 0
+    ) e
 )
 """
 
 _FAMILY_EVENTS = f"""{_FAMILIES}
 SELECT f.root_id, {_EVENT_COLUMNS} FROM family f
-JOIN events e ON e.organization_id = %s AND e.loyalty_event_id = f.loyalty_event_id
+CROSS JOIN LATERAL (
+    SELECT * FROM events WHERE organization_id = %s AND loyalty_event_id = f.loyalty_event_id OFFSET 0
+) e
 ORDER BY e.loyalty_event_id DESC
 """
 
 # Members of the events, members who got points for one or gave some, and owners of referral codes used.
 _FAMILY_MEMBERS = f"""{_FAMILIES}
 SELECT e.member_id FROM family f
-JOIN events e ON e.organization_id = %s AND e.loyalty_event_id = f.loyalty_event_id
+CROSS JOIN LATERAL (
+    SELECT member_id FROM events WHERE organization_id = %s AND loyalty_event_id = f.loyalty_event_id OFFSET 0
+) e
 UNION
 SELECT m.member_id FROM family f
-JOIN ledger_transactions t ON t.organization_id = %s AND t.loyalty_event_id = f.loyalty_event_id
-JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id IN (t.from_wallet_id, t.to_wallet_id)
+CROSS JOIN LATERAL (
+    SELECT from_wallet_id, to_wallet_id FROM ledger_transactions
+    WHERE organization_id = %s AND loyalty_event_id = f.loyalty_event_id OFFSET 0
+) t
+CROSS JOIN LATERAL (
+    SELECT member_id FROM members
+    WHERE organization_id = %s AND wallet_id IN (t.from_wallet_id, t.to_wallet_id) OFFSET 0
+) m
 UNION
 SELECT r.referrer_member_id FROM family f
-JOIN referral_logs r ON r.organization_id = %s AND r.loyalty_event_id = f.loyalty_event_id
+CROSS JOIN LATERAL (
+    SELECT referrer_member_id FROM referral_logs
+    WHERE organization_id = %s AND loyalty_event_id = f.loyalty_event_id OFFSET 0
+) r
 """
 
 _ORDER_EVENTS = """
@@ -60,16 +78,19 @@ ORDER BY ledger_transaction_id DESC
 _WRITE = """
 UPDATE events e SET limit_counters = x.limit_counters, reversal_loyalty_event_id = x.reversal_loyalty_event_id,
     updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb)
-    AS x(loyalty_event_id bigint, limit_counters jsonb, reversal_loyalty_event_id bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        loyalty_event_id bigint, limit_counters jsonb, reversal_loyalty_event_id bigint
+    ) LIMIT %s
+) AS x
 WHERE e.organization_id = %s AND e.loyalty_event_id = x.loyalty_event_id
 """
 
 
 def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
     """The ids of the members affected by the reversal of these events, and of those that they caused."""
-    given = (organization_id, list(event_ids), *(organization_id,) * 4)
-    return set(db.exec_driver_sql(_FAMILY_MEMBERS, given).scalars())
+    values = (organization_id, list(event_ids), *(organization_id,) * 5)
+    return set(db.exec_driver_sql(_FAMILY_MEMBERS, values).scalars())
 
 
 def find_members_of_orders(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[int]:
@@ -81,8 +102,8 @@ def find_members_of_orders(db: Connection, organization_id: int, external_ids: C
 def find_families(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[LoyaltyEvent]]:
     """Each of these events with all events that it caused, newest first, by its id."""
     found: dict[int, list[LoyaltyEvent]] = {}
-    given = (organization_id, list(event_ids), organization_id, organization_id)
-    for row in query(db, _FAMILY_EVENTS, given):
+    values = (organization_id, list(event_ids), organization_id, organization_id)
+    for row in query(db, _FAMILY_EVENTS, values):
         found.setdefault(row[0], []).append(LoyaltyEvent(*row[1:]))
     return found
 
@@ -109,4 +130,4 @@ def write_events(db: Connection, organization_id: int, changed: Iterable[Loyalty
         for event in changed
     ]
     if rows:
-        defer(db, _WRITE, (at, as_json(rows), organization_id))
+        defer(db, _WRITE, (at, *given(rows), organization_id))

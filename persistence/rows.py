@@ -105,6 +105,15 @@ def as_json(value: Any) -> str:
     return _encode(value).decode()
 
 
+def given(rows: Sequence[Any]) -> tuple[str, int]:
+    """The values of rows as a table: `(SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(...) LIMIT %s) AS x`.
+
+    The limit tells the planner how many they are. It would take them for a hundred, and rather read all that an
+    organization has, once, than look up the few that they name.
+    """
+    return as_json(rows), len(rows)
+
+
 def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
     """Reserve ids for rows still to be written, all kinds in one statement: `reserve_ids(db, events=3, ...)`.
 

@@ -21,7 +21,7 @@ from domain.coupons.lots import CouponLot
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
 from persistence.connections import defer, query
-from persistence.rows import AnySelect, add_all, as_json, columns_of, records
+from persistence.rows import AnySelect, add_all, as_json, columns_of, given, records
 from persistence.tables.coupon_usages import coupon_lots, member_coupons
 from persistence.tables.coupons import coupon_books, coupons
 
@@ -111,7 +111,11 @@ _KNOWN = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id
 _ADD = """
 UPDATE coupon_books b SET total_assigned = b.total_assigned + x.assigned, total_usages = b.total_usages + x.used,
     coupon_count = b.coupon_count + x.codes
-FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_book_id bigint, assigned numeric, used numeric, codes bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        coupon_book_id bigint, assigned numeric, used numeric, codes bigint
+    ) LIMIT %s
+) AS x
 WHERE b.organization_id = %s AND b.coupon_book_id = x.coupon_book_id
 RETURNING b.coupon_book_id, b.coupon_count
 """
@@ -120,8 +124,12 @@ _ADD_TO_COUPONS = """
 UPDATE coupons c SET total_assigned = c.total_assigned + x.assigned, total_usages = c.total_usages + x.used,
     custom_attributes = CASE WHEN x.is_personal THEN x.custom_attributes ELSE c.custom_attributes END,
     expired_at = CASE WHEN x.is_personal THEN x.expired_at ELSE c.expired_at END
-FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_id bigint, assigned numeric, used numeric, is_personal boolean,
-    custom_attributes jsonb, expired_at timestamptz)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        coupon_id bigint, assigned numeric, used numeric, is_personal boolean, custom_attributes jsonb,
+        expired_at timestamptz
+    ) LIMIT %s
+) AS x
 WHERE c.organization_id = %s AND c.coupon_id = x.coupon_id
 """
 
@@ -309,7 +317,7 @@ def add_to_books(
         }
         for book_id in ids
     ]
-    return dict(map(tuple, query(db, _ADD, (as_json(rows), organization_id)))) if rows else {}
+    return dict(map(tuple, query(db, _ADD, (*given(rows), organization_id)))) if rows else {}
 
 
 def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
@@ -331,7 +339,7 @@ def add_to_coupons(db: Connection, organization_id: int, rows: Iterable[Mapping[
     """Add to the sums of coupons; personal ones also get their expiry and attributes."""
     listed = list(rows)
     if listed:
-        defer(db, _ADD_TO_COUPONS, (as_json(listed), organization_id))
+        defer(db, _ADD_TO_COUPONS, (*given(listed), organization_id))
 
 
 def keep_held(db: Connection, held: Collection[MemberCoupon]) -> None:

@@ -15,7 +15,7 @@ from domain.members import Member
 from persistence.connections import defer
 from persistence.coupons.member_coupons import NO_TAGS, BookTags, tagged, usable_lots
 from persistence.paging import Page, Paged, paged_columns, sorting_of
-from persistence.rows import add_all, as_json, fields_of, record, records
+from persistence.rows import add_all, fields_of, given, record, records
 from persistence.tables.coupon_usages import coupon_lots
 from persistence.tables.coupon_usages import coupon_usages as table
 from persistence.tables.coupons import coupon_books, coupons
@@ -48,7 +48,11 @@ _JOINED = table.outerjoin(
 
 _LINK = """
 UPDATE coupon_usages u SET reversal_usage_id = x.reversal_usage_id, updated_at = x.updated_at
-FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_usage_id bigint, reversal_usage_id bigint, updated_at timestamptz)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        coupon_usage_id bigint, reversal_usage_id bigint, updated_at timestamptz
+    ) LIMIT %s
+) AS x
 WHERE u.organization_id = %s AND u.coupon_usage_id = x.coupon_usage_id
 """
 
@@ -186,7 +190,7 @@ def link_reverted(db: Connection, organization_id: int, usages: Collection[Coupo
         for usage in usages
     ]
     if rows:
-        defer(db, _LINK, (as_json(rows), organization_id))
+        defer(db, _LINK, (*given(rows), organization_id))
 
 
 def _row(usage: CouponUsage) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from domain.ledger.session import LedgerSession
 from persistence import ledger
 from persistence.connections import defer, query
 from persistence.posting.lots import as_pairs
-from persistence.rows import as_json, columns_of, records
+from persistence.rows import columns_of, given, records
 from persistence.tables.ledger import ledger_accounts
 
 _LOCK_WALLETS = """
@@ -56,7 +56,9 @@ ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id
 
 _ALL_LOTS = """
 SELECT l.wallet_id, l.ledger_account_id, l.ledger_lot_id, l.remaining, l.expires_at
-FROM ledger_lots l JOIN jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint)
+FROM ledger_lots l JOIN (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(wallet_id bigint, ledger_account_id bigint) LIMIT %s
+) AS p
   USING (wallet_id, ledger_account_id)
 WHERE l.organization_id = %s AND l.remaining > 0 ORDER BY l.ledger_lot_id
 """
@@ -205,7 +207,7 @@ def _expire(
         and idle_too_long(period, held.last_transaction_date, session.at)
     }
     if ended:
-        rows = query(db, _ALL_LOTS, (as_json(as_pairs(ended)), organization_id))
+        rows = query(db, _ALL_LOTS, (*given(as_pairs(ended)), organization_id))
         for wallet_id, account_id, lot_id, remaining, expires_at in rows:
             end = ended[wallet_id, account_id]
             if expires_at is None or expires_at > end:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from domain.ledger.lots import Allocation, Allocator, Lot, MoveLots, RestoreLots, SettleLots, TakeLots
 from domain.ledger.postings import Pair, Step
 from persistence.connections import defer, query
-from persistence.rows import add_all, as_json, reserve_ids
+from persistence.rows import add_all, as_json, given, reserve_ids
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
 _LOT_COLUMNS = ", ".join(f"l.{field.name}" for field in fields(Lot))
@@ -37,13 +37,18 @@ WHERE l.organization_id = %s AND l.ledger_transaction_id = ANY(%s) AND l.remaini
 
 _WRITE_CHANGED_LOTS = """
 UPDATE ledger_lots l SET remaining = x.remaining, expired = x.expired
-FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_lot_id bigint, remaining numeric, expired numeric)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        ledger_lot_id bigint, remaining numeric, expired numeric
+    ) LIMIT %s
+) AS x
 WHERE l.organization_id = %s AND l.ledger_lot_id = x.ledger_lot_id
 """
 
 _REMOVE_USES = """
-DELETE FROM ledger_lot_uses u USING jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint,
-    ledger_lot_id bigint)
+DELETE FROM ledger_lot_uses u USING (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, ledger_lot_id bigint) LIMIT %s
+) AS x
 WHERE u.organization_id = %s AND u.ledger_transaction_id = x.ledger_transaction_id
     AND u.ledger_lot_id = x.ledger_lot_id
 """
@@ -101,14 +106,14 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
             {"ledger_lot_id": lot_id, "remaining": lot.remaining, "expired": lot.expired}
             for lot_id, lot in found.changed.items()
         ]
-        defer(db, _WRITE_CHANGED_LOTS, (as_json(changed), organization_id))
+        defer(db, _WRITE_CHANGED_LOTS, (*given(changed), organization_id))
     _write_uses(db, organization_id, found, ids)
 
 
 def _write_uses(db: Connection, organization_id: int, found: Allocation, ids: Mapping[int, int]) -> None:
     if found.changed_uses:
         gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in found.changed_uses]
-        defer(db, _REMOVE_USES, (as_json(gone), organization_id))
+        defer(db, _REMOVE_USES, (*given(gone), organization_id))
     uses = {**{key: amount for key, amount in found.changed_uses.items() if amount}, **found.uses}
     add_all(
         db,

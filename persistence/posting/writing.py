@@ -13,7 +13,7 @@ from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import defer
 from persistence.posting.lots import write_lots
-from persistence.rows import add_all, as_json, reserve_ids
+from persistence.rows import add_all, as_json, given, reserve_ids
 from persistence.tables.ledger import ledger_entries, ledger_transactions
 
 _WRITE_HOLDINGS = """
@@ -51,33 +51,46 @@ ON CONFLICT (organization_id, ledger_account_id, shard)
 _CAPTURE = """
 UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value,
     captured_at = %s, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, amount numeric, status smallint,
-    fiat_value numeric)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        ledger_transaction_id bigint, amount numeric, status smallint, fiat_value numeric
+    ) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
 _MARK_REVERTED = """
 UPDATE ledger_transactions t SET status = 2, reversal_ledger_transaction_id = x.reversal, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, reversal bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, reversal bigint) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
 _LOWER = """
 UPDATE ledger_transactions t SET amount = t.reserved_amount - x.released, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, released numeric)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, released numeric) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
 _WRITE_MISSING = """
 UPDATE ledger_transactions t SET missing = x.missing,
     clamped_by_ledger_transaction_id = coalesce(x.clamped_by, t.clamped_by_ledger_transaction_id), updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, missing numeric, clamped_by bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        ledger_transaction_id bigint, missing numeric, clamped_by bigint
+    ) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
 _WRITE_UNEARNED = """
 UPDATE ledger_transactions t SET unearned = x.unearned, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(ledger_transaction_id bigint, unearned numeric)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, unearned numeric) LIMIT %s
+) AS x
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
 """
 
@@ -166,7 +179,7 @@ def _lower_stored(db: Connection, organization_id: int, session: LedgerSession) 
     """Subtract from pending mints the amounts that partial reverts have released."""
     rows = [{"ledger_transaction_id": i, "released": released} for i, released in session.lowered.items()]
     if rows:
-        defer(db, _LOWER, (session.at, as_json(rows), organization_id))
+        defer(db, _LOWER, (session.at, *given(rows), organization_id))
 
 
 def _write_missing(db: Connection, organization_id: int, session: LedgerSession, id_of: Mapping[int, int]) -> None:
@@ -176,14 +189,14 @@ def _write_missing(db: Connection, organization_id: int, session: LedgerSession,
         for i, clamp in session.clamps.items()
     ]
     if rows:
-        defer(db, _WRITE_MISSING, (session.at, as_json(rows), organization_id))
+        defer(db, _WRITE_MISSING, (session.at, *given(rows), organization_id))
 
 
 def _write_unearned(db: Connection, organization_id: int, session: LedgerSession) -> None:
     """Write the unearned amounts of mints; those reverted as a whole are marked by their status."""
     rows = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
     if rows:
-        defer(db, _WRITE_UNEARNED, (session.at, as_json(rows), organization_id))
+        defer(db, _WRITE_UNEARNED, (session.at, *given(rows), organization_id))
 
 
 def _settle_stored(
@@ -201,14 +214,14 @@ def _settle_stored(
             }
             for capture in captures
         ]
-        defer(db, _CAPTURE, (at, at, as_json(rows), organization_id))
+        defer(db, _CAPTURE, (at, at, *given(rows), organization_id))
     reverted = [
         {"ledger_transaction_id": step.reverts.ledger_transaction_id, "reversal": transaction_id}
         for transaction_id, step in written
         if isinstance(step, Posting) and step.reverts is not None and not step.is_partial
     ]
     if reverted:
-        defer(db, _MARK_REVERTED, (at, as_json(reverted), organization_id))
+        defer(db, _MARK_REVERTED, (at, *given(reverted), organization_id))
 
 
 def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from domain.referrals import ReferralCode, ReferralLog, ReferralUsageState, Use
 from persistence.connections import defer, query
-from persistence.rows import add_all, as_json, fields_of, records
+from persistence.rows import add_all, fields_of, given, records
 from persistence.tables.referrals import referral_logs
 
 _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
@@ -75,13 +75,19 @@ ORDER BY l.referral_log_id DESC
 
 _COUNT = """
 UPDATE referral_codes c SET total_usages = c.total_usages + x.change, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(referral_code_id bigint, change bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(referral_code_id bigint, change bigint) LIMIT %s
+) AS x
 WHERE c.organization_id = %s AND c.referral_code_id = x.referral_code_id
 """
 
 _REVERSE = """
 UPDATE referral_logs l SET reversal_loyalty_event_id = x.reversal_loyalty_event_id, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(referral_log_id bigint, reversal_loyalty_event_id bigint)
+FROM (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
+        referral_log_id bigint, reversal_loyalty_event_id bigint
+    ) LIMIT %s
+) AS x
 WHERE l.organization_id = %s AND l.referral_log_id = x.referral_log_id
 """
 
@@ -168,11 +174,11 @@ def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, i
     """Mark logs as reversed, by log id, each with the event that reversed it."""
     if reversals:
         rows = [{"referral_log_id": log, "reversal_loyalty_event_id": event} for log, event in reversals.items()]
-        defer(db, _REVERSE, (now, as_json(rows), organization_id))
+        defer(db, _REVERSE, (now, *given(rows), organization_id))
 
 
 def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
     """Add to the usages of codes, by code id."""
     rows = [{"referral_code_id": code_id, "change": change} for code_id, change in changes.items() if change]
     if rows:
-        defer(db, _COUNT, (now, as_json(rows), organization_id))
+        defer(db, _COUNT, (now, *given(rows), organization_id))

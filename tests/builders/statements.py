@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sqlalchemy import Connection, Engine, event, text
 
@@ -55,3 +57,35 @@ SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_
 def rows_read(db: Connection, table: str) -> int:
     """How many rows of a table were read so far, by whatever way: the difference of two moments counts."""
     return db.scalar(text(_ROWS_READ), {"table": table}) or 0
+
+
+_ALL_ROWS_READ = """
+SELECT relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
+"""
+
+
+@contextmanager
+def rows_read_to_commit(engine: Engine) -> Iterator[Counter[str]]:
+    """How many rows of each table are read by the transactions that begin and are committed meanwhile."""
+    found: Counter[str] = Counter()
+    before: dict[Any, dict[str, int]] = {}
+
+    def read(connection: Connection) -> dict[str, int]:
+        with connection.connection.cursor() as cursor:
+            cursor.execute(_ALL_ROWS_READ)
+            return dict(cursor.fetchall())
+
+    def begin(connection: Connection) -> None:
+        before[connection.connection.driver_connection] = read(connection)
+
+    def commit(connection: Connection) -> None:
+        earlier = before.pop(connection.connection.driver_connection, {})
+        found.update({table: rows - earlier.get(table, 0) for table, rows in read(connection).items()})
+
+    event.listen(engine, "begin", begin)
+    event.listen(engine, "commit", commit)
+    try:
+        yield found
+    finally:
+        event.remove(engine, "begin", begin)
+        event.remove(engine, "commit", commit)

@@ -1,0 +1,104 @@
+"""Calls about one member read what concerns it, however many others there are and whatever the planner knows."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+
+from persistence.engine import autocommit
+from tests.builders.campaigns import mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.imports import Imports
+from tests.builders.statements import rows_read_to_commit
+from tests.builders.tracking import GENERIC, Shop, event, order, running
+
+MEMBERS = 1_500
+# No call has to read more rows of a table that has one for each member.
+FEW = 60
+LARGE = (
+    *("members", "wallets", "member_tiers", "ledger_transactions", "ledger_entries", "ledger_lots", "ledger_balances"),
+    *("report_changes", "events", "coupons", "member_coupons", "coupon_lots", "coupon_usages", "member_badges"),
+)
+
+
+@pytest.fixture(scope="module")
+def calls(api):
+    """Calls by their names, about a member of an organization with many more, who have points and coupons, too."""
+    organization = api.organization()
+    shop = Shop(organization)
+    shop.campaign(running(mint(5)), eventType=GENERIC)
+    book = CouponBooks(organization).make(name="Flat white", type="codeless")
+    listed = CouponBooks(organization).make(name="Espresso", type="list")
+    badge = organization.integration.post("/badges", {"name": "Regular", "maxAmount": 1000, "active": True})["badge"]
+    silver = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 2}
+    organization.administration.post(f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers", silver)
+    rows = {
+        "members": ["loyaltyMemberId", *(f"m-{n}" for n in range(MEMBERS))],
+        "balances": ["loyaltyMemberId,amount", *(f"m-{n},100" for n in range(MEMBERS))],
+        "coupons": ["loyaltyMemberId,couponBook,amount", *(f"m-{n},Flat white,3" for n in range(MEMBERS))],
+        "coupon-codes": ["couponBook,code", *(f"Espresso,E-{n}" for n in range(MEMBERS))],
+        "badges": ["loyaltyMemberId,badge", *(f"m-{n},Regular" for n in range(MEMBERS))],
+        "events": ["loyaltyMemberId,eventType", *(f"m-{n},{GENERIC}" for n in range(MEMBERS))],
+    }
+    for kind, lines in rows.items():
+        Imports(organization).run("\n".join(lines), kind=kind)
+
+    integration, administration = organization.integration, organization.administration
+    by_id = "/members/by-loyalty-member-id/m-7"
+    codeless, with_codes = (f"/members/m-7/coupon-books/{each['couponBookKey']}" for each in (book, listed))
+    account = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}"
+
+    def revert():
+        [minted] = administration.post(f"{by_id}/mint", {"amount": 2}, expect=None)["ledgerTransactions"]
+        administration.post(f"{account}/transactions/{minted['ledgerTransactionId']}/revert", {}, expect=200)
+
+    def cancel():
+        tracked = shop.track_one(event("m-7"))
+        integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+
+    def revert_use():
+        integration.post(f"{codeless}/assign", {}, expect=200)
+        usage = integration.post(f"{codeless}/use", {}, expect=200)["couponUsage"]
+        administration.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
+
+    def use_code():
+        code = integration.post(f"{with_codes}/assign", {}, expect=200)["couponUsage"]["code"]
+        integration.post(f"{with_codes}/use", {"code": code}, expect=200)
+
+    return {
+        "track": lambda: shop.track_one(event("m-7")),
+        "order": lambda: shop.track_one(order("m-7", "12.50")),
+        "cancel": cancel,
+        "mint": lambda: administration.post(f"{by_id}/mint", {"amount": 1}, expect=None),
+        "burn": lambda: administration.post(f"{by_id}/burn", {"amount": 1}, expect=None),
+        "revert": revert,
+        "assign": lambda: integration.post(f"{codeless}/assign", {}, expect=200),
+        "use": lambda: integration.post(f"{codeless}/use", {}, expect=200),
+        "use a code": use_code,
+        "revert a use": revert_use,
+        "badge": lambda: integration.post(f"/members/m-7/badges/{badge['badgeKey']}/assign", {}, expect=None),
+        "change": lambda: integration.patch("/members/m-7", {"profile": {"name": "Ana"}}),
+        "enrol": lambda: organization.member(f"newcomer-{uuid4()}"),
+    }
+
+
+CALLS = (
+    *("track", "order", "cancel", "mint", "burn", "revert", "assign", "use", "use a code", "revert a use", "badge"),
+    *("change", "enrol"),
+)
+
+
+@pytest.mark.undistributed
+@pytest.mark.parametrize("is_analyzed", [False, True])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_about_a_member_reads_what_concerns_it(api, calls, name, is_analyzed):
+    if is_analyzed:
+        with autocommit(api.engine).connect() as db:
+            db.execute(text("ANALYZE"))
+    calls[name]()
+    with rows_read_to_commit(api.engine) as read:
+        calls[name]()
+    assert read
+    assert {table: read[table] for table in LARGE if read[table] > FEW} == {}
