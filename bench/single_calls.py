@@ -147,7 +147,7 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
         print("\n| offered | events/s | p50 ms | p99 ms | failures |")
         print("|---|---|---|---|---|")
         for share in (0.5, 0.75, 0.9):
-            done = load.at_rate(port, 32, seconds, kinds["event"][0], share * most)
+            done = load.at_rate(port, max(clients), seconds, kinds["event"][0], share * most)
             print(
                 f"| {share:.0%} | {done.rate:.0f} | {done.percentile(50):.1f} | {done.percentile(99):.1f} "
                 f"| {done.failures} |",
