@@ -186,21 +186,21 @@ def rows_of_account(
         [*of_transactions, _SHOWN],
         page,
         _t.c.ledger_transaction_id,
-        count=lambda: _count_rows_of_account(db, of_transactions),
+        count=lambda: _count_rows_of_account(db, organization_id, of_transactions),
     )
 
 
-def _count_rows_of_account(db: Connection, of_transactions: list[Any]) -> int:
+def _count_rows_of_account(db: Connection, organization_id: int, of_transactions: list[Any]) -> int:
     """As `count_rows`, by looking up the entries of no more transactions than are counted."""
-    some = select(_t.c.organization_id, _t.c.ledger_transaction_id).where(*of_transactions).limit(MOST_COUNTED + 1)
-    found = some.subquery()
+    found = select(_t.c.ledger_transaction_id).where(*of_transactions).limit(MOST_COUNTED + 1).subquery()
+    # As `_SHOWN`: entries of zero where there are no others; and a row without a wallet where there are none at all.
+    moving = func.nullif(func.count().filter(_e.c.amount != 0), 0)
     shown = (
-        select(func.greatest(1, func.count()))
+        select(func.greatest(1, func.coalesce(moving, func.count())))
         .where(
-            _e.c.organization_id == found.c.organization_id,
+            _e.c.organization_id == organization_id,
             _e.c.ledger_transaction_id == found.c.ledger_transaction_id,
             _e.c.wallet_id.is_not(None),
-            _SHOWN,
         )
         .correlate(found)
         .scalar_subquery()

@@ -273,7 +273,7 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             e.system_unique_key, e.status, e.evaluation_status, e.reversal_loyalty_event_id,
             e.reverted_loyalty_event_id, e.last_error ->> 'title', e.result -> 'effects'
         FROM {_EVENTS}
-        LEFT JOIN custom_event_types y ON y.organization_id = e.organization_id AND y.api_code = e.event_type
+        LEFT JOIN custom_event_types y ON y.organization_id = :o AND y.api_code = e.event_type
         """,
     ),
     POINTS: (
