@@ -348,7 +348,8 @@ def test_a_page_deep_in_a_list_reads_as_few_rows_as_the_first(vast, name, order,
         assert len(read(page).results) == 5
         return sum(rows_read(db, table) for table in tables) - before
 
-    assert cost(deep) <= cost(after(first, 5, order)) + 12
+    # How the planner gets there depends on what else is in the database, but never is it by way of the rows before.
+    assert cost(deep) <= cost(after(first, 5, order)) + COUNT
 
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
