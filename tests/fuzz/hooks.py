@@ -10,15 +10,18 @@ import base64
 import itertools
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 
+from domain.exports import FILTERS_OF_KIND
 from tests.fuzz.known import (
     PENDING,
     SETTLED,
@@ -33,13 +36,14 @@ from tests.fuzz.known import (
     open_transactions,
     removable_users,
 )
-from tests.fuzz.world import CONDITIONS, GIFT, REFERRAL_CODE
+from tests.fuzz.world import CONDITIONS, GIFT, REFERRAL_CODE, Client
 
 LONGEST_URL = 8000
 GOOD_PASSWORD = "espresso-and-rain-41"
 FUTURE = "2099-12-31T23:00:00Z"
 _numbers = itertools.count(1)
 _following_links = False
+_done_exports: list[int] = []
 
 # In a short run these many of an operation's boundary cases of one kind are sent, then every twelfth.
 SENT_OF_A_KIND, SENT_ONE_OF = 3, 12
@@ -128,6 +132,8 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         path["documentKeyOrSlug"] = real["documentKeyOrSlug"]
     if operation == "cancelEvent":
         real["loyaltyEventKey"] = next(iter(open_events), real["loyaltyEventKey"])
+    if operation == "getExportPart":
+        real["exportId"] = _done_export()
     if operation == "removeUser" and removable_users:
         real["userId"] = removable_users.popitem()[0]
     if "organizationId" in path:
@@ -140,6 +146,19 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         return
     for name in path:
         path[name] = real[name]
+
+
+def _done_export() -> int:
+    """An export that is done: each erasure of a member lets those that were done expire."""
+    call = Client(urlsplit(os.environ["FUZZ_URL"]).port or 0, WORLD.token)
+    home = f"/organizations/{WORLD.ids['organizationId']}/exports"
+    if not _done_exports or call("GET", f"{home}/{_done_exports[-1]}")["export"]["status"] != "done":
+        _done_exports.append(call("POST", home, {"kind": "members"})["export"]["exportId"])
+    for _ in range(300):
+        if call("GET", f"{home}/{_done_exports[-1]}")["export"]["status"] == "done":
+            break
+        time.sleep(0.1)
+    return _done_exports[-1]
 
 
 def _use_few_days(query: dict[str, Any]) -> None:
@@ -247,6 +266,15 @@ def _members(body: Body, path: Body) -> None:
 def _import_start(body: Body, path: Body) -> None:
     if not _now_and_then():
         body["parts"] = 1
+
+
+def _export(body: Body, path: Body) -> None:
+    fitting = FILTERS_OF_KIND[body["kind"]]
+    filters = {name: value for name, value in body.get("filters", {}).items() if name in fitting}
+    for name in ("memberId", "ledgerAccountId", "couponBookId"):
+        _real(filters, name, WORLD.ids[name])
+    if "filters" in body:
+        body["filters"] = filters
 
 
 def _member_change(body: Body, path: Body) -> None:
@@ -756,6 +784,7 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "createMember": _member,
     "createMembers": _members,
     "startImport": _import_start,
+    "createExport": _export,
     "updateMember": _member_change,
     "createCustomEventType": _event_type,
     "updateCustomEventType": _event_type,

@@ -149,6 +149,7 @@ def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run
     listed.write_text(json.dumps(given))
     world = target.world
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUZZ_TOKEN": world.token, "FUZZ_WORLD": world.to_json()}
+    environment["FUZZ_URL"] = target.base_url
     environment |= {"FUZZ_SHORT": "yes"} if target.is_short else {}
     # A document without partners has no use for their keys.
     environment |= {f"FUZZ_KEY_{partner.upper()}": key for partner, key in world.partner_keys.items()}
