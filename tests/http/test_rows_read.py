@@ -14,7 +14,7 @@ from tests.builders.imports import Imports
 from tests.builders.statements import rows_read_to_commit
 from tests.builders.tracking import GENERIC, Shop, event, order, running
 
-MEMBERS = 1_500
+MEMBERS = 3_000
 # A call that reads no more rows of a table with one for each member does not read them all.
 FEW = MEMBERS // 3
 LARGE = (
