@@ -26,9 +26,11 @@ from tests.builders import one_organization
 from tests.builders.pooler import pooled
 from tests.processes.fleet import disposed
 
-# No example fails because a machine is slow.
-hypothesis.settings.register_profile("without deadline", deadline=None)
-hypothesis.settings.load_profile("without deadline")
+# No example fails because a machine is slow. A change is tried with the same examples again and again; the long runs
+# look for new ones.
+hypothesis.settings.register_profile("repeated", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("searching", deadline=None)
+hypothesis.settings.load_profile("repeated")
 
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
 # Nothing here needs to survive a power cut.

@@ -17,6 +17,7 @@ import struct
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Rates:
         self._secret = secrets.token_bytes(16)
         # File locks end with the process that holds them, however it ends, but do not exclude threads of one process.
         self._file = tempfile.TemporaryFile(prefix="loyalty-rates-")  # noqa: SIM115  (open as long as the counts)
+        weakref.finalize(self, self._file.close)
         self._threads = [threading.Lock() for _ in range(_STRIPES)]
 
     def take(self, key: str, rate: Rate) -> RateState:

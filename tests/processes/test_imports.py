@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -121,9 +122,9 @@ def queue(engine: Engine, kind: str, *parts: str) -> int:
         calls = api.within(db, 1)
         import_id = calls.administration("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
         for number, content in enumerate(parts, 1):
-            part = Upload()
-            part.append(content.encode())
-            calls.administration("uploadImportPart", part, importId=import_id, partNumber=number)
+            with closing(Upload()) as part:
+                part.append(content.encode())
+                calls.administration("uploadImportPart", part, importId=import_id, partNumber=number)
         calls.administration("startImport", {"parts": len(parts)}, importId=import_id)
         return import_id
 

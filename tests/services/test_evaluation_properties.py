@@ -270,7 +270,7 @@ def answered(results: list[dict[str, Any]], default: str, mode: str) -> dict[tup
     sums: dict[tuple[Any, ...], Decimal] = defaultdict(Decimal)
     for result in results:
         for done in result["effects"]:
-            if done["effectId"] in TYPES:
+            if done["effectId"] in TYPES and done["status"] != "failed":
                 params = {each["id"]: each["value"] for each in done["params"]}
                 # What a limit has cut is partial, and reserved like the rest where points are authorized.
                 is_reserved = done["status"] == "authorized" or (done["status"] == "partial" and mode == "authorize")
