@@ -87,7 +87,7 @@ def paged(
     """The page of `kind` among the rows of `table` (a table or a join holding its columns) that meet `conditions`.
 
     `columns` maps the wire names that `order` may use to columns; default order is newest first by `tie_break`. `count`
-    knows how many rows there are, if anything knows better than a count or an estimate of them.
+    knows how many rows there are, if anything knows better than a count of them.
     """
     selected = columns_of(tie_break.table, kind)
     sorting = sorting_of(page.order, columns or {}, tie_break)
@@ -138,7 +138,7 @@ def page_of(
     if page.after is not None:
         total = page.after.total_count
     elif goes_on:
-        # At least the rows that were read, whatever is estimated.
+        # At least the rows that were read, also beyond the bound of the count.
         total = max(count(), skipped + len(found))
     else:
         total = skipped + len(rows) if rows or page.page == 0 else min(count(), skipped)

@@ -208,10 +208,11 @@ def test_a_partners_key_is_for_its_own_path() -> None:
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_operations_stand_in_the_file_of_their_tag(surface: str) -> None:
+    bundled = openapi.bundle(surface)["paths"]
     for path, item in openapi.load(f"{surface}.yaml")["paths"].items():
         file = item["$ref"].partition("#")[0]
         for each in DOCUMENTED.values():
-            if each.path == path and each.operation in openapi.bundle(surface)["paths"][path].values():
+            if each.path == path and each.operation in bundled[path].values():
                 assert Path(file).stem == each.operation["tags"][0]
 
 
@@ -219,9 +220,9 @@ def test_long_lists_take_a_cursor_and_tell_the_next_one() -> None:
     takes = {key for key, each in DOCUMENTED.items() if any(p["name"] == "cursor" for p in each.parameters)}
     tells = {
         (surface, place[0])
-        for surface in openapi.SURFACES
-        for place, schema in answered_schemas(openapi.bundle(surface))
-        if "nextCursor" in resolve(openapi.bundle(surface), schema).get("required", ())
+        for surface, document in ((surface, openapi.bundle(surface)) for surface in openapi.SURFACES)
+        for place, schema in answered_schemas(document)
+        if "nextCursor" in resolve(document, schema).get("required", ())
     }
     assert takes == tells == WALKED | CURSOR_PAGE_SIZES.keys()
 
