@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from persistence.connections import Prepared, defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import as_json
 from persistence.tables.audit_log import audit_log
@@ -25,24 +26,27 @@ _COLUMNS = (
     "organization_id, audit_log_id, created_at, actor, user_id, token_id, surface, operation_id, request_id,"
     " entity_type, entity_id, member_ids, reason, changes"
 )
+# The type of entries about moved points.
+_POINTS = "ledger-transaction"
+
 # Ids are drawn apart from what reads members: a node of a distributed database would draw them from its own sequence.
 # Members are looked up one by one: joined, all of the organization would be read where the planner knows no better.
-_ADD = f"""
+_ADD = Prepared(f"""
 WITH numbered AS MATERIALIZED (
     SELECT nextval('audit_log_audit_log_id_seq') AS audit_log_id, x.*,
         uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) AS salt
-    FROM json_to_recordset(CAST(:entries AS json)) AS x(
+    FROM json_to_recordset(CAST(%(entries)s AS json)) AS x(
         actor text, user_id bigint, token_id text, surface text, operation_id text, request_id text, reason text,
         entity_type text, entity_id text, changes text, member_ids bigint[], wallet_ids bigint[])
 ), named AS MATERIALIZED (
     SELECT n.audit_log_id, id AS member_id FROM numbered n, unnest(n.member_ids) AS id
     UNION
     SELECT n.audit_log_id, (
-        SELECT m.member_id FROM members m WHERE m.organization_id = :organization_id AND m.wallet_id = wallet.id
+        SELECT m.member_id FROM members m WHERE m.organization_id = %(organization_id)s AND m.wallet_id = wallet.id
     ) FROM numbered n, unnest(n.wallet_ids) AS wallet(id)
 ), given AS MATERIALIZED (
-    SELECT CAST(:organization_id AS bigint) AS organization_id, n.audit_log_id,
-        CAST(:created_at AS timestamptz) AS created_at, n.actor, n.user_id, n.token_id, n.surface, n.operation_id,
+    SELECT CAST(%(organization_id)s AS bigint) AS organization_id, n.audit_log_id,
+        CAST(%(created_at)s AS timestamptz) AS created_at, n.actor, n.user_id, n.token_id, n.surface, n.operation_id,
         n.request_id, n.entity_type, n.entity_id,
         ARRAY(
             SELECT member_id FROM named WHERE audit_log_id = n.audit_log_id AND member_id IS NOT NULL ORDER BY 1
@@ -59,10 +63,10 @@ WITH numbered AS MATERIALIZED (
 )
 SELECT coalesce(bool_or((
     SELECT m.erased_at IS NOT NULL FROM members m
-    WHERE m.organization_id = :organization_id AND m.member_id = named.member_id
+    WHERE m.organization_id = %(organization_id)s AND m.member_id = named.member_id
 )), false)
-FROM numbered n JOIN named USING (audit_log_id) WHERE n.entity_type <> 'ledger-transaction'
-"""
+FROM numbered n JOIN named USING (audit_log_id) WHERE n.entity_type <> '{_POINTS}'
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,10 @@ def add_entries(
         {name: getattr(part, name) for part in (origin, entry) for name in part.__slots__} for origin, entry in entries
     ]
     values = {"organization_id": organization_id, "created_at": now, "entries": as_json(rows)}
-    return bool(db.execute(text(_ADD), values).scalar_one())
+    if all(entry.entity_type == _POINTS for _, entry in entries):
+        defer(db, _ADD, values)
+        return False
+    return bool(query(db, _ADD, values)[0][0])
 
 
 def find_page(db: Connection, organization_id: int, page: Page, wanted: AuditFilter) -> Paged[AuditEntry]:

@@ -74,6 +74,7 @@ class Configuration:
     speaks_of_missions: bool
     referral_programs: ReferralPrograms
     main_accounts: Mapping[int | None, LedgerAccount | None]
+    default_account: LedgerAccount | None
 
     def points_account(self, loyalty_program_id: int | None) -> LedgerAccount | None:
         """The account for points of a loyalty program (None: the default one), unless another account is named."""
@@ -187,6 +188,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         speaks_of_missions=any(map(_speaks_of_missions, compiled)) or any(map(_counts_by_missions, ready)),
         referral_programs=ReferralPrograms(ready_programs),
         main_accounts=main_accounts,
+        default_account=default,
     )
 
 

@@ -27,7 +27,7 @@ from domain.problems import Refusal
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownPortal, UnknownTier
 from domain.scalars import is_key
 from handlers.call import Execution
-from handlers.services.configuration import Configuration
+from handlers.services.configuration import Configuration, configuration_of
 from persistence import audiences, campaigns, ledger, matchers, members, portals, programs
 from persistence.coupons import books
 
@@ -201,6 +201,12 @@ def account_of_members(call: Execution, ledger_id: int | None, ledger_account_id
 
     Raises UnknownLedger, UnknownLedgerAccount, or WalletNotInLedger for one of another ledger.
     """
+    if ledger_id in (None, call.organization.default_ledger_id):
+        configuration = configuration_of(call.db, call.organization)
+        named = configuration.accounts.get(ledger_account_id or 0)
+        known = configuration.default_account if ledger_account_id is None else named
+        if known is not None:
+            return known
     home = ledger_or_default(call, ledger_id)
     account = account_of_ledger(call, home.ledger_id, ledger_account_id)
     refuse_other_ledger(call, home)

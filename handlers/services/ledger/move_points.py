@@ -70,7 +70,7 @@ def move_points_of(requests: Sequence[PointsRequest]) -> list[MovedPoints | Refu
     """Mint or burn points for each request, as `move_points`; None for one whose call has to come alone."""
     call = requests[0].call
     organization_id = call.organization.organization_id
-    lock_wallets(call.db, call.organization, {request.member.wallet_id for request in requests})
+    wallets = lock_wallets(call.db, call.organization, {request.member.wallet_id for request in requests})
     # Read again, now that nobody else can change them.
     found = members.find_all(call.db, organization_id, {request.member.member_id for request in requests})
     locked = {member.member_id: member for member in found}
@@ -92,7 +92,7 @@ def move_points_of(requests: Sequence[PointsRequest]) -> list[MovedPoints | Refu
         except Refusal as refusal:
             outcomes[position] = refusal
     calls = [request.call for request, _, _ in moves.values()]
-    done = post_each(calls, [movement for _, movement, _ in moves.values()]) if moves else ()
+    done = post_each(calls, [movement for _, movement, _ in moves.values()], wallets) if moves else ()
     for (position, (request, movement, account)), outcome in zip(moves.items(), done, strict=True):
         if outcome is None or outcome.ledger_transaction_id is None:
             outcomes[position] = None if outcome is None else outcome.refusal

@@ -84,10 +84,16 @@ class Outcome:
 
 
 class Poster:
-    """Posts movements, each asked for by its call; the calls are of one organization and moment."""
+    """Posts movements, each asked for by its call; the calls are of one organization and moment.
 
-    def __init__(self, calls: Sequence[Call], movements: Sequence[Movement]) -> None:
+    `locked` are the wallets of the movements, if the caller has locked all of them.
+    """
+
+    def __init__(
+        self, calls: Sequence[Call], movements: Sequence[Movement], locked: Mapping[int, Wallet] | None = None
+    ) -> None:
         self._calls = calls
+        self._locked = locked
         self._call = calls[0]
         self._db = self._call.db
         self._organization_id = self._call.organization.organization_id
@@ -98,7 +104,7 @@ class Poster:
         """Post the movements in their order. Returns an outcome for each; `atomic` raises the first refusal."""
         reverts = {movement.reverts for movement in self._movements if movement.reverts is not None}
         stored = posting.find_stored(self._db, self._organization_id, reverts)
-        self._lock(stored)
+        self._wallets = self._lock(stored) if self._locked is None else self._locked
         if reverts:
             # Read now that nobody else can move them.
             stored = posting.find_stored(self._db, self._organization_id, reverts)
@@ -119,11 +125,11 @@ class Poster:
         self._answer_repeats()
         return [self._outcomes[position] for position in range(len(self._movements))]
 
-    def _lock(self, stored: Mapping[int, Stored]) -> None:
+    def _lock(self, stored: Mapping[int, Stored]) -> Mapping[int, Wallet]:
         sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in self._movements]
         sides += [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
         wallet_ids = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
-        self._wallets: Mapping[int, Wallet] = lock_wallets(self._db, self._call.organization, wallet_ids)
+        return lock_wallets(self._db, self._call.organization, wallet_ids)
 
     def _answer_known_keys(self) -> None:
         """Take the results of keys that were used before, and find keys that are used twice."""
@@ -306,8 +312,10 @@ def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
     return Poster([call] * len(movements), movements).post(atomic=False) if movements else []
 
 
-def post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> list[Outcome | None]:
-    """Post the movement of each call, as if the calls had come one after the other.
+def post_each(
+    calls: Sequence[Call], movements: Sequence[Movement], locked: Mapping[int, Wallet] | None = None
+) -> list[Outcome | None]:
+    """Post the movement of each call, as if the calls had come one after the other; `locked` as of a `Poster`.
 
     An outcome is None for a call that has to come alone: its key is that of another one, which may be refused, or
     campaigns may move points because of another one.
@@ -319,7 +327,8 @@ def post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> list[Outc
         # One without a key has no other.
         first.setdefault(position if movement.system_unique_key is None else movement.system_unique_key, position)
     chosen = sorted(first.values())
-    posted = Poster([calls[each] for each in chosen], [movements[each] for each in chosen]).post(atomic=False)
+    poster = Poster([calls[each] for each in chosen], [movements[each] for each in chosen], locked)
+    posted = poster.post(atomic=False)
     outcomes = dict(zip(chosen, posted, strict=True))
     return [outcomes.get(position) for position in range(len(calls))]
 
