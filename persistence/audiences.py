@@ -10,7 +10,7 @@ from sqlalchemy import Connection, or_, select
 
 from domain.audiences import NULL_MATCHER, Audience
 from domain.scalars import is_key
-from persistence.connections import query
+from persistence.connections import Prepared, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, change, columns_of, record, records
 from persistence.tables.audiences import audiences as table
@@ -42,7 +42,7 @@ DELETE FROM audience_members WHERE organization_id = %s AND audience_id = %s AND
 
 _KNOWN_MEMBERS = "SELECT member_id FROM members WHERE organization_id = %s AND member_id = ANY(%s::bigint[])"
 
-_LISTS = (
+_LISTS = Prepared(
     "SELECT member_id, audience_id FROM audience_members WHERE organization_id = %s AND member_id = ANY(%s::bigint[])"
 )
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, cast, func, select
 
 from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.paging import Page, Paged, paged, paged_columns, sorting_of
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, given, record, records
 from persistence.tables.badges import badge_trackings, badges, member_badges
@@ -31,10 +31,10 @@ _TRACKING_COLUMNS = tuple(
 )
 _TRACKING_NAMES = tuple(name for name in fields_of(BadgeTracking) if name != "badge_key")
 
-_BALANCES = """
+_BALANCES = Prepared("""
 SELECT member_id, badge_id, assigned_balance FROM member_badges
 WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND assigned_balance > 0
-"""
+""")
 
 _STORE_BALANCES = """
 INSERT INTO member_badges (organization_id, member_id, badge_id, assigned_balance, updated_at)

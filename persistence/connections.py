@@ -4,15 +4,21 @@ A statement whose result nobody reads is deferred: it is sent together with the 
 it, or with the COMMIT. BEGIN is sent together with the first statement. PostgreSQL executes them one after the other as
 if each had come by itself, each with a snapshot of its own; the first that fails ends the transaction, and its error is
 raised by whatever sent it.
+
+Statements that come often are `Prepared`: a connection has the database parse and plan each of them once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from itertools import count
 from typing import Any
 
 import psycopg2
+import psycopg2.errors
 import psycopg2.extensions as driver
 from sqlalchemy import Connection, Select
 from sqlalchemy.dialects.postgresql.psycopg2 import dialect as psycopg2_dialect
@@ -40,6 +46,67 @@ def observe_messages(observer: Observer | None) -> None:
     _observer = observer
 
 
+# Tables grow, and a plan that was good for a small one may be bad for a large one: plans are made anew so often.
+PLANS_KEPT_SECONDS = 2.0
+
+_PLACEHOLDER = re.compile(r"(LIMIT )?%(?:\((\w+)\))?s|%%")
+_SCALAR, _ONE, _NONE, _LIMIT_ONE = range(4)
+
+
+class Prepared(str):
+    """A statement that each connection prepares when it first sends it, for calls that come often.
+
+    It is prepared for one record: where a list of its parameters has several members, or its LIMIT is not 1, it is
+    planned for these values, as any other statement. The types of its parameters follow from the statement; lists of
+    anything but texts need a cast.
+    """
+
+    def __init__(self, statement: str) -> None:
+        super().__init__()
+        found = [each for each in _PLACEHOLDER.finditer(statement) if each[0] != "%%"]
+        self._places = [(each[2] or place, each[1] is not None) for place, each in enumerate(found)]
+        # The statement as PostgreSQL takes it, by the kinds of values for its places.
+        self._forms: dict[tuple[int, ...], str] = {}
+
+    def form(self, parameters: Any) -> tuple[str, list[Any]] | None:
+        """The statement with numbers for its parameters, and their values; None if it is planned for the values."""
+        kinds, values = [], []
+        for name, is_limit in self._places:
+            value, kind = parameters[name], _SCALAR
+            if is_limit:
+                kind = _LIMIT_ONE
+                if value != 1:
+                    return None
+            elif isinstance(value, list):
+                if len(value) > 1:
+                    return None
+                kind = _ONE if value else _NONE
+                values += value
+            else:
+                values.append(value)
+            kinds.append(kind)
+        shape = tuple(kinds)
+        found = self._forms.get(shape)
+        if found is None:
+            found = self._forms[shape] = self._formed(iter(kinds))
+        return found, values
+
+    def _formed(self, kinds: Iterator[int]) -> str:
+        numbers = count(1)
+
+        def formed(placeholder: re.Match[str]) -> str:
+            if placeholder[0] == "%%":
+                return "%"
+            kind = next(kinds)
+            if kind == _LIMIT_ONE:
+                return "LIMIT 1"
+            if kind == _NONE:
+                return "'{}'"
+            return f"ARRAY[${next(numbers)}]" if kind == _ONE else f"{placeholder[1] or ''}${next(numbers)}"
+
+        return _PLACEHOLDER.sub(formed, self)
+
+
 class PipeliningConnection(driver.connection):  # type: ignore[misc]
     """A connection of psycopg2 that begins and ends its transactions itself.
 
@@ -53,6 +120,12 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._begin = "BEGIN; "
         self._settings = ""
         self._deferred: list[str] = []
+        self._prepares = False
+        self._plans_until = 0.0
+        # The names of prepared statements; those that the next message prepares.
+        self._names: dict[str, str] = {}
+        self._preparing: list[str] = []
+        self._prepared = 0
 
     def set_isolation_level(self, level: int | None) -> None:
         """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
@@ -64,6 +137,10 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
             sent = [cursor.mogrify(f"SET LOCAL {name} = %s; ", (value,)).decode() for name, value in settings.items()]
         self._settings = "".join(sent)
 
+    def prepare_statements(self) -> None:
+        """Prepare statements from now on; whoever calls it knows that the session is this connection's alone."""
+        self._prepares = True
+
     def cursor(self, name: str | None = None, **options: Any) -> Any:
         """A cursor; one with a name is kept by the server and lives as long as its transaction."""
         if name is None:
@@ -71,14 +148,33 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         # The driver, which does not know of the transaction, accepts no other kind.
         return super().cursor(name, **{**options, "withhold": True})
 
+    def executed(self, statement: str | bytes, parameters: Any) -> tuple[str | bytes, Any]:
+        """The statement and values to be sent; for a `Prepared` one its EXECUTE, behind its PREPARE if it has none."""
+        form = statement.form(parameters) if self._prepares and isinstance(statement, Prepared) else None
+        if form is None:
+            return statement, parameters
+        numbered, values = form
+        if time.monotonic() >= self._plans_until:
+            self._plans_until = time.monotonic() + PLANS_KEPT_SECONDS
+            self._deferred.append("DISCARD PLANS; ")
+        name = self._names.get(numbered)
+        if name is None:
+            # No name is used twice: after an error nobody knows which statements in front of it were prepared.
+            self._prepared += 1
+            name = self._names[numbered] = f"s{self._prepared}"
+            self._preparing.append(numbered)
+            self._deferred.append(f"PREPARE {name} AS {numbered}; ")
+        return f"EXECUTE {name} ({', '.join(['%s'] * len(values))})" if values else f"EXECUTE {name}", values or None
+
     def defer(self, statement: str, parameters: Any) -> None:
         """Send a statement together with the next one."""
         if not self._begin:
             with self.cursor() as cursor:
                 cursor.execute(statement, parameters)
             return
+        sent, values = self.executed(statement, parameters)
         with self.cursor() as cursor:
-            self._deferred.append(cursor.mogrify(statement, parameters).decode() + "; ")
+            self._deferred.append(cursor.mogrify(sent, values).decode() + "; ")
 
     def due(self) -> str:
         """The statements that have to be sent before the next one; they count as sent."""
@@ -88,6 +184,21 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
             due = self._begin + self._settings + due
         self._deferred.clear()
         return due
+
+    def transmit(self, execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
+        """Send one message, and wait for the answer."""
+        try:
+            _transmit(execute, message, parameters)
+        except psycopg2.Error as error:
+            self._forget(self._names if is_stale_plan(error) else self._preparing)
+            raise
+        self._preparing.clear()
+
+    def _forget(self, statements: Iterable[str]) -> None:
+        """Have statements prepared again, under other names, when they are next sent."""
+        for statement in list(statements):
+            self._names.pop(statement, None)
+        self._preparing.clear()
 
     def commit(self) -> None:
         """Send what is deferred together with the COMMIT; nothing is sent if no transaction has begun."""
@@ -104,6 +215,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
     def rollback(self) -> None:
         """End the transaction without its changes; nothing is sent if none has begun."""
         self._deferred.clear()
+        self._forget(self._preparing)
         if self.get_transaction_status() != driver.TRANSACTION_STATUS_IDLE:
             self._send("", "ROLLBACK")
 
@@ -113,7 +225,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def _send(self, due: str, last: str) -> None:
         with super().cursor(cursor_factory=driver.cursor) as cursor, _observed(last or "BEGIN"):
-            _transmit(cursor.execute, due + last)
+            self.transmit(cursor.execute, due + last)
 
 
 class PipeliningCursor(driver.cursor):  # type: ignore[misc]
@@ -123,15 +235,16 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
         """Execute a statement; the result is that of the statement alone."""
-        due, message = self.connection.due(), query
+        sent, values = (query, vars) if self.name is not None else self.connection.executed(query, vars)
+        due, message = self.connection.due(), sent
         if due and self.name is not None:
             self.connection.send(due)
         elif due:
             # Parameters were written into what is due, so its percent signs are text.
-            due = due if vars is None else due.replace("%", "%%")
-            message = due.encode() + query if isinstance(query, bytes) else due + query
+            due = due if values is None else due.replace("%", "%%")
+            message = due.encode() + sent if isinstance(sent, bytes) else due + sent
         with _observed(query):
-            _transmit(super().execute, message, vars)
+            self.connection.transmit(super().execute, message, values)
 
     def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
         """Execute a COPY with a file."""
@@ -140,6 +253,11 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
             self.connection.send(due)
         with _observed(sql):
             super().copy_expert(sql, file, size)
+
+
+def is_stale_plan(error: BaseException | None) -> bool:
+    """True if a column that a prepared statement reads has got another type, as a migration may change it."""
+    return isinstance(error, psycopg2.errors.FeatureNotSupported) and "cached plan" in str(error)
 
 
 def _transmit(execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
@@ -194,9 +312,11 @@ class CompiledStatement:
 
     def __init__(self, statement: Select[Any]) -> None:
         compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
-        self._text = str(compiled)
-        self._literals = compiled.params
+        # Constants are a part of the statement: an index of some rows is chosen by them.
+        constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
+        quoted = {name: driver.adapt(value).getquoted().decode() for name, value in constants.items()}
+        self._text = Prepared(_PLACEHOLDER.sub(lambda each: quoted.get(each[2], each[0]), str(compiled)))
 
     def rows(self, db: Connection, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows for values of its parameters, as `query`."""
-        return query(db, self._text, {**self._literals, **parameters})
+        return query(db, self._text, parameters)

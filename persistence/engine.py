@@ -31,6 +31,9 @@ _SILENCE = {
 }
 # A setting of no meaning: where it is on, those that came with it are, too.
 _MARK = "loyalty.session"
+_SESSION = f"""
+SELECT current_setting('{_MARK}', true), pg_backend_pid(), EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
+"""
 
 
 def to_json(value: Any) -> str:
@@ -101,12 +104,18 @@ def _read_keys_as_text(connection: Any, _: Any) -> None:
 def _keep_settings(settings: Mapping[str, str], connection: PipeliningConnection, _: Any) -> None:
     """Send the settings with each transaction if the database has not got them with the connection.
 
-    A pooler such as PgBouncer has to be told to ignore them, as its connections serve several clients in turn.
+    A pooler such as PgBouncer has to be told to ignore them, as its connections serve several clients in turn. Behind
+    one, whose processes the client does not know, no statement is prepared either, nor on Citus, which chooses nodes
+    by the values of a statement.
     """
     with connection.cursor(cursor_factory=driver.cursor) as cursor:
-        cursor.execute(f"SELECT current_setting('{_MARK}', true)")
-        if not cursor.fetchone()[0]:
+        cursor.execute(_SESSION)
+        has_settings, process, is_citus = cursor.fetchone()
+        if not has_settings:
             connection.set_in_transactions(settings)
+        elif process == connection.info.backend_pid and not is_citus:
+            cursor.execute("SET plan_cache_mode = force_generic_plan")
+            connection.prepare_statements()
 
 
 def _survive_losses(engine: Engine) -> None:

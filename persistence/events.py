@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
@@ -14,7 +15,7 @@ from domain.campaigns.limits import ALL_MEMBERS, CounterKey
 from domain.events import LoyaltyEvent
 from domain.members import Member
 from domain.tiers import HeldTier
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.member_tiers import HELD_TIERS, held_tiers
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add_all, as_json, change, columns_of, fields_of, next_ids, record
@@ -34,43 +35,44 @@ _COLUMNS = columns_of(events, LoyaltyEvent)
 _FIELDS = fields_of(LoyaltyEvent)
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
-_LOCK_MEMBERS = """
+_LOCK_MEMBERS = Prepared("""
 SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
-WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s))
+WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s::bigint[]))
 ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
-"""
+""")
 
-_MEMBERS = f"""
+_MEMBERS = Prepared(f"""
 SELECT {_MEMBER_COLUMNS}, {HELD_TIERS}
 FROM members m
-WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s))
-"""
+WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s::bigint[]))
+""")
 
-_ANSWERED = """
+_ANSWERED = Prepared("""
 SELECT system_unique_key, request_digest, result FROM events
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
-"""
+""")
 
 _KNOWN = """
 SELECT ARRAY(SELECT system_unique_key FROM events WHERE organization_id = %s AND system_unique_key = ANY(%s)),
     ARRAY(SELECT external_id FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s))
 """
 
-_COUNTERS = """
+_COUNTERS = Prepared("""
 SELECT c.campaign_id, c.member_id, c.ledger_account_id, c.type, c.period, c.period_start, c.used
 FROM campaign_limit_counters c
 JOIN jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, ledger_account_id bigint, type text,
     period text, period_start date) USING (campaign_id, member_id, ledger_account_id, type, period, period_start)
 WHERE c.organization_id = %s
-"""
+""")
 
-_COUNTERS_OF_MEMBERS = """
+_COUNTERS_OF_MEMBERS = Prepared("""
 SELECT campaign_id, member_id, ledger_account_id, type, period, period_start, used FROM campaign_limit_counters
-WHERE organization_id = %s AND member_id = ANY(%s) AND campaign_id = ANY(%s) AND period_start = ANY(%s::date[])
-"""
+WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND campaign_id = ANY(%s::bigint[])
+    AND period_start = ANY(%s::date[])
+""")
 
 # The row of a campaign-wide counter must exist to be locked, so it is inserted with a count of zero first.
-_CLAIM_COUNTERS = """
+_CLAIM_COUNTERS = Prepared("""
 INSERT INTO campaign_limit_counters
     (organization_id, campaign_id, member_id, ledger_account_id, type, period, period_start, used)
 SELECT %s, x.campaign_id, x.member_id, x.ledger_account_id, x.type, x.period, x.period_start, 0
@@ -78,11 +80,11 @@ FROM jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, le
     period text, period_start date)
 ORDER BY 2, 3, 4, 5, 6, 7
 ON CONFLICT DO NOTHING
-"""
+""")
 
-_LOCK_COUNTERS = _COUNTERS + " ORDER BY 1, 2, 3, 4, 5, 6 FOR NO KEY UPDATE OF c"
+_LOCK_COUNTERS = Prepared(_COUNTERS + " ORDER BY 1, 2, 3, 4, 5, 6 FOR NO KEY UPDATE OF c")
 
-_COUNT = """
+_COUNT = Prepared("""
 INSERT INTO campaign_limit_counters AS c
     (organization_id, campaign_id, member_id, ledger_account_id, type, period, period_start, used)
 SELECT %s, x.campaign_id, x.member_id, x.ledger_account_id, x.type, x.period, x.period_start, x.used
@@ -91,7 +93,7 @@ FROM jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, le
 ORDER BY 2, 3, 4, 5, 6, 7
 ON CONFLICT (organization_id, member_id, campaign_id, type, period, period_start, ledger_account_id)
     DO UPDATE SET used = c.used + excluded.used
-"""
+""")
 
 _FINISH = """
 UPDATE events e SET location = x.location, reverted_loyalty_event_id = x.reverted_loyalty_event_id,
@@ -160,6 +162,12 @@ def find_members(
     return [(Member(*row[:-1]), held_tiers(row[-1])) for row in rows]
 
 
+@cache
+def _known(tables: tuple[str, ...]) -> Prepared:
+    """The statement of `look_up` that reserves ids of these tables."""
+    return Prepared(_KNOWN + "".join(f", {next_ids(table)}" for table in tables))
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """The keys and the external ids of orders that are stored already, and ids for what is new, by table."""
@@ -174,9 +182,8 @@ def look_up(
 ) -> Known:
     """Look up the keys of events and the external ids of orders, and reserve so many ids, in one statement."""
     wanted = {table: count for table, count in counts.items() if count}
-    ids = "".join(f", {next_ids(table, count)}" for table, count in wanted.items())
-    given = (organization_id, list(keys), organization_id, list(order_ids))
-    [(known_keys, known_orders, *found)] = query(db, _KNOWN + ids, given)
+    given = (organization_id, list(keys), organization_id, list(order_ids), *wanted.values())
+    [(known_keys, known_orders, *found)] = query(db, _known(tuple(wanted)), given)
     return Known(known_keys, known_orders, dict(zip(wanted, found, strict=True)))
 
 

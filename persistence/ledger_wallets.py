@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Connection, and_, bindparam, case, func, literal, or_, select
+from sqlalchemy import ARRAY, BigInteger, Connection, and_, bindparam, case, cast, func, literal, or_, select
 
 from domain.ledger.expiry import unexpired
 from domain.ledger.postings import Earning, Pair
@@ -164,7 +164,7 @@ _VIEW_COLUMNS = tuple(_VIEWS.selected_columns.keys())
 _RELEVANT_VIEWS = CompiledStatement(
     _VIEWS.where(
         wallets.c.organization_id == bindparam("organization_id"),
-        wallets.c.wallet_id == func.any(bindparam("wallet_ids", type_=ARRAY(BigInteger))),
+        wallets.c.wallet_id == func.any(cast(bindparam("wallet_ids"), ARRAY(BigInteger))),
         or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None)),
     )
 )

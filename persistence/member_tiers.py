@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select
 
 from domain.members import MemberTier
 from domain.tiers import HeldTier, MemberProgram, TierTracking
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records
 from persistence.tables.members import member_tier_trackings, members
 
@@ -25,19 +25,20 @@ HELD_TIERS = f"""(
     WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
 )"""
 
-_OF_MEMBERS = f"""
+_OF_MEMBERS = Prepared(f"""
 SELECT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT},
     t.created_at
 FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
-WHERE t.organization_id = %s AND t.member_id = ANY(%s)
+WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 ORDER BY t.loyalty_program_id
-"""
+""")
 
-_MEMBERS_OF_WALLETS = f"""
-SELECT m.member_id, m.wallet_id, {HELD_TIERS} FROM members m WHERE m.organization_id = %s AND m.wallet_id = ANY(%s)
-"""
+_MEMBERS_OF_WALLETS = Prepared(f"""
+SELECT m.member_id, m.wallet_id, {HELD_TIERS} FROM members m
+WHERE m.organization_id = %s AND m.wallet_id = ANY(%s::bigint[])
+""")
 
-_MOVE = """
+_MOVE = Prepared("""
 INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at,
     created_at)
 SELECT %s, x.member_id, x.loyalty_program_id, x.loyalty_tier_id, x.is_manual, x.expires_at, %s
@@ -50,7 +51,7 @@ ON CONFLICT (organization_id, member_id, loyalty_program_id) DO UPDATE SET
         WHEN member_tiers.loyalty_tier_id = excluded.loyalty_tier_id AND NOT member_tiers.is_manual
             AND NOT excluded.is_manual THEN member_tiers.created_at
         ELSE excluded.created_at END
-"""
+""")
 
 _LEAVE = """
 DELETE FROM member_tiers t

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, join, or_, select
 
 from domain.members import Member, member_exists, public_id_taken
 from domain.tiers import HeldTier
-from persistence.connections import query
+from persistence.connections import Prepared, query
 from persistence.paging import Page, Paged, paged
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS
@@ -34,8 +34,8 @@ MEMBER_ORDER = {
 
 _COLUMNS = columns_of(members, Member)
 _OF_ORGANIZATION = f"SELECT {', '.join(fields_of(Member))} FROM members WHERE organization_id = %s"
-_BY_IDS = f"{_OF_ORGANIZATION} AND member_id = ANY(%s)"
-_BY_LOYALTY_MEMBER_IDS = f"{_OF_ORGANIZATION} AND loyalty_member_id = ANY(%s)"
+_BY_IDS = Prepared(f"{_OF_ORGANIZATION} AND member_id = ANY(%s::bigint[])")
+_BY_LOYALTY_MEMBER_IDS = Prepared(f"{_OF_ORGANIZATION} AND loyalty_member_id = ANY(%s)")
 # The punctuation that the column `search_text` takes for blanks.
 _BETWEEN_WORDS = re.compile(r"[\x00-\x20!-/:-@\[-`{-~]+")
 

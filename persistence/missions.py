@@ -12,7 +12,7 @@ from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
 from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
 from domain.problems import NameTaken
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, given, records
 from persistence.tables.missions import mission_trackings, missions
@@ -41,10 +41,10 @@ _TRACKING_COLUMNS = columns_of(mission_trackings, MissionTracking)
 # The database assigns the id.
 _NEW_TRACKING = tuple(name for name in fields_of(MissionTracking) if name != "mission_tracking_id")
 
-_STANDINGS = """
+_STANDINGS = Prepared("""
 SELECT member_id, mission_id, goal_count, counted, times_achieved, last_counter_count_when_achieved, last_achieved_at
-FROM member_missions WHERE organization_id = %s AND member_id = ANY(%s) AND mission_id = ANY(%s)
-"""
+FROM member_missions WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND mission_id = ANY(%s::bigint[])
+""")
 
 _ACHIEVED = """
 SELECT t.member_id, t.mission_id, x.first_day, sum(t.achieved)::bigint
@@ -55,7 +55,7 @@ JOIN mission_trackings t ON t.organization_id = %s AND t.member_id = ANY(%s) AND
 GROUP BY 1, 2, 3
 """
 
-_KEEP = """
+_KEEP = Prepared("""
 INSERT INTO member_missions (organization_id, member_id, mission_id, goal_count, counted, times_achieved,
     last_counter_count_when_achieved, last_achieved_at, updated_at)
 SELECT %s, x.member_id, x.mission_id, x.goal_count, x.counted, x.times_achieved, x.last_counter, x.last_achieved_at, %s
@@ -65,7 +65,7 @@ ON CONFLICT (organization_id, member_id, mission_id) DO UPDATE SET
     goal_count = excluded.goal_count, counted = excluded.counted, times_achieved = excluded.times_achieved,
     last_counter_count_when_achieved = excluded.last_counter_count_when_achieved,
     last_achieved_at = excluded.last_achieved_at, updated_at = excluded.updated_at
-"""
+""")
 
 _UNDO = """
 UPDATE mission_trackings t SET reversal_loyalty_event_id = x.by_event_id

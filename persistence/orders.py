@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from domain.members import Member
 from domain.orders import Order, OrderItem
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
 from persistence.tables.events import order_items, purchase_orders
@@ -26,9 +26,9 @@ ORDER_COLUMNS = {
     "updatedAt": purchase_orders.c.updated_at,
 }
 
-_BY_EXTERNAL_IDS = f"""
+_BY_EXTERNAL_IDS = Prepared(f"""
 SELECT {", ".join(fields_of(Order))} FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
-"""
+""")
 
 _MOVE = """
 UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, event_ids = x.event_ids,

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, func, insert, select, update
+from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, insert, select, update
 
 from domain.access import Grant, merged
 from domain.organizations import Organization
-from persistence.connections import CompiledStatement, query
+from persistence.connections import CompiledStatement, Prepared, query
 from persistence.permission_groups import groups_administer, roles_of_groups
 from persistence.rows import add, change, columns_of, fields_of
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
 
 _COLUMNS = columns_of(organizations, Organization)
 
-_FIND = f"SELECT {', '.join(fields_of(Organization))} FROM organizations WHERE organization_id = %s"
+_FIND = Prepared(f"SELECT {', '.join(fields_of(Organization))} FROM organizations WHERE organization_id = %s")
 
 _WITH_ROWS = """
 SELECT o.organization_id FROM organizations o
@@ -42,7 +42,7 @@ _WITH_RIGHTS = CompiledStatement(
     )
     .select_from(
         organizations.outerjoin(
-            users, users.c.user_id == func.any(bindparam("user_ids", type_=ARRAY(BigInteger)))
+            users, users.c.user_id == func.any(cast(bindparam("user_ids"), ARRAY(BigInteger)))
         ).outerjoin(
             organization_users,
             (organization_users.c.organization_id == organizations.c.organization_id)

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import DBAPIError
 
 from domain.problems import Refusal
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.transactions import violated
 
 Kind = TypeVar("Kind")
@@ -81,10 +81,12 @@ def _answered(db: Connection, statement: Any, kind: type[Kind], refusals: Mappin
 
 
 @cache
-def _bulk_insert(table: Table, names: tuple[str, ...]) -> str:
+def _bulk_insert(table: Table, names: tuple[str, ...]) -> Prepared:
     listed = ", ".join(names)
     typed = ", ".join(f"{name} {table.c[name].type.compile(_dialect())}" for name in names)
-    return f"INSERT INTO {table.name} ({listed}) SELECT {listed} FROM json_to_recordset(%s::json) AS x({typed})"
+    return Prepared(
+        f"INSERT INTO {table.name} ({listed}) SELECT {listed} FROM json_to_recordset(%s::json) AS x({typed})"
+    )
 
 
 @cache
@@ -122,17 +124,21 @@ def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
     wanted = {table: count for table, count in counts.items() if count}
     if not wanted:
         return {table: [] for table in counts}
-    parts = ", ".join(next_ids(table, count) for table, count in wanted.items())
-    [found] = query(db, f"SELECT {parts}", ())
+    [found] = query(db, _ids_of(tuple(wanted)), tuple(wanted.values()))
     return {table: [] for table in counts} | dict(zip(wanted, found, strict=True))
 
 
-def next_ids(table: str, count: int) -> str:
-    """The expression for so many new ids of a table, as an array."""
+@cache
+def _ids_of(tables: tuple[str, ...]) -> Prepared:
+    return Prepared(f"SELECT {', '.join(map(next_ids, tables))}")
+
+
+def next_ids(table: str) -> str:
+    """The expression for new ids of a table, as an array; its parameter is how many."""
     # The sequence has one row. With it, Citus has the coordinator draw the ids and not the node of the other tables in
     # the statement: sequences of nodes are far apart, and later ids have to be greater.
     sequence = _SEQUENCES[table]
-    return f"ARRAY(SELECT nextval('{sequence}') FROM generate_series(1, {int(count)}), {sequence})"
+    return f"ARRAY(SELECT nextval('{sequence}') FROM generate_series(1, %s), {sequence})"
 
 
 class IdAllocator:

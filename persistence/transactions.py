@@ -12,7 +12,7 @@ import psycopg2
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from persistence.connections import defer
+from persistence.connections import defer, is_stale_plan
 from persistence.deadlines import check_deadline, within_deadline
 
 Result = TypeVar("Result")
@@ -75,11 +75,14 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
 
 
 def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
-    """Do `work`, which only reads, on an engine that opens no transactions; again if its connection was lost."""
+    """Do `work`, which only reads, on an engine that opens no transactions.
+
+    Does it again if its connection was lost, or the plan of a statement was out of date.
+    """
     try:
         return _read_once(engine, work)
     except (DBAPIError, psycopg2.Error) as error:
-        if isinstance(error, DBAPIError) and not error.connection_invalidated:
+        if isinstance(error, DBAPIError) and not (error.connection_invalidated or is_stale_plan(error.orig)):
             raise
     return _read_once(engine, work)
 
@@ -96,9 +99,9 @@ def wait_for_locks(db: Connection, milliseconds: int) -> None:
 
 
 def may_start_over(error: DBAPIError) -> bool:
-    """True for a deadlock, a serialization failure, or a key that another call claimed in the same moment."""
+    """True for a deadlock, a serialization failure, a key that another call claimed, a plan that is out of date."""
     code = getattr(error.orig, "pgcode", None)
-    if code in (DEADLOCK_DETECTED, SERIALIZATION_FAILURE):
+    if code in (DEADLOCK_DETECTED, SERIALIZATION_FAILURE) or is_stale_plan(error.orig):
         return True
     return code in (UNIQUE_VIOLATION, _FAILED_COPY) and violated(error, CLAIMED_KEYS) is not None
 

@@ -9,37 +9,45 @@ from sqlalchemy import Connection, or_, select
 
 from domain.coupons.books import CouponBook
 from domain.scalars import is_key
-from persistence.rows import add, change, columns_of, records
+from persistence.connections import Prepared, query
+from persistence.rows import add, change, columns_of, fields_of, records
 from persistence.tables.coupons import coupon_books as table
 
 COLUMNS = columns_of(table, CouponBook)
 
+_OF_ORGANIZATION = f"SELECT {', '.join(fields_of(CouponBook))} FROM coupon_books WHERE organization_id = %s"
+BY_KEY = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_key = ANY(%s::uuid[])")
+BY_ID = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_id = ANY(%s::bigint[])")
+
 
 def find(db: Connection, organization_id: int, coupon_book_id: int) -> CouponBook | None:
     """The book with this id."""
-    return _find(db, organization_id, table.c.coupon_book_id == coupon_book_id)
+    found = find_all(db, organization_id, [coupon_book_id])
+    return found[0] if found else None
 
 
 def find_by_key(db: Connection, organization_id: int, coupon_book_key: str) -> CouponBook | None:
     """The book with this key."""
-    return _find(db, organization_id, table.c.coupon_book_key == coupon_book_key)
+    found = find_all_by_key(db, organization_id, [coupon_book_key])
+    return found[0] if found else None
 
 
 def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[int]) -> list[CouponBook]:
     """The existing books among these, in no certain order; one statement."""
-    return _find_all(db, organization_id, table.c.coupon_book_id.in_(list(coupon_book_ids)))
+    return records(CouponBook, query(db, BY_ID, (organization_id, list(coupon_book_ids))))
 
 
 def find_all_by_key(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponBook]:
     """The existing books among these, in no certain order."""
-    return _find_all(db, organization_id, table.c.coupon_book_key.in_(list(keys)))
+    return records(CouponBook, query(db, BY_KEY, (organization_id, list(keys))))
 
 
 def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[CouponBook]:
     """The books with these keys or names, which several may have, by id."""
     keys = [name.lower() for name in names if is_key(name.lower())]
     named = or_(table.c.coupon_book_key.in_(keys), table.c.name.in_(list(names)))
-    return sorted(_find_all(db, organization_id, named), key=lambda book: book.coupon_book_id)
+    found = select(*COLUMNS).where(table.c.organization_id == organization_id, named).order_by(table.c.coupon_book_id)
+    return records(CouponBook, db.execute(found).all())
 
 
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
@@ -67,14 +75,3 @@ def change_book(db: Connection, book: CouponBook, /, **values: Any) -> CouponBoo
     """Change a book."""
     address = {"organization_id": book.organization_id, "coupon_book_id": book.coupon_book_id}
     return change(db, table, CouponBook, address, values)
-
-
-def _find(db: Connection, organization_id: int, condition: Any) -> CouponBook | None:
-    found = _find_all(db, organization_id, condition)
-    return found[0] if found else None
-
-
-def _find_all(db: Connection, organization_id: int, condition: Any) -> list[CouponBook]:
-    return records(
-        CouponBook, db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, condition))
-    )

@@ -20,7 +20,8 @@ from domain.coupons.lot_reading import LotRange
 from domain.coupons.lots import CouponLot
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
+from persistence.coupons import books
 from persistence.rows import AnySelect, add_all, as_json, columns_of, given, records
 from persistence.tables.coupon_usages import coupon_lots, member_coupons
 from persistence.tables.coupons import coupon_books, coupons
@@ -31,20 +32,20 @@ _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
 _HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
 
 # Shared coupons, once for each of the members who have, or had, any of them.
-_SHARED_COUPONS = f"""
+_SHARED_COUPONS = Prepared(f"""
 SELECT {_COUPON_COLUMNS}, {_HELD_COLUMNS}
 FROM coupons c JOIN coupon_books b USING (organization_id, coupon_book_id)
 LEFT JOIN member_coupons h ON h.organization_id = c.organization_id AND h.coupon_id = c.coupon_id
-    AND h.organization_id = %s AND h.member_id = ANY(%s)
-WHERE c.organization_id = %s AND c.coupon_book_id = ANY(%s) AND b.type IN ('single', 'codeless')
+    AND h.organization_id = %s AND h.member_id = ANY(%s::bigint[])
+WHERE c.organization_id = %s AND c.coupon_book_id = ANY(%s::bigint[]) AND b.type IN ('single', 'codeless')
 ORDER BY c.position DESC
-"""
+""")
 
 _LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots, CouponLot))
 
 # Once for each lot of which something is left, where the coupon is one member's, and otherwise once. By OFFSET the lots
 # of a coupon for all are not even looked at.
-_HELD_OF_COUPONS = f"""
+_HELD_OF_COUPONS = Prepared(f"""
 SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
 FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
 JOIN coupon_books b ON b.organization_id = h.organization_id AND b.coupon_book_id = h.coupon_book_id
@@ -54,8 +55,8 @@ LEFT JOIN LATERAL (
         AND o.coupon_id = h.coupon_id AND o.amount > o.amount_used
     OFFSET 0
 ) l ON true
-WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_id = ANY(%s)
-"""
+WHERE h.organization_id = %s AND h.member_id = ANY(%s::bigint[]) AND h.coupon_id = ANY(%s::bigint[])
+""")
 
 # The indexes of available amounts are in the order of use, so no more is read than is asked for.
 _NEXT_LOTS = f"""
@@ -71,16 +72,18 @@ CROSS JOIN LATERAL (
 ) l
 """
 
-_NEXT_LOTS_OF_BOOK = _NEXT_LOTS.format(whose="coupon_book_id")
-_NEXT_LOTS_OF_COUPON = _NEXT_LOTS.format(whose="coupon_id")
+_NEXT_LOTS_OF_BOOK = Prepared(_NEXT_LOTS.format(whose="coupon_book_id"))
+_NEXT_LOTS_OF_COUPON = Prepared(_NEXT_LOTS.format(whose="coupon_id"))
 
-_LOTS = f"SELECT {_LOT_COLUMNS} FROM coupon_lots l WHERE l.organization_id = %s AND l.coupon_lot_id = ANY(%s)"
+_LOTS = Prepared(
+    f"SELECT {_LOT_COLUMNS} FROM coupon_lots l WHERE l.organization_id = %s AND l.coupon_lot_id = ANY(%s::bigint[])"
+)
 
-_HAD = """
+_HAD = Prepared("""
 SELECT h.member_id, h.coupon_book_id, sum(h.amount_assigned) FROM member_coupons h
-WHERE h.organization_id = %s AND h.member_id = ANY(%s) AND h.coupon_book_id = ANY(%s)
+WHERE h.organization_id = %s AND h.member_id = ANY(%s::bigint[]) AND h.coupon_book_id = ANY(%s::bigint[])
 GROUP BY h.member_id, h.coupon_book_id
-"""
+""")
 
 _IN_PERIODS = """
 SELECT u.member_id, u.coupon_book_id,
@@ -100,15 +103,16 @@ WHERE c.organization_id = %s AND c.coupon_book_id = %s AND c.total_assigned = 0 
 ORDER BY c.position LIMIT %s
 """
 
-_BY_CODE = f"""
+_BY_CODE = Prepared(f"""
 SELECT {_COUPON_COLUMNS} FROM coupons c
-WHERE c.organization_id = %s AND c.coupon_book_id = %s AND (c.code = ANY(%s) OR c.coupon_id = ANY(%s))
+WHERE c.organization_id = %s AND c.coupon_book_id = %s AND (c.code = ANY(%s) OR c.coupon_id = ANY(%s::bigint[]))
 ORDER BY c.coupon_id
-"""
+""")
+_LOCK_BY_CODE = Prepared(f"{_BY_CODE} FOR NO KEY UPDATE")
 
 _KNOWN = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id = %s AND code = ANY(%s)"
 
-_ADD = """
+_ADD = Prepared("""
 UPDATE coupon_books b SET total_assigned = b.total_assigned + x.assigned, total_usages = b.total_usages + x.used,
     coupon_count = b.coupon_count + x.codes
 FROM (
@@ -118,9 +122,9 @@ FROM (
 ) AS x
 WHERE b.organization_id = %s AND b.coupon_book_id = x.coupon_book_id
 RETURNING b.coupon_book_id, b.coupon_count
-"""
+""")
 
-_ADD_TO_COUPONS = """
+_ADD_TO_COUPONS = Prepared("""
 UPDATE coupons c SET total_assigned = c.total_assigned + x.assigned, total_usages = c.total_usages + x.used,
     custom_attributes = CASE WHEN x.is_personal THEN x.custom_attributes ELSE c.custom_attributes END,
     expired_at = CASE WHEN x.is_personal THEN x.expired_at ELSE c.expired_at END
@@ -131,9 +135,9 @@ FROM (
     ) LIMIT %s
 ) AS x
 WHERE c.organization_id = %s AND c.coupon_id = x.coupon_id
-"""
+""")
 
-_KEEP_HELD = """
+_KEEP_HELD = Prepared("""
 INSERT INTO member_coupons AS h (organization_id, member_id, coupon_id, coupon_book_id, amount_assigned, amount_used,
     custom_attributes, expired_at, created_at, updated_at)
 SELECT x.organization_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount_assigned, x.amount_used,
@@ -144,9 +148,9 @@ FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, member_id bigint
 ON CONFLICT (organization_id, member_id, coupon_id) DO UPDATE SET
     amount_assigned = excluded.amount_assigned, amount_used = excluded.amount_used,
     custom_attributes = excluded.custom_attributes, expired_at = excluded.expired_at, updated_at = excluded.updated_at
-"""
+""")
 
-_KEEP_LOTS = """
+_KEEP_LOTS = Prepared("""
 INSERT INTO coupon_lots AS l (organization_id, coupon_lot_id, member_id, coupon_id, coupon_book_id, amount, amount_used,
     amount_owed, custom_attributes, expired_at, created_at, updated_at)
 SELECT x.organization_id, x.coupon_lot_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount, x.amount_used,
@@ -156,7 +160,11 @@ FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, coupon_lot_id bi
     custom_attributes jsonb, expired_at timestamptz, created_at timestamptz, updated_at timestamptz)
 ON CONFLICT (organization_id, coupon_lot_id) DO UPDATE SET amount = excluded.amount,
     amount_used = excluded.amount_used, amount_owed = excluded.amount_owed, updated_at = excluded.updated_at
-"""
+""")
+
+# Under this lock nobody changes what a book allows; its sums go on being counted.
+_SHARE_BY_KEY = Prepared(f"{books.BY_KEY} ORDER BY coupon_book_id FOR KEY SHARE")
+_SHARE_BY_ID = Prepared(f"{books.BY_ID} ORDER BY coupon_book_id FOR KEY SHARE")
 
 _COUNT_COUPON = len(_COUPON_NAMES)
 _COUNT_HELD = len(columns_of(member_coupons, MemberCoupon))
@@ -167,10 +175,9 @@ def find_books(
     db: Connection, organization_id: int, *, ids: Collection[int] = (), keys: Collection[str] = (), lock: bool = True
 ) -> list[CouponBook]:
     """Books by key, or else by id; with `lock` their rules cannot change until the transaction ends."""
-    named = coupon_books.c.coupon_book_key.in_(keys) if keys else coupon_books.c.coupon_book_id.in_(ids)
-    statement = _of_organization(organization_id, named)
-    # Under this lock nobody changes what the book allows; its sums go on being counted.
-    return records(CouponBook, db.execute(statement.with_for_update(read=True, key_share=True) if lock else statement))
+    by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (books.BY_KEY, books.BY_ID)
+    rows = query(db, by_key if keys else by_id, (organization_id, list(keys or ids)))
+    return sorted(records(CouponBook, rows), key=lambda book: book.coupon_book_id)
 
 
 def lock_book(db: Connection, book: CouponBook) -> CouponBook:
@@ -296,7 +303,7 @@ def find_coupons(
 ) -> list[Coupon]:
     """The given codes that the book has, by code or id; with `lock` for this transaction alone."""
     values = (book.organization_id, book.coupon_book_id, list(codes), list(coupon_ids))
-    rows = query(db, _BY_CODE + ("FOR NO KEY UPDATE" if lock else ""), values)
+    rows = query(db, _LOCK_BY_CODE if lock else _BY_CODE, values)
     return [Coupon(*row) for row in rows]
 
 

@@ -16,32 +16,32 @@ from domain.ledger.postings import Holding, Pair, Stored
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from persistence import ledger
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
 from persistence.rows import columns_of, given, records
 from persistence.tables.ledger import ledger_accounts
 
-_LOCK_WALLETS = """
+_LOCK_WALLETS = Prepared("""
 SELECT organization_id, wallet_id, wallet_key, ledger_id, created_at FROM wallets
-WHERE organization_id = %s AND wallet_id = ANY(%s) ORDER BY wallet_id FOR NO KEY UPDATE
-"""
+WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[]) ORDER BY wallet_id FOR NO KEY UPDATE
+""")
 
-_HOLDINGS = """
+_HOLDINGS = Prepared("""
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
        current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned,
        EXISTS (SELECT FROM ledger_lots l WHERE l.organization_id = b.organization_id AND l.wallet_id = b.wallet_id
            AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0 AND l.expires_at <= %s)
-FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s)
-"""
+FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[])
+""")
 
 _ACCOUNT_COLUMNS = ", ".join(column.name for column in columns_of(ledger_accounts, LedgerAccount))
 
 # The shared lock of the account's row makes a change of its rules wait until decisions by them are committed. After a
 # wait for such a change the row is returned as the change left it.
-_SHARE_ACCOUNTS = f"""
-SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
+_SHARE_ACCOUNTS = Prepared(f"""
+SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s::bigint[])
 ORDER BY ledger_account_id FOR KEY SHARE
-"""
+""")
 
 _LOCK_CAPPED_ACCOUNTS = """
 SELECT ledger_account_id FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
@@ -63,10 +63,10 @@ FROM ledger_lots l JOIN (
 WHERE l.organization_id = %s AND l.remaining > 0 ORDER BY l.ledger_lot_id
 """
 
-_POSTED = """
+_POSTED = Prepared("""
 SELECT system_unique_key, ledger_transaction_id, request_digest FROM ledger_transactions
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
-"""
+""")
 
 _STORED_COLUMNS = """
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,

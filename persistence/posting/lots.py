@@ -11,13 +11,13 @@ from sqlalchemy import Connection
 
 from domain.ledger.lots import Allocation, Allocator, Lot, MoveLots, RestoreLots, SettleLots, TakeLots
 from domain.ledger.postings import Pair, Step
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, given, reserve_ids
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
 _LOT_COLUMNS = ", ".join(f"l.{field.name}" for field in fields(Lot))
 
-_SPENDABLE_LOTS = f"""
+_SPENDABLE_LOTS = Prepared(f"""
 SELECT {_LOT_COLUMNS}
 FROM jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint)
 CROSS JOIN LATERAL (
@@ -25,17 +25,17 @@ CROSS JOIN LATERAL (
     WHERE organization_id = %s AND wallet_id = p.wallet_id AND ledger_account_id = p.ledger_account_id AND remaining > 0
     ORDER BY expires_at NULLS LAST, ledger_lot_id LIMIT %s
 ) l
-"""
+""")
 
-_NAMED_LOTS = f"""
+_NAMED_LOTS = Prepared(f"""
 SELECT {_LOT_COLUMNS} FROM ledger_lots l
-WHERE l.organization_id = %s AND l.ledger_lot_id = ANY(%s)
+WHERE l.organization_id = %s AND l.ledger_lot_id = ANY(%s::bigint[])
 UNION ALL
 SELECT {_LOT_COLUMNS} FROM ledger_lots l
-WHERE l.organization_id = %s AND l.ledger_transaction_id = ANY(%s) AND l.remaining > 0
-"""
+WHERE l.organization_id = %s AND l.ledger_transaction_id = ANY(%s::bigint[]) AND l.remaining > 0
+""")
 
-_WRITE_CHANGED_LOTS = """
+_WRITE_CHANGED_LOTS = Prepared("""
 UPDATE ledger_lots l SET remaining = x.remaining, expired = x.expired
 FROM (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
@@ -43,7 +43,7 @@ FROM (
     ) LIMIT %s
 ) AS x
 WHERE l.organization_id = %s AND l.ledger_lot_id = x.ledger_lot_id
-"""
+""")
 
 _REMOVE_USES = """
 DELETE FROM ledger_lot_uses u USING (

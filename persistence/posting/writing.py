@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 from domain.ledger.postings import Capture, Posting, Step
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
-from persistence.connections import defer
+from persistence.connections import Prepared, defer
 from persistence.posting.lots import write_lots
 from persistence.rows import add_all, as_json, given, reserve_ids
 from persistence.tables.ledger import ledger_entries, ledger_transactions
 
-_WRITE_HOLDINGS = """
+_WRITE_HOLDINGS = Prepared("""
 INSERT INTO ledger_balances AS b (organization_id, wallet_id, ledger_account_id, current_balance,
     pending_credit_balance, pending_debit_balance, current_overdraft_balance, total_overdraft_credit_balance,
     total_fiat_value, earned, last_transaction_date, created_at, updated_at)
@@ -35,10 +35,10 @@ ON CONFLICT (organization_id, wallet_id, ledger_account_id) DO UPDATE SET
     earned = excluded.earned,
     last_transaction_date = excluded.last_transaction_date,
     updated_at = excluded.updated_at
-"""
+""")
 
 # Each server process of PostgreSQL counts in its own shard, so that mints of one account seldom wait for another.
-_WRITE_SUPPLIES = """
+_WRITE_SUPPLIES = Prepared("""
 INSERT INTO ledger_account_supplies AS s (organization_id, ledger_account_id, shard, minted, burned)
 SELECT x.organization_id, x.ledger_account_id, pg_backend_pid() %% 16, x.minted, x.burned
 FROM jsonb_to_recordset(%s::jsonb)
@@ -46,7 +46,7 @@ FROM jsonb_to_recordset(%s::jsonb)
 ORDER BY x.ledger_account_id
 ON CONFLICT (organization_id, ledger_account_id, shard)
     DO UPDATE SET minted = s.minted + excluded.minted, burned = s.burned + excluded.burned
-"""
+""")
 
 _CAPTURE = """
 UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,11 +15,13 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from handlers.settings import Settings
 from persistence import connections, transactions
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.engine import autocommit, create_engine
 
 TABLE = "CREATE TEMPORARY TABLE IF NOT EXISTS seen (n int UNIQUE, t text)"
 ADD = "INSERT INTO seen (n, t) VALUES (%s, %s)"
+ADD_PREPARED = Prepared("INSERT INTO seen (n, t) VALUES (%s, %s)")
+FIND = Prepared("SELECT n, t, '100 %%' FROM seen WHERE n = ANY(%s::int[]) AND t LIKE %s ORDER BY n LIMIT %s")
 
 
 @pytest.fixture
@@ -195,3 +198,114 @@ def test_a_connection_lost_before_the_commit_is_replaced_and_the_work_done_again
         return len(query(db, "SELECT 1", ()))
 
     assert transactions.run(engine, work) == 1
+
+
+def read_alone(engine: Engine, work: Callable[[Connection], Any]) -> Any:
+    return transactions.read(autocommit(engine), work)
+
+
+def prepared(sent: list[str]) -> int:
+    """How many messages prepare a statement."""
+    return sum("PREPARE" in message for message in sent)
+
+
+@pytest.mark.undistributed
+@pytest.mark.skipif("LOYALTY_TEST_POOLED" in os.environ, reason="behind a pooler nothing is prepared")
+class TestPrepared:
+    def test_a_statement_is_prepared_once_whatever_its_values(self, engine, sent):
+        for number, value in enumerate(["100 %", "%s", "it's", None]):
+            transactions.run(engine, lambda db, row=(number, value): defer(db, ADD_PREPARED, row))
+        assert stored(engine) == [(0, "100 %"), (1, "%s"), (2, "it's"), (3, None)]
+        assert prepared(sent) == 1
+        assert sum("EXECUTE" in message for message in sent) == 4
+
+    def test_it_returns_what_it_would_return_otherwise(self, engine, sent):
+        transactions.run(engine, lambda db: [defer(db, ADD, (number, f"t{number}")) for number in range(5)])
+        for numbers, pattern, limit in [([1], "t%", 1), ([], "t%", 1), ([2], "t%", 1), ([1], "x", 1)]:
+            rows = transactions.read(autocommit(engine), lambda db, v=(numbers, pattern, limit): query(db, FIND, v))
+            assert rows == ([] if not numbers or pattern == "x" else [(numbers[0], f"t{numbers[0]}", "100 %")])
+        # A list of one and an empty one are planned apart.
+        assert prepared(sent) == 2
+
+    @pytest.mark.parametrize(("numbers", "limit"), [([1, 2, 3], 1), ([1], 2)])
+    def test_several_records_are_planned_for_what_they_are(self, engine, sent, numbers, limit):
+        transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
+        rows = transactions.read(autocommit(engine), lambda db: query(db, FIND, (numbers, "t", limit)))
+        assert rows == [(1, "t", "100 %")]
+        assert prepared(sent) == 0
+
+    def test_names_of_parameters_may_come_several_times(self, engine):
+        statement = Prepared("SELECT %(n)s + 1, CAST(%(t)s AS text) || '%%', %(n)s * 2")
+        for number in (1, 2):
+            given = {"t": "x", "n": number}
+            found = transactions.run(engine, lambda db, given=given: query(db, statement, given))
+            assert found == [(number + 1, "x%", number * 2)]
+
+    def test_it_is_prepared_again_after_an_error_in_front_of_it(self, engine, sent):
+        def work(db: Connection) -> None:
+            defer(db, "SELECT 1 / %s", (0,))
+            query(db, FIND, ([1], "t", 1))
+
+        for _ in range(2):
+            with pytest.raises(DBAPIError, match="division by zero"):
+                transactions.run(engine, work)
+        assert transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1))) == []
+        assert prepared(sent) == 3
+
+    def test_it_is_prepared_again_if_the_work_fails_before_it_is_sent(self, engine, sent):
+        def work(db: Connection) -> None:
+            defer(db, ADD_PREPARED, (1, "one"))
+            raise RuntimeError("the work fails")
+
+        with pytest.raises(RuntimeError):
+            transactions.run(engine, work)
+        transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (2, "two")))
+        assert stored(engine) == [(2, "two")]
+        assert prepared(sent) == 1
+
+    def test_an_error_of_its_own_is_raised_as_any_other(self, engine):
+        transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
+        for _ in range(2):
+            with pytest.raises(IntegrityError) as raised:
+                transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "again")))
+            assert transactions.violated(raised.value, ["seen_n_key"]) == "seen_n_key"
+
+    @pytest.mark.parametrize(
+        "run", [transactions.run, lambda engine, work: transactions.read(autocommit(engine), work)]
+    )
+    def test_a_column_of_another_type_makes_it_start_over(self, engine, run):
+        def find(db: Connection) -> list[tuple[Any, ...]]:
+            return query(db, FIND, ([1], "%", 1))
+
+        transactions.run(engine, lambda db: defer(db, ADD, (1, "7")))
+        assert run(engine, find) == [(1, "7", "100 %")]
+        with engine.begin() as db:
+            db.execute(text("ALTER TABLE seen ALTER COLUMN t TYPE varchar(9)"))
+        assert run(engine, find) == [(1, "7", "100 %")]
+
+    def test_plans_are_made_anew_from_time_to_time(self, engine, sent, monkeypatch):
+        def read(_: Engine) -> None:
+            read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+
+        monkeypatch.setattr(connections, "PLANS_KEPT_SECONDS", 1e9)
+        read(engine)
+        sent.clear()
+        for run in (read, lambda engine: transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1)))):
+            run(engine)
+            assert not any("DISCARD" in message for message in sent)
+        with engine.connect() as db:
+            monkeypatch.setattr(db.connection.dbapi_connection, "_plans_until", 0.0)
+        read(engine)
+        assert sent[-1].startswith("DISCARD PLANS; EXECUTE")
+
+    def test_what_cannot_be_in_a_transaction_is_not_sent_with_anything_else(self, engine, monkeypatch):
+        monkeypatch.setattr(connections, "PLANS_KEPT_SECONDS", 0.0)
+        read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+        read_alone(engine, lambda db: db.execute(text("VACUUM seen")))
+
+    def test_a_session_that_is_not_the_client_s_own_prepares_nothing(self, settings, sent, monkeypatch):
+        monkeypatch.setattr("persistence.engine._SESSION", "SELECT 'on', 1, false")
+        engine = create_engine(settings.database_url, threads=1)
+        assert transactions.run(engine, lambda db: query(db, Prepared("SELECT 1 + %s"), (1,))) == [(2,)]
+        assert prepared(sent) == 0
+        engine.dispose()
