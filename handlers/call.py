@@ -111,6 +111,10 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
+class DoneAlone(Exception):
+    """Calls that are being done together depend on each other: their transaction is undone, and each done by itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """The context of a use case: an open transaction, the tenant and the moment.

@@ -44,8 +44,9 @@ class Together:
 
     `do` takes the calls, which share transaction and moment, and the arguments of the handler for each (see
     `operation`). It returns a result or a Refusal for each, as if they had come one after the other, or None for one
-    that has to be done alone, of which it has done nothing. `size` is the number of items of a call that can be done
-    together with others, given its body, and None for one that cannot; it may raise a Refusal of that call.
+    that has to be done alone, of which it has done nothing; it raises DoneAlone if all have to. `size` is the number of
+    items of a call that can be done together with others, given its body, and None for one that cannot; it may raise a
+    Refusal of that call.
     """
 
     do: Callable[[Sequence[Call], Sequence[Mapping[str, Any]]], Sequence[Any]]

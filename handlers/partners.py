@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from domain.partners import PaymentIntent, PaymentOutcome
-from domain.problems import Unauthorized
-from handlers.call import Call
-from handlers.operation import operation
+from domain.problems import Refusal, Unauthorized
+from handlers.call import Call, PartnerKey
+from handlers.operation import Together, operation
 from handlers.schemas.partners import IntentBody, payment_outcome
-from handlers.services.partners.payments import create_payment_intent
+from handlers.services.partners.payments import ReportedPayment, create_payment_intent, create_payment_intents
 
 
-@operation("createPartnerAPaymentIntent", body=IntentBody(), answer=payment_outcome, audit="member")
-def create_partner_a_payment_intent(call: Call, body: PaymentIntent) -> PaymentOutcome:
-    """Evaluate a payment that partner A reports."""
-    return _created(call, body)
-
-
-@operation("createPartnerBPaymentIntent", body=IntentBody(), answer=payment_outcome, audit="member")
-def create_partner_b_payment_intent(call: Call, body: PaymentIntent) -> PaymentOutcome:
-    """Evaluate a payment that partner B reports."""
-    return _created(call, body)
-
-
-def _created(call: Call, intent: PaymentIntent) -> PaymentOutcome:
+def _key_of(call: Call) -> PartnerKey:
     if call.caller is None or call.caller.partner is None:
         raise Unauthorized("This operation needs the API key of a partner.")
-    return create_payment_intent(call, call.caller.partner, intent)
+    return call.caller.partner
+
+
+def _together(
+    calls: Sequence[Call], arguments: Sequence[Mapping[str, PaymentIntent]]
+) -> list[PaymentOutcome | Refusal | None]:
+    return create_payment_intents(
+        [ReportedPayment(call, _key_of(call), each["body"]) for call, each in zip(calls, arguments, strict=True)]
+    )
+
+
+@operation(
+    "createPartnerAPaymentIntent",
+    body=IntentBody(),
+    answer=payment_outcome,
+    audit="member",
+    together=Together(_together),
+)
+def create_partner_a_payment_intent(call: Call, body: PaymentIntent) -> PaymentOutcome:
+    """Evaluate a payment that partner A reports."""
+    return create_payment_intent(call, _key_of(call), body)
+
+
+@operation(
+    "createPartnerBPaymentIntent",
+    body=IntentBody(),
+    answer=payment_outcome,
+    audit="member",
+    together=Together(_together),
+)
+def create_partner_b_payment_intent(call: Call, body: PaymentIntent) -> PaymentOutcome:
+    """Evaluate a payment that partner B reports."""
+    return create_payment_intent(call, _key_of(call), body)

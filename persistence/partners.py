@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, select, text, update
 
 from domain.partners import LAST_USE_KEPT_FOR, PartnerApiKey
+from persistence.connections import Prepared, query
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, columns_of, record
-from persistence.tables.partners import partner_api_keys, partner_payments
+from persistence.rows import add, as_json, columns_of, record
+from persistence.tables.partners import partner_api_keys
 
 ORDER_COLUMNS = {
     "partnerApiKeyId": partner_api_keys.c.partner_api_key_id,
@@ -25,6 +25,18 @@ ORDER_COLUMNS = {
 }
 
 _COLUMNS = columns_of(partner_api_keys, PartnerApiKey)
+
+_PAYMENTS = Prepared("SELECT payment_id FROM partner_payments WHERE organization_id = %s AND payment_id = ANY(%s)")
+
+# In one order for all, so that nobody waits in a circle.
+_CLAIM = Prepared("""
+INSERT INTO partner_payments (organization_id, payment_id, partner_api_key_id, member_id, created_at)
+SELECT %s, x.payment_id, x.partner_api_key_id, x.member_id, %s
+FROM jsonb_to_recordset(%s::jsonb) AS x(payment_id text, partner_api_key_id bigint, member_id bigint)
+ORDER BY x.payment_id
+ON CONFLICT (organization_id, payment_id) DO NOTHING
+RETURNING payment_id
+""")
 
 # In one order for all, so that nobody waits in a circle.
 _LOCK_CUSTOMERS = text(
@@ -103,26 +115,20 @@ def lock_customers(db: Connection, organization_id: int, names: Collection[str])
     db.execute(_LOCK_CUSTOMERS, {"organization_id": organization_id, "names": list(names)})
 
 
-def payment_exists(db: Connection, organization_id: int, payment_id: str) -> bool:
-    """True if a payment with this id was reported before."""
-    known = partner_payments.c.organization_id == organization_id, partner_payments.c.payment_id == payment_id
-    return db.execute(select(func.count()).where(*known)).scalar_one() > 0
+def find_payments(db: Connection, organization_id: int, payment_ids: Collection[str]) -> set[str]:
+    """The ids among these under which a payment was reported before."""
+    return {row[0] for row in query(db, _PAYMENTS, (organization_id, list(payment_ids)))}
 
 
-def claim_payment(
-    db: Connection, organization_id: int, *, payment_id: str, partner_api_key_id: int, member_id: int, at: datetime
-) -> bool:
-    """Claim the id of a payment for this transaction; False if another one has it; waits for that one to end."""
-    statement = (
-        insert(partner_payments)
-        .values(
-            organization_id=organization_id,
-            payment_id=payment_id,
-            partner_api_key_id=partner_api_key_id,
-            member_id=member_id,
-            created_at=at,
-        )
-        .on_conflict_do_nothing(index_elements=["organization_id", "payment_id"])
-        .returning(partner_payments.c.partner_payment_id)
-    )
-    return db.execute(statement).one_or_none() is not None
+def claim_payments(
+    db: Connection, organization_id: int, payments: Sequence[tuple[str, int, int]], at: datetime
+) -> set[str]:
+    """Claim the ids of payments, each given with its key and member, for this transaction.
+
+    Returns those that no other transaction has; waits for others that are claiming one of them to end.
+    """
+    rows = [
+        {"payment_id": payment_id, "partner_api_key_id": key_id, "member_id": member_id}
+        for payment_id, key_id, member_id in payments
+    ]
+    return {row[0] for row in query(db, _CLAIM, (organization_id, at, as_json(rows)))} if rows else set()

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, Refusal, TooBusy
 from handlers import tracing
-from handlers.call import Answer, Caller, Request
+from handlers.call import Answer, Caller, DoneAlone, Request
 from handlers.http.call_groups import CallGroups, Outcome, WaitingCall
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
@@ -317,8 +317,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         try:
             with tracing.joint("calls together", [call.trace for call in calls]):
                 return self._group_dispatch.together(requests)
-        except Refusal:
-            # One of them is refused as a whole; each shows by itself which.
+        except (Refusal, DoneAlone):
+            # One of them is refused as a whole, say; each shows by itself which.
             return [None] * len(calls)
         except Exception as error:
             if deadline.expired or is_away(error):

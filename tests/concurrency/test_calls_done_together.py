@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ from handlers.http import call_groups, dispatch
 from handlers.settings import Settings
 from persistence.engine import create_engine
 from tests.builders.api import Api, Reply, running_api
+from tests.builders.campaigns import mint
+from tests.builders.partners import PAYMENT, Partner, fresh
+from tests.builders.referrals import Friends
 from tests.builders.statements import counted
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, running
 from tests.concurrency.conftest import THREADS
@@ -343,3 +347,69 @@ def test_calls_that_wait_long_overtake_the_one_under_way(patient_shop, monkeypat
         assert call(shop, event(other)).status == 200
         assert not first.done(), first.result().text
     assert first.result(120).status == 200
+
+
+class TestPayments:
+    """Payments that partners report."""
+
+    @pytest.fixture
+    def partner(self, shop):
+        shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
+        return Partner.of(shop)
+
+    @staticmethod
+    def paying(partner: Partner, bodies: list[dict[str, Any]]) -> list[Reply]:
+        """The replies to payments that come while another one is under way."""
+        calls = [partial(partner.send, body) for body in bodies]
+        with waiting(partner.shop, calls, first=lambda member: partner.send(partner.body(member))) as made:
+            assert not any(each.done() for each in made)
+        return [each.result() for each in made]
+
+    def test_those_of_several_members_are_one_transaction(self, shop, partner):
+        members = [shop.member() for _ in range(10)]
+        bodies = [partner.body(member, 3 + number) for number, member in enumerate(members)]
+        with counted(shop.engine) as statements:
+            replies = self.paying(partner, bodies)
+        assert [reply.status for reply in replies] == [200] * 10
+        assert [reply.json["accountBalances"][0]["newAccrual"] for reply in replies] == list(range(3, 13))
+        assert [shop.balance(member) for member in members] == list(range(3, 13))
+        # The ten of them, and the one that they waited for.
+        assert transactions_of(shop) == [10, 1]
+        assert sum("INSERT INTO partner_payments" in statement for statement in statements) == 2
+
+    def test_an_answer_for_each_whatever_becomes_of_the_others(self, shop, partner):
+        known, sleeping, other = shop.member(), shop.member(), shop.member()
+        shop.integration.patch(f"/members/{sleeping}", {"active": False})
+        paid = partner.body(other, 5)
+        assert partner.send(paid).status == 200
+        once = partner.body(known, 7)
+        bodies = [
+            once,
+            once,
+            partner.body(known, 8),
+            partner.body(sleeping),
+            paid,
+            partner.body("nobody"),
+            partner.body(fresh("card"), 9, forceUserSubscription=True),
+            {**partner.body(other), "organizationKey": str(uuid.uuid4())},
+        ]
+        replies = self.paying(partner, bodies)
+        assert sorted(reply.status for reply in replies[:2]) == [200, 409]
+        assert [reply.status for reply in replies[2:]] == [200, 409, 409, 400, 200, 404]
+        told = [reply.json["type"] for reply in replies if reply.status == 409]
+        assert sorted(told) == sorted([*["/problems/payment-exists"] * 2, "/problems/member-inactive"])
+        assert shop.balance(known) == 15
+        assert shop.balance(other) == 5
+
+    def test_what_one_payment_gives_the_member_of_another_is_told_as_if_one_came_after_the_other(self, shop, partner):
+        """The referrer of one payer pays, too: their answers are those of some order."""
+        friends = Friends(shop, eventType=PAYMENT)
+        referrer = shop.member()
+        payer = shop.member(referralCode=friends.code(referrer))
+        before = shop.balance(referrer)
+        replies = self.paying(partner, [partner.body(payer, 1), partner.body(referrer, 2)])
+        assert [reply.status for reply in replies] == [200, 200]
+        [told] = replies[1].json["accountBalances"]
+        assert told["newAccrual"] == 2
+        assert told["balance"] in (before + 2, before + 102)
+        assert shop.balance(referrer) == before + 102

@@ -6,6 +6,7 @@ All of it is one database transaction: an intent that is refused leaves neither 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,7 @@ from domain.campaigns.outcomes import EXECUTED, PARTIAL
 from domain.events import IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.records import SETTLED
-from domain.members import AmbiguousMember, Member, is_loyalty_member_id
+from domain.members import AmbiguousMember, Member, MemberTier, is_loyalty_member_id
 from domain.partners import (
     AccountAccrual,
     MemberInfo,
@@ -25,7 +26,8 @@ from domain.partners import (
     discounted,
     joined_missions,
 )
-from handlers.call import Call, PartnerKey
+from domain.problems import Refusal
+from handlers.call import Call, DoneAlone, PartnerKey
 from handlers.messages.members import MEMBER_PROPERTIES, MemberProperties
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
@@ -34,7 +36,7 @@ from handlers.services.members.view import view_members
 from handlers.services.references import unknown_member
 from handlers.services.tiers.current import current_tiers
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import members, partners, programs
+from persistence import members, partners
 
 PAYMENT_CONFIRMED = "member-payment-confirmed"
 
@@ -46,30 +48,107 @@ def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) ->
     """
     organization_id = call.organization.organization_id
     if intent.organization_key.lower() != call.organization.organization_key:
-        raise UnknownOrganization(f"There is no organization with the organizationKey {intent.organization_key}.")
-    if partners.payment_exists(call.db, organization_id, intent.payment_id):
+        raise _other_organization(intent)
+    if partners.find_payments(call.db, organization_id, [intent.payment_id]):
         raise _exists(intent)
     unit = UnitOfWork(call)
     member, is_new = _found_or_enrolled(call, unit, key, intent)
-    is_claimed = partners.claim_payment(
-        call.db,
-        organization_id,
-        payment_id=intent.payment_id,
-        partner_api_key_id=key.partner_api_key_id,
-        member_id=member.member_id,
-        at=call.now,
-    )
-    if not is_claimed:
+    payment = intent.payment_id, key.partner_api_key_id, member.member_id
+    if not partners.claim_payments(call.db, organization_id, [payment], call.now):
         raise _exists(intent)
     enrolment = [created_event(call, member)] if is_new else []
-    payment = track(unit, [*enrolment, _payment_event(call, key, intent, member)])[-1]
-    if payment.refusal is not None:
-        raise payment.refusal
+    tracked = track(unit, [*enrolment, _payment_event(call, key, intent, member)])[-1]
+    if tracked.refusal is not None:
+        raise tracked.refusal
     if is_new:
         created = MEMBER_PROPERTIES.dump(member)
         call.audit.add("member", member.member_id, after=created, member_ids=[member.member_id])
         tell_created(call, view_members(call, [member], with_balances=True))
-    return _outcome(call, intent, member, is_new, unit)
+    return _outcome(call, intent, member, is_new, unit, current_tiers(call, [member])[member.member_id])
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedPayment:
+    """A payment intent with its call and the partner's key."""
+
+    call: Call
+    key: PartnerKey
+    intent: PaymentIntent
+
+
+def create_payment_intents(reported: Sequence[ReportedPayment]) -> list[PaymentOutcome | Refusal | None]:
+    """Track the payments of several calls, as `create_payment_intent`.
+
+    The outcome is None for a call that has to come alone: one about a member who is not known by the `loyaltyMemberId`,
+    or whom another of the calls is about. Raises the refusal of a payment that cannot be tracked, and DoneAlone if one
+    payment rewards the member of another.
+    """
+    call = reported[0].call
+    organization_id = call.organization.organization_id
+    outcomes: dict[int, PaymentOutcome | Refusal | None] = dict.fromkeys(range(len(reported)))
+    found = members.find_all_by_loyalty_member_id(
+        call.db, organization_id, {each.intent.loyalty_member_id for each in reported}
+    )
+    by_id = {member.loyalty_member_id: member for member in found}
+    known = partners.find_payments(call.db, organization_id, {each.intent.payment_id for each in reported})
+    chosen: dict[str, tuple[int, Member]] = {}
+    concerned: set[int] = set()
+    for position, each in enumerate(reported):
+        intent, member = each.intent, by_id.get(each.intent.loyalty_member_id)
+        if intent.organization_key.lower() != call.organization.organization_key:
+            outcomes[position] = _other_organization(intent)
+        elif intent.payment_id in known:
+            outcomes[position] = _exists(intent)
+        elif member is not None and member.member_id not in concerned and intent.payment_id not in chosen:
+            chosen[intent.payment_id] = position, member
+            concerned.add(member.member_id)
+    claimed = partners.claim_payments(
+        call.db,
+        organization_id,
+        [
+            (payment_id, reported[position].key.partner_api_key_id, member.member_id)
+            for payment_id, (position, member) in chosen.items()
+        ],
+        call.now,
+    )
+    for payment_id in chosen.keys() - claimed:
+        position, _ = chosen.pop(payment_id)
+        outcomes[position] = _exists(reported[position].intent)
+    if chosen:
+        outcomes |= _tracked([(position, reported[position], member) for position, member in chosen.values()])
+    return list(outcomes.values())
+
+
+def _tracked(payments: Sequence[tuple[int, ReportedPayment, Member]]) -> dict[int, PaymentOutcome]:
+    """Track payments of several members in one unit of work; returns the outcomes by position."""
+    call = payments[0][1].call
+    unit = UnitOfWork(call)
+    events = [_payment_event(each.call, each.key, each.intent, member) for _, each, member in payments]
+    for result in track(unit, events, request_ids=[each.call.request_id for _, each, _ in payments]):
+        if result.refusal is not None:
+            raise result.refusal
+    _refuse_shared_rewards(unit, {member.wallet_id: member.member_id for _, _, member in payments})
+    tiers = current_tiers(call, [member for _, _, member in payments])
+    return {
+        position: _outcome(each.call, each.intent, member, False, unit, tiers[member.member_id])
+        for position, each, member in payments
+    }
+
+
+def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> None:
+    """Raise DoneAlone if a member's points were moved by the event of another; `member_ids` are by wallet."""
+    if not unit.is_open:
+        return
+    owners = {outcome.loyalty_event_id: outcome.member_id for outcome in unit.outcomes}
+    for step in unit.ledger.steps:
+        if isinstance(step, Posting) and step.details.loyalty_event_id is not None:
+            owner = owners.get(step.details.loyalty_event_id)
+            if any(member_ids.get(entry.wallet_id or 0, owner) != owner for entry in step.entries):
+                raise DoneAlone("a payment rewards the member of another")
+
+
+def _other_organization(intent: PaymentIntent) -> UnknownOrganization:
+    return UnknownOrganization(f"There is no organization with the organizationKey {intent.organization_key}.")
 
 
 def _exists(intent: PaymentIntent) -> PaymentExists:
@@ -137,8 +216,10 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
         raise MemberNotCreated(f"The userGovId {gov_id} belongs to another member.")
 
 
-def _outcome(call: Call, intent: PaymentIntent, member: Member, is_new: bool, unit: UnitOfWork) -> PaymentOutcome:
-    own = [outcome for member_id, outcome in unit.outcomes if member_id == member.member_id]
+def _outcome(
+    call: Call, intent: PaymentIntent, member: Member, is_new: bool, unit: UnitOfWork, held: Sequence[MemberTier]
+) -> PaymentOutcome:
+    own = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
     effects = [
         (effect["effectId"], {param["id"]: param["value"] for param in effect["params"]})
         for outcome in own
@@ -147,7 +228,7 @@ def _outcome(call: Call, intent: PaymentIntent, member: Member, is_new: bool, un
     ]
     return PaymentOutcome(
         loyalty_member_id=member.loyalty_member_id,
-        tier=_tier_name(call, member),
+        tier=_tier_name(call, held),
         is_new_member=is_new,
         accruals=_accruals(member, unit),
         missions=_with_messages(call, joined_missions(move for outcome in own for move in outcome["missions"])),
@@ -155,14 +236,12 @@ def _outcome(call: Call, intent: PaymentIntent, member: Member, is_new: bool, un
     )
 
 
-def _tier_name(call: Call, member: Member) -> str | None:
-    """The name of the member's present tier in the default program."""
+def _tier_name(call: Call, held: Sequence[MemberTier]) -> str | None:
+    """The name of the member's present tier in the default program, of those that the member holds."""
     program_id = call.organization.default_loyalty_program_id
-    for held in current_tiers(call, [member])[member.member_id]:
-        if held.loyalty_program_id == program_id:
-            tier = programs.find_tier(call.db, member.organization_id, held.loyalty_tier_id)
-            return None if tier is None else tier.name
-    return None
+    configuration = configuration_of(call.db, call.organization)
+    keys = (configuration.tier_keys[tier.loyalty_tier_id] for tier in held if tier.loyalty_program_id == program_id)
+    return next((configuration.tiers[key].name for key in keys), None)
 
 
 def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:

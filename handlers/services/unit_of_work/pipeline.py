@@ -23,7 +23,7 @@ from handlers.services.unit_of_work.event_facts import event_facts
 from handlers.services.unit_of_work.orders import Found
 from handlers.services.unit_of_work.reversals import extent_of
 from handlers.services.unit_of_work.scope import Reversal
-from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
+from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, event_digest
 from persistence.rows import IdAllocator
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class EventPipeline:
                 metrics.count_error(unit.execution.organization.organization_id, failed)
             location = order[0].location_code if order else None
             unit.keep(tracked, status, answer, evaluation=evaluation, location=location, reverted=reverted)
-        unit.outcomes.append((tracked.member.member_id, answer))
+        unit.outcomes.append(EventOutcome(tracked.member.member_id, tracked.loyalty_event_id, answer))
         unit.report(f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
         return Result(answer, refusal)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -44,6 +44,15 @@ class TrackedEvent:
     request_id: str | None = None
     tracked_at: datetime | None = None
     evaluated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventOutcome:
+    """The outcome of an event of a member; `answer` is as it is returned and stored."""
+
+    member_id: int
+    loyalty_event_id: int
+    answer: Mapping[str, Any]
 
 
 def event_digest(

@@ -41,7 +41,7 @@ from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.scope import TransactionIds, UnitScope
 from handlers.services.unit_of_work.subjects import Participants, open_participants
 from handlers.services.unit_of_work.tier_points import open_tier_points
-from handlers.services.unit_of_work.tracked import Result, TrackedEvent
+from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent
 from handlers.services.webhooks.outbox import queue_entities, queue_events
 from persistence import events, member_tiers, posting
 from persistence.rows import IdAllocator
@@ -59,7 +59,7 @@ class UnitOfWork:
 
     `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
     derived events that are reported whatever the configuration says. `outcomes` has the outcome of every event, derived
-    ones included, beside the id of its member.
+    ones included.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class UnitOfWork:
         self.members: dict[int, Member] = {}
         self.audiences: Mapping[int, Sequence[CompiledAudience]] = {}
         self.rows: list[dict[str, Any]] = []
-        self.outcomes: list[tuple[int, Mapping[str, Any]]] = []
+        self.outcomes: list[EventOutcome] = []
         # People wait for a dry run, so its events share one deadline.
         self.deadline = evaluation_deadline() if mode == DRY_RUN else None
         self._db = db
