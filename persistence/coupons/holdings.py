@@ -103,12 +103,13 @@ WHERE c.organization_id = %s AND c.coupon_book_id = %s AND c.total_assigned = 0 
 ORDER BY c.position LIMIT %s
 """
 
-_BY_CODE = Prepared(f"""
+# Planned for its values: books have few codes or a million.
+_BY_CODE = f"""
 SELECT {_COUPON_COLUMNS} FROM coupons c
 WHERE c.organization_id = %s AND c.coupon_book_id = %s AND (c.code = ANY(%s) OR c.coupon_id = ANY(%s::bigint[]))
 ORDER BY c.coupon_id
-""")
-_LOCK_BY_CODE = Prepared(f"{_BY_CODE} FOR NO KEY UPDATE")
+"""
+_LOCK_BY_CODE = f"{_BY_CODE} FOR NO KEY UPDATE"
 
 _KNOWN = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id = %s AND code = ANY(%s)"
 
