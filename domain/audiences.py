@@ -42,6 +42,7 @@ class Audience:
     refreshed_at: datetime | None
     expires_at: datetime | None
     member_count: int | None
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

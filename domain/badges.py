@@ -33,6 +33,7 @@ class Badge:
     active: bool
     tags: tuple[str, ...]
     custom_attributes: Mapping[str, Any]
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

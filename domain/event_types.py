@@ -52,6 +52,7 @@ class CustomEventType:
     schema_type: str
     active: bool
     custom_attributes: Mapping[str, Any]
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 
@@ -123,6 +124,7 @@ def built_in(event_type: str) -> Mapping[str, Any]:
         "schema_type": "builtin",
         "active": True,
         "custom_attributes": {},
+        "external_key": None,
         "is_custom_type": False,
         "created_at": None,
         "updated_at": None,

@@ -46,6 +46,7 @@ class Matcher:
     name: str
     type: str
     matcher: Mapping[str, Any]
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -118,6 +118,13 @@ class NameTaken(Conflict):
     title = "The name is taken"
 
 
+class ExternalKeyTaken(Conflict):
+    """Another record of the same kind has the `externalKey`."""
+
+    slug = "external-key-taken"
+    title = "The externalKey is taken"
+
+
 class TooBusy(Refusal):
     """All threads of the server were busy until the request's deadline; nothing of it was executed."""
 

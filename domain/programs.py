@@ -30,6 +30,7 @@ class LoyaltyProgram:
     main_portal_id: int | None
     default_tier_id: int | None
     tier_policy: Mapping[str, Any]
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 
@@ -49,6 +50,7 @@ class LoyaltyTier:
     custom_attributes: Mapping[str, Any]
     picture_url: str | None
     is_default: bool
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

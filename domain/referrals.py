@@ -56,6 +56,7 @@ class ReferralProgram:
     referred_ledger_account_id: int | None
     referred_coupon_book_key: str | None
     timezone: str | None
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -36,6 +36,7 @@ class Trigger:
     secret: str
     previous_secret: str | None
     previous_secret_until: datetime | None
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -46,6 +46,7 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
         active=query.get("active"),
         search=query.get("search"),
         audience_keys=query.get("audienceKeys"),
+        external_key=query.get("externalKey"),
     )
 
 

@@ -26,6 +26,7 @@ def list_badges(call: Call, query: Mapping[str, Any]) -> Paged[Badge]:
         Page.of(query),
         active=query.get("active"),
         tags=query.get("tags", ()),
+        external_key=query.get("externalKey"),
     )
 
 

@@ -58,6 +58,7 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
         type_=query.get("type"),
         tags=query.get("tags", ()),
         codes=query.get("codes", ()),
+        external_key=query.get("externalKey"),
     )
 
 
@@ -100,7 +101,9 @@ def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) ->
 @operation("listActions", answer=listed(ACTION))
 def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Paged[Action]:
     """A page of a campaign's actions."""
-    return campaigns.find_action_page(call.db, campaign, Page.of(query), query.get("status"))
+    return campaigns.find_action_page(
+        call.db, campaign, Page.of(query), status=query.get("status"), external_key=query.get("externalKey")
+    )
 
 
 @operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION), audit=_AUDITED_ACTION, configures=True)

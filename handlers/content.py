@@ -60,6 +60,7 @@ def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentColle
         page,
         content_type=query.get("contentType"),
         tags=query.get("tags", ()),
+        external_key=query.get("externalKey"),
     )
 
 

@@ -29,7 +29,9 @@ def list_event_types(call: Call) -> list[Any]:
 @operation("listCustomEventTypes", answer=listed(EVENT_TYPE))
 def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[CustomEventType]:
     """A page of the organization's own event types."""
-    return event_types.find_page(call.db, call.organization.organization_id, Page.of(query))
+    return event_types.find_page(
+        call.db, call.organization.organization_id, Page.of(query), external_key=query.get("externalKey")
+    )
 
 
 @operation(

@@ -35,7 +35,12 @@ from persistence.paging import Page, Paged
 from persistence.rows import fields_of
 
 # query parameter -> column of the account
-_ACCOUNT_FILTERS = {"name": "name", "alias": "alias", "ledgerAccountKey": "ledger_account_key"}
+_ACCOUNT_FILTERS = {
+    "name": "name",
+    "alias": "alias",
+    "ledgerAccountKey": "ledger_account_key",
+    "externalKey": "external_key",
+}
 
 _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 
@@ -43,7 +48,8 @@ _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 @operation("listLedgers", answer=listed(LEDGER))
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of the organization's ledgers."""
-    found = ledgers.find_ledgers(call.db, call.organization.organization_id, Page.of(query))
+    organization_id, external_key = call.organization.organization_id, query.get("externalKey")
+    found = ledgers.find_ledgers(call.db, organization_id, Page.of(query), external_key=external_key)
     return found.showing([_ledger(call, result) for result in found.results])
 
 

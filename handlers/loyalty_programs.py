@@ -31,6 +31,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
         call.organization.organization_id,
         Page.of(query),
         key=query.get("loyaltyProgramKey"),
+        external_key=query.get("externalKey"),
         without=None if query["default"] else default_id,
     )
     return [_answered(program, default_id) for program in found.results]

@@ -27,6 +27,7 @@ def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
         Page.of(query),
         type_=query.get("type"),
         matcher_key=query.get("matcherKey"),
+        external_key=query.get("externalKey"),
     )
 
 

@@ -41,6 +41,7 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
         type_=query.get("type"),
         codes=query.get("codes", ()),
         tags=query.get("tags", ()),
+        external_key=query.get("externalKey"),
     )
 
 

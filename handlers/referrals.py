@@ -54,7 +54,8 @@ _AUDITED = Audited(
 def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]:
     """A page of programs."""
     organization_id = call.organization.organization_id
-    page = referrals.find_page(call.db, organization_id, Page.of(query))
+    external_key = query.get("externalKey")
+    page = referrals.find_page(call.db, organization_id, Page.of(query), external_key=external_key)
     totals = referrals.totals_of(call.db, organization_id, [result.referral_program_id for result in page.results])
     found = [(result, totals[result.referral_program_id]) for result in page.results]
     return page.showing(found)

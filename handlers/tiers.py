@@ -23,7 +23,12 @@ _AUDITED = Audited("tier", "loyalty_tier_id", TIER)
 def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the program's tiers."""
     found = programs.find_tier_page(
-        call.db, program, Page.of(query), key=query.get("loyaltyTierKey"), only_active=query["onlyActive"]
+        call.db,
+        program,
+        Page.of(query),
+        key=query.get("loyaltyTierKey"),
+        external_key=query.get("externalKey"),
+        only_active=query["onlyActive"],
     )
     return found.showing([_answered(program, tier) for tier in found.results])
 

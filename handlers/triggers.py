@@ -60,6 +60,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
         type_=query.get("type"),
         active=query.get("active"),
         name=query.get("name"),
+        external_key=query.get("externalKey"),
     )
     return found.showing([ShownTrigger(result) for result in found.results])
 

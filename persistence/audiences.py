@@ -12,7 +12,7 @@ from domain.audiences import NULL_MATCHER, Audience
 from domain.scalars import is_key
 from persistence.connections import Prepared, query
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, record, records
+from persistence.rows import add, change, columns_of, record, records, with_external_key
 from persistence.tables.audiences import audiences as table
 
 ORDER_COLUMNS = {
@@ -71,9 +71,10 @@ def find_page(
     active: bool | None = None,
     search: str | None = None,
     audience_keys: Collection[str] | None = None,
+    external_key: str | None = None,
 ) -> Paged[Audience]:
     """A page of audiences; `search` is a part of the name or the description, in any case."""
-    conditions = [table.c.organization_id == organization_id]
+    conditions = [table.c.organization_id == organization_id, *with_external_key(table, external_key)]
     if matcher_type is not None:
         conditions.append(table.c.matcher_type == matcher_type)
     if active is not None:

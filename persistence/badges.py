@@ -12,7 +12,18 @@ from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, Memb
 from domain.members import Member
 from persistence.connections import Prepared, defer, query
 from persistence.paging import Page, Paged, paged, paged_columns, sorting_of
-from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, given, record, records
+from persistence.rows import (
+    add,
+    add_all,
+    as_json,
+    change,
+    columns_of,
+    fields_of,
+    given,
+    record,
+    records,
+    with_external_key,
+)
 from persistence.tables.badges import badge_trackings, badges, member_badges
 
 ORDER_COLUMNS = {
@@ -81,10 +92,17 @@ def find_all(db: Connection, organization_id: int) -> list[Badge]:
 
 
 def find_page(
-    db: Connection, organization_id: int, page: Page, *, active: bool | None = None, tags: Collection[str] = ()
+    db: Connection,
+    organization_id: int,
+    page: Page,
+    *,
+    active: bool | None = None,
+    tags: Collection[str] = (),
+    external_key: str | None = None,
 ) -> Paged[Badge]:
     """A page of badges; all of `tags` must be there."""
-    conditions = [badges.c.organization_id == organization_id, *_restrictions(active, tags)]
+    own = badges.c.organization_id == organization_id
+    conditions = [own, *_restrictions(active, tags), *with_external_key(badges, external_key)]
     return paged(db, Badge, badges, conditions, page, badges.c.badge_id, ORDER_COLUMNS)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, cast, select, update
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.problems import NameTaken
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, record, records
+from persistence.rows import add, change, columns_of, record, records, with_external_key
 from persistence.tables.campaigns import campaign_actions, campaigns
 
 ORDER_COLUMNS = {
@@ -73,9 +73,10 @@ def find_page(
     type_: str | None = None,
     tags: Collection[str] = (),
     codes: Collection[str] = (),
+    external_key: str | None = None,
 ) -> Paged[Campaign]:
     """A page of campaigns; all of `tags` must be there, any of `codes` matches."""
-    conditions = [campaigns.c.organization_id == organization_id]
+    conditions = [campaigns.c.organization_id == organization_id, *with_external_key(campaigns, external_key)]
     if loyalty_program_id is not None:
         conditions.append(campaigns.c.loyalty_program_id == loyalty_program_id)
     if type_ is not None:
@@ -97,11 +98,14 @@ def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> s
     return {row[0] for row in rows}
 
 
-def find_action_page(db: Connection, campaign: Campaign, page: Page, status: str | None = None) -> Paged[Action]:
+def find_action_page(
+    db: Connection, campaign: Campaign, page: Page, *, status: str | None = None, external_key: str | None = None
+) -> Paged[Action]:
     """A page of a campaign's actions."""
     conditions = [
         campaign_actions.c.organization_id == campaign.organization_id,
         campaign_actions.c.campaign_id == campaign.campaign_id,
+        *with_external_key(campaign_actions, external_key),
     ]
     if status is not None:
         conditions.append(campaign_actions.c.status == status)

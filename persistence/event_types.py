@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from domain.event_types import CustomEventType
 from domain.problems import NameTaken
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, record, records
+from persistence.rows import add, change, columns_of, record, records, with_external_key
 from persistence.tables.events import custom_event_types as table
 
 ORDER_COLUMNS = {
@@ -32,11 +32,12 @@ def find(db: Connection, organization_id: int, api_code: str) -> CustomEventType
     return record(CustomEventType, row)
 
 
-def find_page(db: Connection, organization_id: int, page: Page) -> Paged[CustomEventType]:
+def find_page(
+    db: Connection, organization_id: int, page: Page, *, external_key: str | None = None
+) -> Paged[CustomEventType]:
     """A page of the organization's custom event types."""
-    return paged(
-        db, CustomEventType, table, [table.c.organization_id == organization_id], page, table.c.api_code, ORDER_COLUMNS
-    )
+    conditions = [table.c.organization_id == organization_id, *with_external_key(table, external_key)]
+    return paged(db, CustomEventType, table, conditions, page, table.c.api_code, ORDER_COLUMNS)
 
 
 def active(db: Connection, organization_id: int) -> list[CustomEventType]:

@@ -15,7 +15,7 @@ from domain.problems import NameTaken
 from persistence import organizations
 from persistence.ledger_transactions import add_zero
 from persistence.paging import Page, Paged, paged
-from persistence.rows import AnySelect, add, change, columns_of, records
+from persistence.rows import AnySelect, add, change, columns_of, records, with_external_key
 from persistence.tables.ledger import (
     ledger_account_supplies,
     ledger_accounts,
@@ -56,9 +56,9 @@ def find_all_ledgers(db: Connection, organization_id: int, ledger_ids: Collectio
     return records(Ledger, db.execute(statement))
 
 
-def find_ledgers(db: Connection, organization_id: int, page: Page) -> Paged[Ledger]:
+def find_ledgers(db: Connection, organization_id: int, page: Page, *, external_key: str | None = None) -> Paged[Ledger]:
     """A page of the organization's ledgers."""
-    conditions = [ledgers.c.organization_id == organization_id]
+    conditions = [ledgers.c.organization_id == organization_id, *with_external_key(ledgers, external_key)]
     return paged(db, Ledger, ledgers, conditions, page, ledgers.c.ledger_id, LEDGER_ORDER_COLUMNS)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from domain.matchers import Matcher
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, record, records
+from persistence.rows import add, change, columns_of, record, records, with_external_key
 from persistence.tables.matchers import matchers as table
 
 ORDER_COLUMNS = {
@@ -37,10 +37,16 @@ def _find(db: Connection, *conditions: Any) -> Matcher | None:
 
 
 def find_page(
-    db: Connection, organization_id: int, page: Page, *, type_: str | None = None, matcher_key: str | None = None
+    db: Connection,
+    organization_id: int,
+    page: Page,
+    *,
+    type_: str | None = None,
+    matcher_key: str | None = None,
+    external_key: str | None = None,
 ) -> Paged[Matcher]:
     """A page of matchers."""
-    conditions = [table.c.organization_id == organization_id]
+    conditions = [table.c.organization_id == organization_id, *with_external_key(table, external_key)]
     if type_ is not None:
         conditions.append(table.c.type == type_)
     if matcher_key is not None:

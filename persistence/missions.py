@@ -14,7 +14,7 @@ from domain.missions.state import MemberMission, MissionChanges, MissionProgress
 from domain.problems import NameTaken
 from persistence.connections import Prepared, defer, query
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, given, records
+from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, given, records, with_external_key
 from persistence.tables.missions import mission_trackings, missions
 
 ORDER_COLUMNS = {
@@ -119,11 +119,13 @@ def find_page(
     type_: str | None = None,
     codes: Collection[str] = (),
     tags: Collection[str] = (),
+    external_key: str | None = None,
 ) -> Paged[Mission]:
     """A page of missions; all of `tags` must be there, any of `codes` matches."""
     conditions = [
         missions.c.organization_id == organization_id,
         *filters(loyalty_program_id=loyalty_program_id, type_=type_, codes=codes, tags=tags),
+        *with_external_key(missions, external_key),
     ]
     return paged(db, Mission, missions, conditions, page, missions.c.mission_id, ORDER_COLUMNS)
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, update
 
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, record
+from persistence.rows import add, change, columns_of, record, with_external_key
 from persistence.tables.programs import loyalty_programs, loyalty_tiers
 
 PROGRAM_ORDER = {
@@ -50,11 +50,17 @@ def find_by_key(db: Connection, organization_id: int, loyalty_program_key: str) 
 
 
 def find_page(
-    db: Connection, organization_id: int, page: Page, *, key: str | None = None, without: int | None = None
+    db: Connection,
+    organization_id: int,
+    page: Page,
+    *,
+    key: str | None = None,
+    external_key: str | None = None,
+    without: int | None = None,
 ) -> Paged[LoyaltyProgram]:
     """A page of programs: only the one with `key`, and all but the one whose id is `without`, where given."""
     table = loyalty_programs
-    conditions = [table.c.organization_id == organization_id]
+    conditions = [table.c.organization_id == organization_id, *with_external_key(table, external_key)]
     if key is not None:
         conditions.append(table.c.loyalty_program_key == key)
     if without is not None:
@@ -93,13 +99,20 @@ def _tier(db: Connection, organization_id: int, condition: Any) -> LoyaltyTier |
 
 
 def find_tier_page(
-    db: Connection, program: LoyaltyProgram, page: Page, *, key: str | None = None, only_active: bool = False
+    db: Connection,
+    program: LoyaltyProgram,
+    page: Page,
+    *,
+    key: str | None = None,
+    external_key: str | None = None,
+    only_active: bool = False,
 ) -> Paged[LoyaltyTier]:
     """A page of a program's tiers: only the one with `key`, and only active ones, where asked."""
     table = loyalty_tiers
     conditions = [
         table.c.organization_id == program.organization_id,
         table.c.loyalty_program_id == program.loyalty_program_id,
+        *with_external_key(table, external_key),
     ]
     if key is not None:
         conditions.append(table.c.loyalty_tier_key == key)

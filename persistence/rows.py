@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, Table, insert, update
 from sqlalchemy.engine import Row
 from sqlalchemy.exc import DBAPIError
 
-from domain.problems import Refusal
+from domain.problems import ExternalKeyTaken, Refusal
 from persistence.connections import Prepared, defer, query
 from persistence.transactions import violated
 
@@ -53,8 +53,12 @@ def records(kind: type[Kind], rows: Iterable[AnyRow | tuple[Any, ...]]) -> list[
 def add(
     db: Connection, table: Table, kind: type[Kind], values: Mapping[str, Any], refusals: Mapping[str, Refusal] = {}
 ) -> Kind:
-    """Insert one row and return its record; a violated named constraint raises the refusal given for it."""
-    return _answered(db, insert(table).values(**values).returning(*columns_of(table, kind)), kind, refusals)
+    """Insert one row and return its record; a violated named constraint raises the refusal given for it.
+
+    Raises ExternalKeyTaken for the external key of another record.
+    """
+    statement = insert(table).values(**values).returning(*columns_of(table, kind))
+    return _answered(db, statement, kind, {**refusals, **_external_key_taken(table, values)})
 
 
 def change(
@@ -67,7 +71,21 @@ def change(
 ) -> Kind:
     """Update the one row at `address` and return its record; constraints refuse as in `add`."""
     statement = update(table).where(*(table.c[name] == value for name, value in address.items())).values(**values)
-    return _answered(db, statement.returning(*columns_of(table, kind)), kind, refusals)
+    taken = _external_key_taken(table, values)
+    return _answered(db, statement.returning(*columns_of(table, kind)), kind, {**refusals, **taken})
+
+
+def _external_key_taken(table: Table, values: Mapping[str, Any]) -> dict[str, Refusal]:
+    external_key = values.get("external_key")
+    if external_key is None:
+        return {}
+    taken = ExternalKeyTaken(f"Another record of this kind has the externalKey {external_key}.")
+    return {f"uq_{table.name}_organization_id_external_key": taken}
+
+
+def with_external_key(table: Table, external_key: str | None) -> list[Any]:
+    """The condition that a record has this external key; none for None."""
+    return [] if external_key is None else [table.c.external_key == external_key]
 
 
 def _answered(db: Connection, statement: Any, kind: type[Kind], refusals: Mapping[str, Refusal]) -> Kind:

@@ -15,7 +15,7 @@ from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
 from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, add_all, as_json, change, columns_of, record
+from persistence.rows import add, add_all, as_json, change, columns_of, record, with_external_key
 from persistence.tables.triggers import trigger_deliveries as deliveries
 from persistence.tables.triggers import triggers as table
 
@@ -176,9 +176,10 @@ def find_page(
     type_: str | None = None,
     active: bool | None = None,
     name: str | None = None,
+    external_key: str | None = None,
 ) -> Paged[Trigger]:
     """A page of triggers; `name` is a part of the name, whatever the case of its letters."""
-    conditions = [table.c.organization_id == organization_id]
+    conditions = [table.c.organization_id == organization_id, *with_external_key(table, external_key)]
     if type_ is not None:
         conditions.append(table.c.type == type_)
     if active is not None:

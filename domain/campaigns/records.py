@@ -56,6 +56,7 @@ class Campaign:
     valid_from: datetime | None
     valid_to: datetime | None
     timezone: str | None
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 
@@ -78,5 +79,6 @@ class Action:
     status: str
     priority: int
     exclusive_group: str | None
+    external_key: str | None
     created_at: datetime
     updated_at: datetime

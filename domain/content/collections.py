@@ -40,6 +40,7 @@ class ContentCollection:
     content_type: str
     custom_attributes: Mapping[str, Any]
     language: str
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -77,6 +77,7 @@ class CouponBook:
     coupon_count: int
     total_assigned: Decimal
     total_usages: Decimal
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -25,6 +25,7 @@ class Ledger:
     ledger_key: str
     name: str
     description: str | None
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 
@@ -52,6 +53,7 @@ class LedgerAccount:
     expiration_policies: tuple[Mapping[str, Any], ...]
     is_default_account: bool
     overdraft_limit: Decimal | None
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -58,6 +58,7 @@ class Mission:
     manual_expiration: Mapping[str, Any] | None
     count_expression: str | None
     timezone: str | None
+    external_key: str | None
     created_at: datetime
     updated_at: datetime
 

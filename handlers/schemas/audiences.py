@@ -55,6 +55,7 @@ class AudienceProperties:
     refreshed_at: datetime | None = None
     expires_at: datetime | None = None
     member_count: int | None = None
+    external_key: str | None = None
 
 
 class _Record(WireSchema):

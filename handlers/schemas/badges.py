@@ -20,6 +20,7 @@ class BadgeProperties:
     active: bool
     tags: list[str] = field(default_factory=list)
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    external_key: str | None = None
 
 
 class BadgeRecord(WireSchema):

@@ -39,6 +39,7 @@ class CampaignProperties:
     valid_from: LocalMoment | None = None
     valid_to: LocalMoment | None = None
     timezone: str | None = None
+    external_key: str | None = None
 
 
 class _CampaignRecord(WireSchema):
@@ -64,6 +65,7 @@ class ActionProperties:
     status: str
     priority: int
     exclusive_group: str | None = None
+    external_key: str | None = None
 
 
 class _ActionRecord(WireSchema):

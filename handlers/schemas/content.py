@@ -24,6 +24,7 @@ class CollectionProperties:
     tags: Sequence[str] = ()
     content_type: str = STATIC
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    external_key: str | None = None
 
 
 class _CollectionRecord(WireSchema):

@@ -126,6 +126,7 @@ _FILTERS = {
     "daysOfWeek": "days_of_week",
     "loyaltyProgramId": "loyalty_program_id",
     "externalId": "external_id",
+    "externalKey": "external_key",
     "type": "type",
     "couponBookId": "coupon_book_id",
 }

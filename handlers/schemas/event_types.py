@@ -17,6 +17,7 @@ class EventTypeProperties:
     schema_type: str
     active: bool = True
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    external_key: str | None = None
 
 
 class _Record(WireSchema):

@@ -21,6 +21,7 @@ class _Ledger(WireSchema):
     ledger_key = Plain()
     name = Plain()
     description = Plain()
+    external_key = Plain()
     is_default = Plain()
     created_at = Instant()
     updated_at = Instant()
@@ -32,6 +33,7 @@ class LedgerProperties:
 
     name: str
     description: str | None = None
+    external_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ class AccountSettings:
     expiration_policies: Sequence[Mapping[str, Any]] = ()
     overdraft_limit: Decimal | None = None
     is_default_account: bool = field(default=False, metadata=OF_REQUEST)
+    external_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ class ProgramProperties:
     main_portal_id: int | None = None
     default_tier_id: int | None = field(default=None, metadata=OF_REQUEST)
     tier_policy: Mapping[str, Any] = field(default_factory=dict)
+    external_key: str | None = None
 
 
 class _ProgramRecord(WireSchema):

@@ -17,6 +17,7 @@ class MatcherProperties:
     name: str
     type: str
     matcher: Mapping[str, Any]
+    external_key: str | None = None
 
 
 class _Record(WireSchema):

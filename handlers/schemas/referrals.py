@@ -44,6 +44,7 @@ class ReferralProgramProperties:
     referred_ledger_id: int | None = None
     referred_ledger_account_id: int | None = None
     referred_coupon_book_key: str | None = None
+    external_key: str | None = None
 
 
 class _ProgramRecord(WireSchema):

@@ -19,6 +19,7 @@ class TierProperties:
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     picture_url: str | None = None
     is_default: bool = field(default=False, metadata=OF_REQUEST)
+    external_key: str | None = None
 
 
 class _TierRecord(WireSchema):

@@ -20,6 +20,7 @@ class TriggerProperties:
     name: str
     active: bool = True
     settings: Mapping[str, Any]
+    external_key: str | None = None
 
 
 class _Record(WireSchema):
@@ -29,6 +30,7 @@ class _Record(WireSchema):
     type = Plain()
     name = Plain()
     active = Plain()
+    external_key = Plain()
     created_at = Instant()
     updated_at = Instant()
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, cast, select
 from domain.content.collections import ContentCollection, is_uuid
 from domain.problems import Refusal
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, record
+from persistence.rows import add, change, columns_of, record, with_external_key
 from persistence.tables.content import content_collections as table
 
 ORDER_COLUMNS = {
@@ -52,10 +52,16 @@ def _locked(db: Connection, collection: ContentCollection, *, read: bool) -> Con
 
 
 def find_page(
-    db: Connection, organization_id: int, page: Page, *, content_type: str | None, tags: Collection[str]
+    db: Connection,
+    organization_id: int,
+    page: Page,
+    *,
+    content_type: str | None,
+    tags: Collection[str],
+    external_key: str | None,
 ) -> Paged[ContentCollection]:
     """A page of collections; all of `tags` must be there."""
-    conditions = [table.c.organization_id == organization_id]
+    conditions = [table.c.organization_id == organization_id, *with_external_key(table, external_key)]
     if content_type is not None:
         conditions.append(table.c.content_type == content_type)
     if tags:

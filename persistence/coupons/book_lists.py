@@ -68,6 +68,7 @@ class BookFilter:
     loyalty_program_key: str | None = None
     or_no_program: bool = False
     external_id: str | None = None
+    external_key: str | None = None
     type: str | None = None
     coupon_book_id: int | None = None
     coupon_book_key: str | None = None
@@ -96,7 +97,7 @@ def find_matching(
 def conditions_of(organization_id: int, wanted: BookFilter) -> list[Any]:
     """The conditions of a filter, of one organization."""
     found = [table.c.organization_id == organization_id]
-    for name in ("loyalty_program_key", "external_id", "type", "coupon_book_id", "coupon_book_key"):
+    for name in ("loyalty_program_key", "external_id", "external_key", "type", "coupon_book_id", "coupon_book_key"):
         value = getattr(wanted, name)
         if value is not None:
             found.append(table.c[name] == value)

@@ -20,7 +20,7 @@ from domain.referrals import (
 )
 from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, fields_of, record, records
+from persistence.rows import add, change, columns_of, fields_of, record, records, with_external_key
 from persistence.tables.referrals import referral_codes, referral_logs, referral_programs
 
 PROGRAM_ORDER = {
@@ -144,9 +144,14 @@ def find_all(db: Connection, organization_id: int) -> list[ReferralProgram]:
     return records(ReferralProgram, rows)
 
 
-def find_page(db: Connection, organization_id: int, page: Page) -> Paged[ReferralProgram]:
+def find_page(
+    db: Connection, organization_id: int, page: Page, *, external_key: str | None = None
+) -> Paged[ReferralProgram]:
     """A page of programs."""
-    conditions = [referral_programs.c.organization_id == organization_id]
+    conditions = [
+        referral_programs.c.organization_id == organization_id,
+        *with_external_key(referral_programs, external_key),
+    ]
     return paged(
         db,
         ReferralProgram,

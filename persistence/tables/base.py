@@ -21,6 +21,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    UniqueConstraint,
     Uuid,
     event,
     text,
@@ -67,6 +68,11 @@ def refers_to(table: str, *columns: str, target: tuple[str, ...] | None = None) 
 def key(name: str) -> Column[Any]:
     """A generated key, a lower-case UUID string on the wire."""
     return Column(name, Uuid(as_uuid=False), nullable=False)
+
+
+def external_key() -> tuple[Column[Any], UniqueConstraint]:
+    """The organization's own key of a record, if it has given it one; no other record of the table has the same."""
+    return Column("external_key", Text), UniqueConstraint("organization_id", "external_key")
 
 
 def instant(name: str, nullable: bool = True) -> Column[Any]:

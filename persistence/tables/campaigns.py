@@ -21,6 +21,7 @@ from persistence.tables.base import (
     created_and_updated,
     document,
     exact,
+    external_key,
     instant,
     key,
     metadata,
@@ -60,6 +61,7 @@ campaigns = tenant_table(
     instant("valid_to"),
     # An IANA name; null is the organization's.
     Column("timezone", Text),
+    *external_key(),
     *created_and_updated(),
     UniqueConstraint("organization_id", "campaign_key"),
     UniqueConstraint("organization_id", "code"),
@@ -84,6 +86,7 @@ campaign_actions = tenant_table(
     Column("status", Text, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("exclusive_group", Text),
+    *external_key(),
     *created_and_updated(),
     refers_to("campaigns", "campaign_id"),
 )

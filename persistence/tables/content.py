@@ -23,6 +23,7 @@ from persistence.tables.base import (
     document,
     exact,
     execute_on,
+    external_key,
     instant,
     key,
     metadata,
@@ -46,6 +47,7 @@ content_collections = tenant_table(
     document("custom_attributes"),
     # The text search configuration of documents of the default locale, which goes by the organization's own locale.
     Column("language", Text, nullable=False),
+    *external_key(),
     *created_and_updated(),
     UniqueConstraint("organization_id", "collection_key"),
     UniqueConstraint("organization_id", "slug"),

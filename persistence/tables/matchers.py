@@ -2,7 +2,14 @@
 
 from sqlalchemy import Column, Text, UniqueConstraint
 
-from persistence.tables.base import belongs_to_organization, created_and_updated, document, key, tenant_table
+from persistence.tables.base import (
+    belongs_to_organization,
+    created_and_updated,
+    document,
+    external_key,
+    key,
+    tenant_table,
+)
 
 matchers = tenant_table(
     "matchers",
@@ -11,6 +18,7 @@ matchers = tenant_table(
     Column("name", Text, nullable=False),
     Column("type", Text, nullable=False),
     document("matcher"),
+    *external_key(),
     *created_and_updated(),
     UniqueConstraint("organization_id", "matcher_key"),
     belongs_to_organization(),

@@ -20,6 +20,7 @@ from persistence.tables.base import (
     created_and_updated,
     document,
     exact,
+    external_key,
     instant,
     key,
     metadata,
@@ -65,6 +66,7 @@ missions = tenant_table(
     Column("count_expression", Text),
     # An IANA name; null is the organization's.
     Column("timezone", Text),
+    *external_key(),
     *created_and_updated(),
     UniqueConstraint("organization_id", "mission_key"),
     UniqueConstraint("organization_id", "code"),

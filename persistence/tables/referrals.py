@@ -7,6 +7,7 @@ from persistence.tables.base import (
     created_and_updated,
     document,
     exact,
+    external_key,
     instant,
     key,
     refers_to,
@@ -44,6 +45,7 @@ referral_programs = tenant_table(
     Column("referred_coupon_book_key", Uuid(as_uuid=False)),
     # An IANA name; null is the organization's.
     Column("timezone", Text),
+    *external_key(),
     *created_and_updated(),
     UniqueConstraint("organization_id", "referral_program_key"),
     UniqueConstraint("organization_id", "code"),

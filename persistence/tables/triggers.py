@@ -8,6 +8,7 @@ from persistence.tables.base import (
     belongs_to_organization,
     created_and_updated,
     document,
+    external_key,
     instant,
     refers_to,
     tenant_table,
@@ -25,6 +26,7 @@ triggers = tenant_table(
     # Signs beside the secret until then.
     Column("previous_secret", Text),
     instant("previous_secret_until"),
+    *external_key(),
     *created_and_updated(),
     UniqueConstraint("organization_id", "trigger_key"),
     belongs_to_organization(),

@@ -49,6 +49,7 @@ def account(ledger_account_id: int = 1, **values: Any) -> LedgerAccount:
         "expiration_policies": (),
         "is_default_account": ledger_account_id == 1,
         "overdraft_limit": None,
+        "external_key": None,
         "created_at": NOON,
         "updated_at": NOON,
     }
@@ -88,6 +89,7 @@ def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None,
         "status": RUNNING,
         "priority": 1,
         "exclusive_group": None,
+        "external_key": None,
         "created_at": NOON,
         "updated_at": NOON,
     }
@@ -132,6 +134,7 @@ def campaign(
         "valid_from": None,
         "valid_to": None,
         "timezone": None,
+        "external_key": None,
         "created_at": NOON,
         "updated_at": NOON,
     }

@@ -48,6 +48,7 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
         ],
         "minSpendValue": 5,
         "smartRewards": {"a": 1},
+        "externalKey": "own-1",
         "validFrom": WINDOW[0],
         "validTo": WINDOW[1],
         "timezone": "America/Buenos_Aires",
@@ -76,13 +77,20 @@ def action(organization: Organization) -> Sequence[Changeable]:
         "status": "running",
         "priority": 3,
         "exclusiveGroup": "g",
+        "externalKey": "own-1",
     }
     made = organization.administration.post(path, body)["action"]
     return [Changeable(f"{path}/{made['actionId']}", body, unset={"actionIndex": 7})]
 
 
 def matcher(organization: Organization) -> Sequence[Changeable]:
-    body = {"organizationId": organization.id, "name": "Hot", "type": "item-matcher", "matcher": LATTE}
+    body = {
+        "organizationId": organization.id,
+        "name": "Hot",
+        "type": "item-matcher",
+        "matcher": LATTE,
+        "externalKey": "own-1",
+    }
     made = organization.administration.post("/matchers", body)["matcher"]
     return [Changeable(f"/matchers/{made['matcherId']}", body)]
 
@@ -115,6 +123,7 @@ def missions(organization: Organization) -> Sequence[Changeable]:
         "badgeKey": badge_key(organization),
         "ledgerTransactionDescription": "Three times",
         "countExpression": "2",
+        "externalKey": "own-1",
         "manualExpiration": {"value": 3, "unit": "months"},
         **TEXTS,
         **ATTRIBUTES,
@@ -124,6 +133,7 @@ def missions(organization: Organization) -> Sequence[Changeable]:
     condition = {"badgeKey": badge_key(organization), "value": 1, "operator": ">="}
     on_badges = {
         "code": "badges",
+        "externalKey": "own-2",
         "eventType": "badge-assigned",
         "badgeMatcher": {"operator": "OR", "conditions": [condition]},
     }
@@ -166,6 +176,7 @@ def referral_program(organization: Organization) -> Sequence[Changeable]:
         "audienceId": audience(organization)["audienceId"],
         "tags": ["x"],
         "code": "friends",
+        "externalKey": "own-1",
         "eventType": "member-created",
         **sides,
         **TEXTS,

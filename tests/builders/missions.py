@@ -25,6 +25,7 @@ def mission(**values: Any) -> Mission:
         "active": True,
         "max_repetitions": 1000,
         "goal_count": 3,
+        "external_key": None,
         "created_at": NOON,
         "updated_at": NOON,
     }

@@ -18,13 +18,14 @@ def changeable(organization: Organization, operation: str) -> Sequence[Changeabl
 
 
 def _badge(organization: Organization) -> Sequence[Changeable]:
-    body = {"name": "A", "maxAmount": 3, "active": False, "tags": ["x"], **TEXTS, **ATTRIBUTES}
+    body = {"name": "A", "maxAmount": 3, "active": False, "tags": ["x"], "externalKey": "own-1", **TEXTS, **ATTRIBUTES}
     made = organization.integration.post("/badges", body)["badge"]
     return [Changeable(f"/badges/{made['badgeKey']}", body)]
 
 
 def _event_type(organization: Organization) -> Sequence[Changeable]:
-    body = {"name": "Cup", "description": "A", "active": False, "schemaType": "custom", "apiCode": "cup", **ATTRIBUTES}
+    own = {"apiCode": "cup", "externalKey": "own-1", **ATTRIBUTES}
+    body = {"name": "Cup", "description": "A", "active": False, "schemaType": "custom", **own}
     organization.administration.post("/custom-event-types", body)
     return [Changeable("/custom-event-types/cup", body)]
 
@@ -44,6 +45,7 @@ def _collection(organization: Organization) -> Sequence[Changeable]:
         "jsonschema": {"type": "object"},
         "tags": ["x"],
         "contentType": "static",
+        "externalKey": "own-1",
         **ATTRIBUTES,
     }
     organization.integration.post("/content/collections", body)
@@ -86,6 +88,7 @@ def _audiences(organization: Organization) -> Sequence[Changeable]:
         "refreshedAt": WINDOW[0],
         "expiresAt": WINDOW[1],
         "memberCount": 12,
+        "externalKey": "own-1",
     }
     made = audience(organization, **body)
     now = {"refreshedAt": lambda value: value > "2026-06-01"}
@@ -101,6 +104,7 @@ def _tiers(organization: Organization) -> Sequence[Changeable]:
         "tierOrder": 3,
         "pictureUrl": "p",
         "isDefault": True,
+        "externalKey": "own-1",
         **ATTRIBUTES,
     }
     path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers/{made['loyaltyTierId']}"
@@ -119,6 +123,7 @@ def _program(organization: Organization) -> Sequence[Changeable]:
         "setAsDefault": False,
         "mainPortalId": a.post("/portals", {"name": "Corner", "active": True})["portal"]["portalId"],
         "tierPolicy": {"basis": "earned", "period": "rolling", "months": 6, "startMonth": None, "timezone": None},
+        "externalKey": "own-1",
     }
     made = a.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{made['loyaltyProgramId']}"
@@ -142,6 +147,7 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "expirationPolicies": [{"expirationType": "lastTransaction", "period": 3}],
         "overdraftLimit": 5,
         "isDefaultAccount": True,
+        "externalKey": "own-1",
     }
     path = f"/ledgers/{organization.created.ledger_id}/accounts"
     made = organization.administration.post(path, body)["ledgerAccount"]
@@ -162,7 +168,8 @@ def _trigger(organization: Organization) -> Sequence[Changeable]:
     found = []
     kinds = {"WebHook": {"eventTypes": [ORDER_CREATED]}, "EntityChangeWebhook": {"entities": ["member"]}}
     for type_, listened in kinds.items():
-        body = {"triggerKey": type_, "type": type_, "name": "A", "active": False, "settings": {**own, **listened}}
+        names = {"triggerKey": type_, "externalKey": type_, "name": "A"}
+        body = {**names, "type": type_, "active": False, "settings": {**own, **listened}}
         made = organization.administration.post("/triggers", body)["trigger"]
         path = f"/triggers/{made['triggerId']}"
         # The answer shows the names of headers only, and the secret once.
@@ -290,6 +297,7 @@ def _book_body(organization: Organization) -> dict[str, Any]:
         "content": {"title": "A"},
         "isDefaultLocale": True,
         "defaultLocale": "es",
+        "externalKey": "own-1",
         **TEXTS,
         **ATTRIBUTES,
     }

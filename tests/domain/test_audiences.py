@@ -136,6 +136,7 @@ def audience(**values):
         "refreshed_at": None,
         "expires_at": None,
         "member_count": None,
+        "external_key": None,
         "created_at": NOON,
         "updated_at": NOON,
     }

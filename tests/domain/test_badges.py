@@ -28,7 +28,7 @@ ANA, BEN = 7, 8
 
 
 def badge(max_amount=3, active=True, badge_id=1):
-    return Badge(1, badge_id, f"key-{badge_id}", "Early bird", None, None, max_amount, active, (), {}, NOW, NOW)
+    return Badge(1, badge_id, f"key-{badge_id}", "Early bird", None, None, max_amount, active, (), {}, None, NOW, NOW)
 
 
 def namer():

@@ -57,6 +57,7 @@ PROGRAM = ReferralProgram(
     referred_ledger_account_id=9,
     referred_coupon_book_key="book",
     timezone=None,
+    external_key=None,
     created_at=NOON,
     updated_at=NOON,
 )

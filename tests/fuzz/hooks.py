@@ -75,9 +75,11 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     are_valid |= {place: info.mode.is_positive for place, info in case.meta.components.items()}
     if are_valid[ParameterLocation.PATH]:
         _use_real_ids(operation, case.path_parameters)
-    if are_valid[ParameterLocation.BODY] and isinstance(case.body, dict) and operation in _BODIES:
+    if are_valid[ParameterLocation.BODY] and isinstance(case.body, dict):
         body = json.loads(json.dumps(case.body))
-        _BODIES[operation](body, case.path_parameters)
+        _unique(body, "externalKey", 100)
+        if operation in _BODIES:
+            _BODIES[operation](body, case.path_parameters)
         case.body = body
     if are_valid[ParameterLocation.QUERY] and operation == "listDailyBalances":
         _use_few_days(case.query)

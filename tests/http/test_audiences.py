@@ -30,6 +30,7 @@ FULL = {
     "refreshedAt": "2026-01-02T03:04:05.000006Z",
     "expiresAt": "2026-12-31T00:00:00Z",
     "memberCount": 9007199254740991,
+    "externalKey": "regulars",
 }
 LIST, OUTSIDE = {"matcherType": "list-matcher"}, {"matcherType": "null-matcher"}
 LEAST = {
@@ -40,6 +41,7 @@ LEAST = {
     "refreshedAt": None,
     "expiresAt": None,
     "memberCount": None,
+    "externalKey": None,
 }
 
 

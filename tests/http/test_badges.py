@@ -29,6 +29,7 @@ def test_a_badge_keeps_all_that_is_said_of_it(badges, integration):
         maxAmount=2**53 - 1,
         tags=["morning", "fun"],
         customAttributes={"colour": "gold", "steps": [1, {"a": None}]},
+        externalKey="early-bird",
     )
     made = integration.post("/badges", said)["badge"]
     generated = {name: made[name] for name in ("badgeId", "badgeKey", "createdAt", "updatedAt")}
@@ -39,7 +40,7 @@ def test_a_badge_keeps_all_that_is_said_of_it(badges, integration):
 
 def test_what_is_left_out_of_a_badge_is_empty(integration):
     made = integration.post("/badges", {"name": "A", "maxAmount": 1, "active": False})["badge"]
-    empty = {"description": None, "pictureUrl": None, "tags": [], "customAttributes": {}}
+    empty = {"description": None, "pictureUrl": None, "tags": [], "customAttributes": {}, "externalKey": None}
     assert {name: made[name] for name in empty} == empty
     assert made["active"] is False
 

@@ -34,6 +34,7 @@ EMPTY = {
     "validFrom": None,
     "validTo": None,
     "timezone": None,
+    "externalKey": None,
 }
 
 
@@ -89,6 +90,7 @@ def full(shop):
         "validFrom": "2026-01-01T00:00:00Z",
         "validTo": "2026-12-31T23:59:59.999999Z",
         "timezone": "Europe/Madrid",
+        "externalKey": "point-a-peso",
     }
 
 
@@ -363,6 +365,7 @@ def test_an_action_is_kept_with_everything_it_said(shop, administration, campaig
         "status": "draft",
         "priority": 5,
         "exclusiveGroup": "welcome",
+        "externalKey": "big-orders",
     }
     made = administration.post(f"{campaign_path}/actions", body)["action"]
     assert made == {

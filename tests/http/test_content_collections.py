@@ -26,6 +26,7 @@ def test_a_collection_keeps_all_that_is_said_of_it(organization, integration):
         "tags": ["menu"],
         "contentType": "coupon",
         "customAttributes": {"a": [1, {"b": None}]},
+        "externalKey": "drinks",
     }
     made = Content.of(organization, **said).collection
     assert made == {**said, **{name: made[name] for name in ("collectionKey", "createdAt", "updatedAt")}} | {

@@ -17,7 +17,7 @@ UNSET = {
             *("maxAssignedPerCoupon", "validFromDate", "validToDate", "maxDiscountPerPeriod", "discountPeriodType"),
             *("maxUsagesPerPeriod", "usagePeriodType", "timezone", "maxDiscountPerUse", "assignmentRequiredPoints"),
             *("usageRequiredPoints", "contentSchemaId", "contentSchemaVersionId", "locale", "isDefaultLocale"),
-            *("defaultLocale", "loyaltyProgramId"),
+            *("defaultLocale", "loyaltyProgramId", "externalKey"),
         )
     ),
     **{
@@ -69,6 +69,7 @@ PLAIN = {
     "content": {"title": "Café"},
     "isDefaultLocale": True,
     "defaultLocale": "es",
+    "externalKey": "early-coffee",
 }
 
 

@@ -16,7 +16,8 @@ def surface(organization, request):
 
 
 def test_an_event_type_keeps_all_that_is_said_of_it(organization, surface):
-    body = {**BODY, "description": "A cup was returned.", "active": False, "customAttributes": {"a": [1, None]}}
+    more = {"customAttributes": {"a": [1, None]}, "externalKey": "returned"}
+    body = {**BODY, "description": "A cup was returned.", "active": False, **more}
     made = surface.post(PATH, body)["eventType"]
     assert made == {
         **body,

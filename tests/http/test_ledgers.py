@@ -56,6 +56,7 @@ def test_a_ledger_is_created_and_listed(organization, administration):
         "name": "Franchise",
         "description": "Of the franchise bars.",
         "isDefault": False,
+        "externalKey": None,
         "createdAt": created["createdAt"],
         "updatedAt": created["createdAt"],
     }
@@ -83,6 +84,7 @@ def test_an_account_is_created_with_every_property(organization, administration,
         "expirationPolicies": [{"expirationType": "lastTransaction", "period": 12}],
         "overdraftLimit": Decimal("10.5"),
         "isDefaultAccount": False,
+        "externalKey": "stars",
     }
     created = administration.post(accounts, body)["ledgerAccount"]
     ledger = administration.get("/ledgers")["results"][0]

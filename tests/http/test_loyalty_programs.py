@@ -36,6 +36,7 @@ def test_a_program_is_created_with_every_property(organization, body, create):
         "mainPortalId": None,
         "defaultTierId": None,
         "tierPolicy": {"basis": "balance", "period": "lifetime", "months": None, "startMonth": None, "timezone": None},
+        "externalKey": None,
     }
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     assert organization.administration.get(path)["loyaltyProgram"] == program

@@ -22,6 +22,7 @@ HOT = {
     ],
 }
 BODY = {"name": "Hot drinks", "type": "item-matcher", "matcher": HOT}
+STAMPS = ("organizationId", "matcherId", "matcherKey", "externalKey", "createdAt", "updatedAt")
 
 
 @pytest.fixture
@@ -47,8 +48,7 @@ def only(field, operator, value):
 
 
 def stamps(record):
-    names = ("organizationId", "matcherId", "matcherKey", "createdAt", "updatedAt")
-    return {name: record[name] for name in names}
+    return {name: record[name] for name in STAMPS}
 
 
 def test_a_matcher_is_kept_with_everything_it_said(organization, administration, hot):

@@ -46,6 +46,7 @@ def whole_body(shop):
         ],
         tags=["friends", "spring"],
         eventType="member-purchase-order-created",
+        externalKey="friends-2026",
         referrerCouponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
         referredCouponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
         **{f"{which}{name}": value for which in ("referrer", "referred") for name, value in side.items()},

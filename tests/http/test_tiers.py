@@ -34,6 +34,7 @@ def test_a_tier_is_created_with_every_property(organization, path):
         "customAttributes": {"freeRefills": 1, "discount": Decimal("0.10")},
         "pictureUrl": "https://cornercoffee.example/silver.png",
         "isDefault": False,
+        "externalKey": "silver",
     }
     tier = organization.administration.post(path, body)["tier"]
     program = organization.created

@@ -50,6 +50,7 @@ class TestRecords:
                 "eventTypes": [GENERIC],
                 "entities": [],
             },
+            "externalKey": None,
             "createdAt": made["createdAt"],
             "updatedAt": made["createdAt"],
         }

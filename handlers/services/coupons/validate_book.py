@@ -67,6 +67,7 @@ class CouponBookProperties:
     content: Mapping[str, Any] = field(default_factory=dict)
     is_default_locale: bool | None = None
     default_locale: str | None = None
+    external_key: str | None = None
 
 
 def settled_book(call: Call, changes: Changes[CouponBookProperties], before: CouponBook | None) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class MissionProperties:
     min_spend_value: Decimal | None = None
     manual_expiration: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
     count_expression: str | None = None
+    external_key: str | None = None
 
 
 def validated_mission(call: Call, body: MissionProperties, before: Mission | None) -> MissionProperties:

@@ -1,0 +1,31 @@
+"""One external key for several records at once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from handlers.server.configuration_files.kinds import KIND_OF
+from tests.builders.external_keys import KeyedRecords
+from tests.concurrency.together import together
+
+TAKEN = "/problems/external-key-taken"
+
+
+@pytest.mark.parametrize("name", KIND_OF)
+def test_one_of_the_records_made_at_once_gets_the_key(shop, name):
+    keyed = KeyedRecords.of(shop.organization, name)
+    replies = together(partial(keyed.add, f"word-{n}", externalKey="early-bird") for n in range(6))
+    assert sorted(reply.status for reply in replies) == [201] + [409] * 5
+    assert {reply.json["type"] for reply in replies if reply.status == 409} == {TAKEN}
+    assert len(keyed.listed(externalKey="early-bird")) == 1
+
+
+@pytest.mark.parametrize("name", ["badge", "couponBook", "ledgerAccount"])
+def test_one_of_the_records_changed_at_once_gets_the_key(shop, name):
+    keyed = KeyedRecords.of(shop.organization, name)
+    records = [keyed.made(f"word-{n}") for n in range(4)]
+    replies = together(partial(keyed.change, record, externalKey="early-bird") for record in records)
+    assert sorted(reply.status for reply in replies) == [200] + [409] * 3
+    assert {reply.json["type"] for reply in replies if reply.status == 409} == {TAKEN}
