@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from domain.calendar import instant_of
 from domain.problems import InvalidRequest, Refusal
 from handlers.call import INTEGRATION
 from handlers.http.local import LocalApi, LocalCalls
-from handlers.server.configuration_files.kinds import KIND_OF, KINDS, Kind, kind_of_field
+from handlers.server.configuration_files.kinds import EXTERNAL_KEY, KIND_OF, KINDS, Kind, kind_of_field
 from handlers.server.configuration_files.records import HIDDEN_SETTINGS, Records, Stored, UnknownNameAt
 from handlers.server.configuration_files.yaml_files import FaultyFiles, RecordFile, Ref
 
@@ -50,13 +50,16 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Outc
 
     Raises FaultyFiles naming file, line and field of what cannot be done.
     """
+    misnamed = [fault for file in files for fault in _faults_of_name(file)]
+    if misnamed:
+        raise FaultyFiles(misnamed)
     records, outcome = Records.read(calls), Outcome()
     named = {file.ref for file in files}
-    outcome.in_no_file = [ref for ref in records.by_ref if ref not in named]
     for kind in KINDS:
         for file in sorted((file for file in files if file.ref.kind == kind.name), key=lambda each: each.ref.name):
             try:
-                _apply_one(api, calls, records, kind, file, outcome)
+                stored = records.by_ref.get(file.ref) or _adopted(records, kind, file, named)
+                _apply_one(api, calls, records, kind, file, stored, outcome)
             except InvalidRequest as refusal:
                 raise FaultyFiles(
                     [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
@@ -65,6 +68,7 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Outc
                 raise FaultyFiles([f"{file.place('')}: {file.ref}: {refusal.detail}"]) from refusal
             except UnknownNameAt as error:
                 raise FaultyFiles([f"{file.place(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
+    outcome.in_no_file = [ref for ref in records.by_ref if ref not in named]
     return outcome
 
 
@@ -76,7 +80,18 @@ def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
         body = {**kind.added, **_placeholders(file.fields)}
         found = api.faults_of_body((kind.surface, kind.create), body)
         faults += [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in found]
+        faults += _faults_of_name(file)
     return faults
+
+
+def _faults_of_name(file: RecordFile) -> list[str]:
+    """The fault of a file whose name is not the external key in it."""
+    kind, external_key = KIND_OF[file.ref.kind], file.fields.get(EXTERNAL_KEY)
+    if not isinstance(external_key, str) or external_key == file.own_name or kind.is_name_of_default(file.own_name):
+        return []
+    right = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{external_key}")
+    place = file.place(f"/{EXTERNAL_KEY}")
+    return [f"{place}: {EXTERNAL_KEY} is {external_key}, and the record is called {file.ref}: it is {right}"]
 
 
 def _placeholders(value: Any, name: str = "") -> Any:
@@ -90,10 +105,30 @@ def _placeholders(value: Any, name: str = "") -> Any:
     return value
 
 
+def _adopted(records: Records, kind: Kind, file: RecordFile, named: Collection[Ref]) -> Stored | None:
+    """The record without an external key to which a file gives one, by the name that it has without it.
+
+    None if there is none, or if a file of its own has that name.
+    """
+    name = kind.named(file.fields)
+    if file.fields.get(EXTERNAL_KEY) is None or not isinstance(name, str) or kind.is_name_of_default(name):
+        return None
+    ref = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{name}")
+    stored = records.by_ref.get(ref)
+    if stored is None or stored.record[EXTERNAL_KEY] is not None or ref in named:
+        return None
+    return records.rename(stored, file.ref)
+
+
 def _apply_one(
-    api: LocalApi, calls: LocalCalls, records: Records, kind: Kind, file: RecordFile, outcome: Outcome
+    api: LocalApi,
+    calls: LocalCalls,
+    records: Records,
+    kind: Kind,
+    file: RecordFile,
+    stored: Stored | None,
+    outcome: Outcome,
 ) -> None:
-    stored = records.by_ref.get(file.ref)
     body = records.in_bodies("", file.fields)
     if stored is None:
         path = _path_of_parent(records, kind, file)
@@ -110,8 +145,19 @@ def _apply_one(
     if not differing:
         outcome.unchanged += 1
         return
+    _refuse_without_name(kind, stored, file)
     _update(api, calls, kind, stored, file, body, [name for name, _, _ in differing])
     outcome.changes.append(Change(file.ref, UPDATE, differing))
+
+
+def _refuse_without_name(kind: Kind, stored: Stored, file: RecordFile) -> None:
+    """Refuse to clear the external key that the file names the record by, unless it has the name without it, too."""
+    external_key, name = stored.record[EXTERNAL_KEY], file.own_name
+    if file.fields.get(EXTERNAL_KEY, external_key) is not None or external_key != name or kind.is_name_of_default(name):
+        return
+    if kind.named({**stored.record, **file.fields}) != name:
+        detail = f"{EXTERNAL_KEY} is null, and the record is called {file.ref} by it: leave it out, or write it"
+        raise FaultyFiles([f"{file.place(f'/{EXTERNAL_KEY}')}: {detail}"])
 
 
 def _update(

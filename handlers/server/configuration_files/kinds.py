@@ -10,6 +10,8 @@ from handlers.call import ADMINISTRATION, INTEGRATION
 
 # The name of the record that an organization, or a program, begins with.
 DEFAULT = "default"
+# The field of a record that names it, where it has one.
+EXTERNAL_KEY = "externalKey"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Kind:
 
     `envelope` is the name of the record in answers, `identity` the field that addresses it in the path `address`.
     `parent` is the kind whose records have lists of these, and `parent_path` its ids in paths, by fields of the parent.
+    `named` is the name of a record without an external key, by its fields; None if it has none.
     """
 
     name: str
@@ -28,7 +31,7 @@ class Kind:
     create: str
     update: str | None
     named: Callable[[Mapping[str, Any]], str | None]
-    is_default: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = lambda record, organization: False
+    is_default: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     surface: str = ADMINISTRATION
     results: str = "results"
     address: str = ""
@@ -39,6 +42,16 @@ class Kind:
     # What a creation or an update needs besides.
     added: Mapping[str, Any] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
+
+    def name_of(self, record: Mapping[str, Any], organization: Mapping[str, Any]) -> str | None:
+        """The name of a record of the organization, without that of its parent; None if it has none."""
+        if self.is_default is not None and self.is_default(record, organization):
+            return DEFAULT
+        return record[EXTERNAL_KEY] or self.named(record)
+
+    def is_name_of_default(self, name: str) -> bool:
+        """True for the name that is that of a default record, whatever its fields are."""
+        return self.is_default is not None and name == DEFAULT
 
     @property
     def path_parameter(self) -> str:
@@ -75,7 +88,7 @@ KINDS: tuple[Kind, ...] = (
         "listLedgerAccounts",
         "createLedgerAccount",
         "updateLedgerAccount",
-        lambda record: record["alias"] or record["name"],
+        lambda record: record.get("alias") or record.get("name"),
         is_default=lambda record, organization: bool(record["isDefaultAccount"]),
         parent="ledger",
         parent_path=("ledgerId",),
@@ -192,7 +205,7 @@ KINDS: tuple[Kind, ...] = (
         "listMissions",
         "createMission",
         "updateMission",
-        lambda record: record["code"] or record["name"],
+        lambda record: record.get("code") or record.get("name"),
     ),
     Kind(
         "referralProgram",
@@ -213,7 +226,7 @@ KINDS: tuple[Kind, ...] = (
         "listActions",
         "createAction",
         "updateAction",
-        lambda record: str(record["actionIndex"]),
+        lambda record: None if record.get("actionIndex") is None else str(record["actionIndex"]),
         parent="campaign",
         parent_path=("campaignId",),
     ),

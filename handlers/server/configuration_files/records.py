@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from handlers.call import ADMINISTRATION
 from handlers.http.local import LocalCalls
-from handlers.server.configuration_files.kinds import DEFAULT, KIND_OF, KINDS, Kind, kind_of_field
+from handlers.server.configuration_files.kinds import EXTERNAL_KEY, KIND_OF, KINDS, Kind, kind_of_field
 from handlers.server.configuration_files.yaml_files import FaultyFiles, Ref
 
 _KEY = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -55,7 +55,7 @@ class Records:
             for parent in found._parents(kind):
                 path = {} if parent is None else {name: parent.record[name] for name in kind.parent_path}
                 for record in _listed(calls, kind, path):
-                    name = DEFAULT if kind.is_default(record, organization) else kind.named(record)
+                    name = kind.name_of(record, organization)
                     if name is None:
                         faults.append(f"the {kind.name} {record[kind.identity]} has no name, which files need")
                         continue
@@ -74,10 +74,24 @@ class Records:
 
     def add(self, kind: Kind, ref: Ref, record: Mapping[str, Any], path: Mapping[str, Any]) -> None:
         """Keep a record under its name."""
-        self.by_ref[ref] = Stored(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]})
-        self._by_id[kind.name, record[kind.identity]] = ref
+        self._keep(kind, Stored(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]}))
+
+    def _keep(self, kind: Kind, stored: Stored) -> None:
+        self.by_ref[stored.ref] = stored
+        self._by_id[kind.name, stored.record[kind.identity]] = stored.ref
         if kind.key is not None:
-            self._by_key[record[kind.key]] = ref
+            self._by_key[stored.record[kind.key]] = stored.ref
+
+    def rename(self, stored: Stored, ref: Ref) -> Stored:
+        """Keep a record under another name, and those that belong to it under names that begin with it."""
+        renamed = replace(stored, ref=ref)
+        del self.by_ref[stored.ref]
+        self._keep(KIND_OF[ref.kind], renamed)
+        for each in [*self.by_ref.values()]:
+            kind = KIND_OF[each.ref.kind]
+            if kind.parent == ref.kind and all(each.path[name] == stored.record[name] for name in kind.parent_path):
+                self.rename(each, Ref(kind.name, f"{ref.name}{each.ref.name.removeprefix(stored.ref.name)}"))
+        return renamed
 
     def in_files(
         self, kind: Kind, record: Mapping[str, Any], names: frozenset[str], nullable: frozenset[str]
@@ -87,7 +101,9 @@ class Records:
         `names` are those of the body that makes a record, of which the `nullable` take null.
         """
         shown = names - kind.left_out - _LEFT_OUT
-        fields = {name: self._named(name, value) for name, value in record.items() if name in shown}
+        fields = {name: self._named(name, value) for name, value in record.items() if name in shown - {EXTERNAL_KEY}}
+        # It may have the form of a key of the server's.
+        fields[EXTERNAL_KEY] = record[EXTERNAL_KEY]
         # Answers leave out objects that are not set.
         fields |= dict.fromkeys(sorted((shown & nullable) - record.keys()))
         if kind.name == "trigger":

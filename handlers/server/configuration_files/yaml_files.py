@@ -37,6 +37,11 @@ class RecordFile:
     fields: Mapping[str, Any]
     lines: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def own_name(self) -> str:
+        """The name of the record without that of its parent."""
+        return self.ref.name if KIND_OF[self.ref.kind].parent is None else self.ref.name.rpartition("/")[2]
+
     def place(self, pointer: str) -> str:
         """The file and the line of a field, or of the closest one around it."""
         while pointer and pointer not in self.lines:

@@ -1,0 +1,237 @@
+"""External keys in files: they name records, so that renaming is an update, and records without one can get one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from handlers.http.local import LocalApi
+from handlers.server.configuration_files import changes
+from handlers.server.configuration_files.kinds import KIND_OF
+from handlers.server.configuration_files.yaml_files import FaultyFiles, Ref, dump, file_names, read_folder
+from handlers.services.organizations.create import create_organization
+from persistence import transactions
+from tests.builders.api import running_api
+from tests.builders.external_keys import KeyedRecords
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+BADGE = "record: badge/{}\nfields:\n  name: {}\n  maxAmount: 3\n  active: true\n"
+KEYED = BADGE + "  externalKey: {}\n"
+
+
+@pytest.fixture(scope="module")
+def api(engine, settings):
+    return LocalApi(settings, engine, "operator")
+
+
+@pytest.fixture(scope="module")
+def http(settings):
+    with running_api(settings) as api:
+        yield api
+
+
+class Files:
+    """An organization, and a folder of files about it."""
+
+    def __init__(self, engine, api, folder, organization_id=None):
+        self.engine, self.api, self.folder = engine, api, folder
+        if organization_id is None:
+            made = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW))
+            organization_id = made.organization_id
+        self.organization_id = organization_id
+
+    def call(self, work):
+        return transactions.run(self.engine, lambda db: work(self.api.within(db, self.organization_id)))
+
+    def exported(self):
+        return self.call(lambda calls: changes.exported(self.api, calls))
+
+    def names(self, kind):
+        return [ref.name for ref in self.exported() if ref.kind == kind]
+
+    def texts(self):
+        found = self.exported()
+        return {name: dump(ref, found[ref]) for ref, name in file_names(found).items()}
+
+    def apply(self, **texts):
+        """Apply files with these texts, by their names."""
+        for path in self.folder.rglob("*.yaml"):
+            path.unlink()
+        self.write({f"{name}.yaml": text for name, text in texts.items()})
+        return self.apply_all()
+
+    def write(self, texts):
+        for name, text in texts.items():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_text(text)
+
+    def apply_all(self):
+        files = read_folder(self.folder)
+        return self.call(lambda calls: changes.apply(self.api, calls, files))
+
+
+@pytest.fixture
+def files(engine, api, tmp_path):
+    return Files(engine, api, tmp_path)
+
+
+def told(outcome):
+    return {
+        str(change.ref): (change.action, {name: (old, new) for name, old, new in change.fields})
+        for change in outcome.changes
+    }
+
+
+def test_a_record_with_a_key_is_renamed(files):
+    files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
+    [before] = files.call(lambda calls: calls.integration("listBadges"))["results"]
+    outcome = files.apply(a=KEYED.format("early-bird", "Lark", "early-bird"))
+    assert told(outcome) == {"badge/early-bird": ("update", {"name": ("Early bird", "Lark")})}
+    [after] = files.call(lambda calls: calls.integration("listBadges"))["results"]
+    assert (after["badgeKey"], after["name"]) == (before["badgeKey"], "Lark")
+    # The file need not say again what it is called.
+    outcome = files.apply(a=BADGE.format("early-bird", "Owl"))
+    assert told(outcome) == {"badge/early-bird": ("update", {"name": ("Lark", "Owl")})}
+    assert files.names("badge") == ["early-bird"]
+
+
+def test_a_record_gets_a_key_by_a_file_that_is_called_by_it(files):
+    files.apply(a=BADGE.format("Early bird", "Early bird"), b=BADGE.format("Owl", "Owl"))
+    outcome = files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
+    assert told(outcome) == {"badge/early-bird": ("update", {"externalKey": (None, "early-bird")})}
+    assert [str(ref) for ref in outcome.in_no_file if ref.kind == "badge"] == ["badge/Owl"]
+    assert files.names("badge") == ["Owl", "early-bird"]
+    assert files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird")).changes == []
+    # The one of this name has a key of its own, so that this is another.
+    outcome = files.apply(a=KEYED.format("lark", "Early bird", "lark"))
+    assert told(outcome) == {"badge/lark": ("create", {})}
+
+
+def test_a_record_that_a_file_names_gets_no_key_by_another(files):
+    files.apply(a=BADGE.format("Early bird", "Early bird"))
+    keyed, plain = KEYED.format("early-bird", "Early bird", "early-bird"), BADGE.format("Early bird", "Early bird")
+    outcome = files.apply(a=keyed, b=plain)
+    assert told(outcome) == {"badge/early-bird": ("create", {})}
+    assert outcome.unchanged == 1
+
+
+def test_what_belongs_to_a_record_goes_with_its_new_name(files):
+    program = "record: loyaltyProgram/{}\nfields:\n  name: Club\n  description: A\n  ledgerId: !ref ledger/default\n"
+    tier = "record: loyaltyTier/{}\nfields:\n  name: Gold\n  active: true\n  minRequiredPoints: 5\n  tierOrder: 2\n"
+    book = "record: campaign/spring\nfields:\n  name: Spring\n  code: spring\n  loyaltyProgramId: !ref '{}'\n"
+    files.apply(a=program.format("Club"), b=tier.format("Club/Gold"), c=book.format("loyaltyProgram/Club"))
+    key, gold = "  externalKey: club\n", "  externalKey: gold\n"
+    outcome = files.apply(
+        a=program.format("club") + key, b=tier.format("club/gold") + gold, c=book.format("loyaltyProgram/club")
+    )
+    assert told(outcome) == {
+        "loyaltyProgram/club": ("update", {"externalKey": (None, "club")}),
+        "loyaltyTier/club/gold": ("update", {"externalKey": (None, "gold")}),
+    }
+    assert outcome.unchanged == 1
+    assert "club/gold" in files.names("loyaltyTier")
+    assert files.exported()[Ref("campaign", "spring")]["loyaltyProgramId"] == Ref("loyaltyProgram", "club")
+
+
+def test_the_default_records_keep_their_name(files):
+    fields = "  externalKey: club\n  name: Club\n  description: A\n  ledgerId: !ref ledger/default\n"
+    text = f"record: loyaltyProgram/default\nfields:\n{fields}"
+    assert told(files.apply(a=text))["loyaltyProgram/default"][1]["externalKey"] == (None, "club")
+    assert files.names("loyaltyProgram") == ["default"]
+    assert files.exported()[Ref("loyaltyProgram", "default")]["externalKey"] == "club"
+    assert files.apply(a=text).changes == []
+    # It can be taken away again, since it is not what the record is called by.
+    cleared = text.replace("externalKey: club", "externalKey: null")
+    assert told(files.apply(a=cleared))["loyaltyProgram/default"][1] == {"externalKey": ("club", None)}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (KEYED.format("Early bird", "Early bird", "early-bird"), "it is badge/early-bird"),
+        (KEYED.format("early-bird", "Early bird", "lark"), "it is badge/lark"),
+        (
+            "record: loyaltyTier/default/Gold\nfields:\n  name: Gold\n  active: true\n  minRequiredPoints: 5\n"
+            "  externalKey: gold\n  tierOrder: 2\n",
+            "it is loyaltyTier/default/gold",
+        ),
+    ],
+)
+def test_a_key_that_is_not_the_name_is_refused(files, text, fault):
+    (files.folder / "a.yaml").write_text(text)
+    with pytest.raises(FaultyFiles, match=f"a.yaml, line 6: externalKey is .*{fault}"):
+        files.apply_all()
+    [told] = changes.validated(files.api, read_folder(files.folder))
+    assert fault in told
+    assert files.names("badge") == []
+
+
+def test_a_key_is_not_taken_from_the_record_that_is_called_by_it(files):
+    files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
+    with pytest.raises(FaultyFiles, match=r"a.yaml, line 6: externalKey is null, and the record is called badge/early"):
+        files.apply(a=KEYED.format("early-bird", "Early bird", "null"))
+    # It is called the same without it.
+    text = "record: eventType/opened\nfields:\n  name: A\n  apiCode: opened\n  schemaType: custom\n  externalKey: {}\n"
+    files.apply(a=text.format("opened"))
+    assert told(files.apply(a=text.format("null")))["eventType/opened"][1] == {"externalKey": ("opened", None)}
+
+
+def test_a_key_that_another_record_has_is_refused(files):
+    tier = (
+        "record: loyaltyTier/{}/gold\nfields:\n  name: Gold\n  active: true\n  minRequiredPoints: 5\n  tierOrder: 2\n"
+    )
+    program = "record: loyaltyProgram/Club\nfields:\n  name: Club\n  description: A\n  ledgerId: !ref ledger/default\n"
+    key = "  externalKey: gold\n"
+    files.apply(a=tier.format("default") + key)
+    with pytest.raises(FaultyFiles, match=r"b.yaml, line 2: loyaltyTier/Club/gold: .*has the externalKey gold"):
+        files.apply(a=program, b=tier.format("Club") + key)
+
+
+def test_a_name_that_is_the_key_of_another_record_is_told(files):
+    def twice(calls):
+        body = {"maxAmount": 1, "active": True}
+        calls.integration("createBadge", {**body, "name": "Early bird", "externalKey": "lark"})
+        calls.integration("createBadge", {**body, "name": "lark"})
+
+    files.call(twice)
+    with pytest.raises(FaultyFiles, match="several records are called badge/lark: give them different names"):
+        files.exported()
+
+
+def test_records_of_one_name_are_told_apart_by_their_keys(files):
+    twins = {name: KEYED.format(name, "Twin", name) for name in ("castor", "pollux")}
+    files.apply(**twins)
+    assert files.names("badge") == ["castor", "pollux"]
+    assert files.apply(**twins).changes == []
+
+
+def test_a_key_in_the_form_of_one_of_the_server_stays_what_it_is(files):
+    def make(calls):
+        body = {"maxAmount": 1, "active": True, "name": "Early bird"}
+        badge = calls.integration("createBadge", body)["badge"]
+        calls.integration("updateBadge", {"externalKey": badge["badgeKey"]}, badgeKey=badge["badgeKey"])
+        return badge["badgeKey"]
+
+    key = files.call(make)
+    assert files.exported()[Ref("badge", key)]["externalKey"] == key
+
+
+def test_files_of_records_with_keys_make_an_empty_organization_the_same(engine, api, http, tmp_path):
+    organization = http.organization()
+    for name in KIND_OF:
+        keyed = KeyedRecords.of(organization, name)
+        keyed.made("one", externalKey=f"{name}:1")
+        keyed.made("two")
+    source = Files(engine, api, tmp_path, organization.id)
+    texts = source.texts()
+    for name, kind in KIND_OF.items():
+        parent = {"ledger": "default/", "loyaltyProgram": "default/", "campaign": "spring/"}.get(kind.parent or "", "")
+        assert f"{parent}{name}:1" in source.names(name)
+    target = Files(engine, api, tmp_path)
+    target.write(texts)
+    assert changes.validated(api, read_folder(tmp_path)) == []
+    target.apply_all()
+    assert target.texts() == texts
+    again = target.apply_all()
+    assert (again.changes, again.unchanged) == ([], len(texts))
