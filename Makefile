@@ -18,7 +18,7 @@ ARGS =
 help:
 	@echo "make serve        the server, with a database of its own"
 	@echo "make test         style, types and all tests: what has to pass before a change is merged"
-	@echo "make quick        the tests without fuzzing and without processes that are killed"
+	@echo "make quick        the tests that take a moment each: five minutes in all"
 	@echo "make unit         the rules alone, without a database"
 	@echo "make lint types   the style, also of the documents; the types"
 	@echo "make fuzz stress  the server against its documents, concurrent calls and histories, both at length"
