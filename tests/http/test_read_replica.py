@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,6 +30,10 @@ def database(url: str, name: str) -> Iterator[str]:
         yield own
         db.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     server.dispose()
+
+
+# It makes databases, of which the pooler of the tests knows nothing.
+pytestmark = pytest.mark.skipif("LOYALTY_TEST_POOLED" in os.environ, reason="needs PostgreSQL without a pooler")
 
 
 @pytest.fixture(scope="module")
