@@ -51,6 +51,8 @@ PLANS_KEPT_SECONDS = 2.0
 
 _PLACEHOLDER = re.compile(r"(LIMIT )?%(?:\((\w+)\))?s|%%")
 _SCALAR, _ONE, _NONE, _LIMIT_ONE = range(4)
+_VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
+_TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_]{3,40})\b(?!\()", re.IGNORECASE)
 
 
 class Prepared(str):
@@ -65,6 +67,8 @@ class Prepared(str):
         super().__init__()
         found = [each for each in _PLACEHOLDER.finditer(statement) if each[0] != "%%"]
         self._places = [(each[2] or place, each[1] is not None) for place, each in enumerate(found)]
+        # It begins its name, which is what people see of it while it runs.
+        self.subject = "_".join(each[1].lower() for each in (_VERB.search(statement), _TABLE.search(statement)) if each)
         # The statement as PostgreSQL takes it, by the kinds of values for its places.
         self._forms: dict[tuple[int, ...], str] = {}
 
@@ -150,7 +154,9 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def executed(self, statement: str | bytes, parameters: Any) -> tuple[str | bytes, Any]:
         """The statement and values to be sent; for a `Prepared` one its EXECUTE, behind its PREPARE if it has none."""
-        form = statement.form(parameters) if self._prepares and isinstance(statement, Prepared) else None
+        if not (self._prepares and isinstance(statement, Prepared)):
+            return statement, parameters
+        form = statement.form(parameters)
         if form is None:
             return statement, parameters
         numbered, values = form
@@ -161,7 +167,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         if name is None:
             # No name is used twice: after an error nobody knows which statements in front of it were prepared.
             self._prepared += 1
-            name = self._names[numbered] = f"s{self._prepared}"
+            name = self._names[numbered] = f"{statement.subject}_{self._prepared}"
             self._preparing.append(numbered)
             self._deferred.append(f"PREPARE {name} AS {numbered}; ")
         return f"EXECUTE {name} ({', '.join(['%s'] * len(values))})" if values else f"EXECUTE {name}", values or None

@@ -219,6 +219,12 @@ class TestPrepared:
         assert prepared(sent) == 1
         assert sum("EXECUTE" in message for message in sent) == 4
 
+    def test_its_name_tells_people_what_it_is_about(self, engine, sent):
+        transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
+        read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+        assert "PREPARE insert_seen_1 AS INSERT INTO seen" in sent[0]
+        assert "; EXECUTE select_seen_2 (" in sent[1]
+
     def test_it_returns_what_it_would_return_otherwise(self, engine, sent):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, f"t{number}")) for number in range(5)])
         for numbers, pattern, limit in [([1], "t%", 1), ([], "t%", 1), ([2], "t%", 1), ([1], "x", 1)]:
