@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null, or_, select
+from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null, or_, select, union_all
 
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
@@ -131,24 +131,22 @@ def rows_as_answered(
     """
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
     wanted = set(ledger_transaction_ids)
-    statement = (
-        select(*_FIRST_COLUMNS, _t.c.part_of_ledger_transaction_id)
+    part_of = _t.c.part_of_ledger_transaction_id
+    is_named = _t.c.ledger_transaction_id.in_(wanted)
+    # Each has an index; for the one or the other, the planner may read all transactions of the account.
+    named, parts = (
+        select(*_FIRST_COLUMNS, part_of)
         .select_from(joined)
-        .where(
-            _t.c.organization_id == organization_id,
-            or_(
-                _t.c.ledger_transaction_id.in_(wanted),
-                and_(_t.c.part_of_ledger_transaction_id.in_(wanted), ~_t.c.is_expiry),
-            ),
-            # A pending transaction is made with entries of zero; those that move come with its capture.
-            or_(~_MADE_PENDING, _e.c.amount == 0),
-        )
-        .order_by(_t.c.ledger_transaction_id, _e.c.entry_index)
+        # A pending transaction is made with entries of zero; those that move come with its capture.
+        .where(_t.c.organization_id == organization_id, condition, or_(~_MADE_PENDING, _e.c.amount == 0))
+        for condition in (is_named, and_(part_of.in_(wanted), ~_t.c.is_expiry, ~is_named))
     )
+    rows = union_all(named, parts).order_by("ledger_transaction_id", "ledger_transaction_detail_index")
     found: dict[int, list[TransactionRow]] = {}
-    for *row, part_of in db.execute(statement):
-        of_row = TransactionRow(*row)
-        found.setdefault(part_of if part_of in wanted else of_row.ledger_transaction_id, []).append(of_row)
+    for *row, of_transaction in db.execute(rows):
+        shown = TransactionRow(*row)
+        owner = of_transaction if of_transaction in wanted else shown.ledger_transaction_id
+        found.setdefault(owner, []).append(shown)
     return found
 
 
