@@ -16,8 +16,8 @@ from persistence.tables.coupons import coupon_books as table
 COLUMNS = columns_of(table, CouponBook)
 
 _OF_ORGANIZATION = f"SELECT {', '.join(fields_of(CouponBook))} FROM coupon_books WHERE organization_id = %s"
-BY_KEY = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_key = ANY(%s::uuid[])")
-BY_ID = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_id = ANY(%s::bigint[])")
+BY_KEY = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_key = ANY(%s::uuid[]) ORDER BY coupon_book_id")
+BY_ID = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_id = ANY(%s::bigint[]) ORDER BY coupon_book_id")
 
 
 def find(db: Connection, organization_id: int, coupon_book_id: int) -> CouponBook | None:
@@ -33,12 +33,12 @@ def find_by_key(db: Connection, organization_id: int, coupon_book_key: str) -> C
 
 
 def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[int]) -> list[CouponBook]:
-    """The existing books among these, in no certain order; one statement."""
+    """The existing books among these, by id; one statement."""
     return records(CouponBook, query(db, BY_ID, (organization_id, list(coupon_book_ids))))
 
 
 def find_all_by_key(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponBook]:
-    """The existing books among these, in no certain order."""
+    """The existing books among these, by id."""
     return records(CouponBook, query(db, BY_KEY, (organization_id, list(keys))))
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
@@ -22,11 +22,10 @@ from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
 from persistence.connections import Prepared, defer, query
 from persistence.coupons import books
-from persistence.rows import AnySelect, add_all, as_json, columns_of, given, records
+from persistence.rows import add_all, as_json, columns_of, given, records
 from persistence.tables.coupon_usages import coupon_lots, member_coupons
-from persistence.tables.coupons import coupon_books, coupons
+from persistence.tables.coupons import coupons
 
-_BOOK_COLUMNS = columns_of(coupon_books, CouponBook)
 _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
 _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
 _HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
@@ -164,8 +163,9 @@ ON CONFLICT (organization_id, coupon_lot_id) DO UPDATE SET amount = excluded.amo
 """)
 
 # Under this lock nobody changes what a book allows; its sums go on being counted.
-_SHARE_BY_KEY = Prepared(f"{books.BY_KEY} ORDER BY coupon_book_id FOR KEY SHARE")
-_SHARE_BY_ID = Prepared(f"{books.BY_ID} ORDER BY coupon_book_id FOR KEY SHARE")
+_SHARE_BY_KEY = Prepared(f"{books.BY_KEY} FOR KEY SHARE")
+_SHARE_BY_ID = Prepared(f"{books.BY_ID} FOR KEY SHARE")
+_LOCK_BY_ID = Prepared(f"{books.BY_ID} FOR NO KEY UPDATE")
 
 _COUNT_COUPON = len(_COUPON_NAMES)
 _COUNT_HELD = len(columns_of(member_coupons, MemberCoupon))
@@ -177,19 +177,13 @@ def find_books(
 ) -> list[CouponBook]:
     """Books by key, or else by id; with `lock` their rules cannot change until the transaction ends."""
     by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (books.BY_KEY, books.BY_ID)
-    rows = query(db, by_key if keys else by_id, (organization_id, list(keys or ids)))
-    return sorted(records(CouponBook, rows), key=lambda book: book.coupon_book_id)
+    return records(CouponBook, query(db, by_key if keys else by_id, (organization_id, list(keys or ids))))
 
 
 def lock_book(db: Connection, book: CouponBook) -> CouponBook:
     """The book as it is now, locked for this transaction to change its sums."""
-    statement = _of_organization(book.organization_id, coupon_books.c.coupon_book_id == book.coupon_book_id)
-    return CouponBook(*db.execute(statement.with_for_update(key_share=True)).one())
-
-
-def _of_organization(organization_id: int, condition: Any) -> AnySelect:
-    chosen = select(*_BOOK_COLUMNS).where(coupon_books.c.organization_id == organization_id, condition)
-    return chosen.order_by(coupon_books.c.coupon_book_id)
+    [row] = query(db, _LOCK_BY_ID, (book.organization_id, [book.coupon_book_id]))
+    return CouponBook(*row)
 
 
 Held = tuple[MemberCoupon, Coupon, CouponLot | None]
@@ -314,8 +308,7 @@ def add_to_books(
     """Add to the sums of books, and to their codes; returns how many codes each book has now."""
     ids = sorted(added)
     if len(ids) > 1:
-        statement = _of_organization(organization_id, coupon_books.c.coupon_book_id.in_(ids))
-        db.execute(statement.with_for_update(key_share=True))
+        defer(db, _LOCK_BY_ID, (organization_id, ids))
     rows = [
         {
             "coupon_book_id": book_id,
