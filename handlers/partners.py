@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from domain.partners import PaymentIntent, PaymentOutcome
 from domain.problems import Refusal, Unauthorized
@@ -26,25 +27,18 @@ def _together(
     )
 
 
-@operation(
-    "createPartnerAPaymentIntent",
-    body=IntentBody(),
-    answer=payment_outcome,
-    audit="member",
-    together=Together(_together),
+_payment_intent = partial(
+    operation, body=IntentBody(), answer=payment_outcome, audit="member", together=Together(_together)
 )
+
+
+@_payment_intent("createPartnerAPaymentIntent")
 def create_partner_a_payment_intent(call: Call, body: PaymentIntent) -> PaymentOutcome:
     """Evaluate a payment that partner A reports."""
     return create_payment_intent(call, _key_of(call), body)
 
 
-@operation(
-    "createPartnerBPaymentIntent",
-    body=IntentBody(),
-    answer=payment_outcome,
-    audit="member",
-    together=Together(_together),
-)
+@_payment_intent("createPartnerBPaymentIntent")
 def create_partner_b_payment_intent(call: Call, body: PaymentIntent) -> PaymentOutcome:
     """Evaluate a payment that partner B reports."""
     return create_payment_intent(call, _key_of(call), body)

@@ -101,7 +101,8 @@ class Records:
         `names` are those of the body that makes a record, of which the `nullable` take null.
         """
         shown = names - kind.left_out - _LEFT_OUT
-        fields = {name: self._named(name, value) for name, value in record.items() if name in shown - {EXTERNAL_KEY}}
+        named = shown - {EXTERNAL_KEY}
+        fields = {name: self._named(name, value) for name, value in record.items() if name in named}
         # It may have the form of a key of the server's.
         fields[EXTERNAL_KEY] = record[EXTERNAL_KEY]
         # Answers leave out objects that are not set.

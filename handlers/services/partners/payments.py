@@ -90,15 +90,12 @@ def create_payment_intents(reported: Sequence[ReportedPayment]) -> list[PaymentO
         call.db, organization_id, {each.intent.loyalty_member_id for each in reported}
     )
     by_id = {member.loyalty_member_id: member for member in found}
-    known = partners.find_payments(call.db, organization_id, {each.intent.payment_id for each in reported})
     chosen: dict[str, tuple[int, Member]] = {}
     concerned: set[int] = set()
     for position, each in enumerate(reported):
         intent, member = each.intent, by_id.get(each.intent.loyalty_member_id)
         if intent.organization_key.lower() != call.organization.organization_key:
             outcomes[position] = _other_organization(intent)
-        elif intent.payment_id in known:
-            outcomes[position] = _exists(intent)
         elif member is not None and member.member_id not in concerned and intent.payment_id not in chosen:
             chosen[intent.payment_id] = position, member
             concerned.add(member.member_id)
