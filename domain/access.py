@@ -80,14 +80,14 @@ def limited(claimed: Grant, current: Grant) -> Grant:
     )
 
 
-def lacking(held: Grant, wanted: Grant) -> list[str]:
-    """Permissions in `wanted` that `held` lacks, as named in requests; empty if `held` covers all of `wanted`."""
-    found = []
-    if wanted.is_system_admin and not held.is_system_admin:
-        found.append("isSystemAdmin")
-    if wanted.is_admin and not _administers(held):
-        found.append("isAdmin")
-    return found + sorted(wanted.roles - _implied(held))
+def lacking(held: Grant, required: Grant) -> list[str]:
+    """Permissions in `required` that `held` lacks, as named in requests; empty if `held` covers all of `required`."""
+    missing = []
+    if required.is_system_admin and not held.is_system_admin:
+        missing.append("isSystemAdmin")
+    if required.is_admin and not _administers(held):
+        missing.append("isAdmin")
+    return missing + sorted(required.roles - _implied(held))
 
 
 def added(before: Grant, after: Grant) -> Grant:
@@ -118,13 +118,13 @@ def _write(role: str) -> str:
     return role.replace(":read", ":write")
 
 
-def narrowed(held: Grant, wanted: Iterable[str]) -> Grant | None:
+def narrowed(held: Grant, requested_scopes: Iterable[str]) -> Grant | None:
     """The part of a grant that the requested scopes name; None if they ask for more than is held.
 
     `x:write` includes `x:read`, and an administrator holds every role. A request for less than `admin` gets only what
     it names.
     """
-    scopes = frozenset(wanted)
+    scopes = frozenset(requested_scopes)
     allowed = _implied(held)
     if held.is_admin or held.is_system_admin:
         allowed |= {ADMIN}

@@ -123,18 +123,18 @@ _CRITERIA: Mapping[str, Callable[[Member], Collection[str]]] = {
 
 
 def _any_of(values: Collection[str], of: Callable[[Member], Collection[str]]) -> MemberPredicate:
-    wanted = frozenset(values)
-    return lambda member: not wanted.isdisjoint(of(member))
+    accepted = frozenset(values)
+    return lambda member: not accepted.isdisjoint(of(member))
 
 
 def _attributes(criterion: Mapping[str, Any], pointer: str) -> MemberPredicate:
     """A predicate for custom attributes: each has one of its values; `not_include` negates it as a whole."""
-    wanted: dict[str, frozenset[Any]] = {}
+    accepted_by_name: dict[str, frozenset[Any]] = {}
     faults: list[FieldFault] = []
     for name, value in criterion["values"].items():
         values = value if isinstance(value, list) else [value]
         if 0 < len(values) <= MOST_VALUES and all(map(is_scalar, values)):
-            wanted[name] = frozenset(map(token, values))
+            accepted_by_name[name] = frozenset(map(token, values))
         else:
             detail = (
                 f"{name[:LONGEST_NAME]} is not compared with a text of 1 to {LONGEST_TEXT} characters, a number, "
@@ -144,7 +144,7 @@ def _attributes(criterion: Mapping[str, Any], pointer: str) -> MemberPredicate:
     if faults:
         raise InvalidRequest(faults)
     includes = not criterion["not_include"]
-    return lambda member: includes == all(_attribute_is(member, name, some) for name, some in wanted.items())
+    return lambda member: includes == all(_attribute_is(member, name, some) for name, some in accepted_by_name.items())
 
 
 def _escaped(name: str) -> str:
@@ -152,8 +152,8 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _attribute_is(member: Member, name: str, wanted: frozenset[Any]) -> bool:
-    """True if the attribute, or one of its elements, has a wanted value; the profile is the fallback."""
+def _attribute_is(member: Member, name: str, accepted: frozenset[Any]) -> bool:
+    """True if the attribute, or one of its elements, has an accepted value; the profile is the fallback."""
     own = member.custom_attributes
-    found = own[name] if name in own else (member.profile.get("customAttributes") or {}).get(name)
-    return any(token(value) in wanted for value in (found if isinstance(found, list | tuple) else [found]))
+    stored = own[name] if name in own else (member.profile.get("customAttributes") or {}).get(name)
+    return any(token(value) in accepted for value in (stored if isinstance(stored, list | tuple) else [stored]))

@@ -227,14 +227,14 @@ class BadgeBalances:
 
     def standing(self, loyalty_event_id: int) -> list[BadgeTracking]:
         """Trackings of an event that are not reverted yet, newest first."""
-        found = [
+        trackings = [
             tracking
             for tracking in self._trackings.values()
             if tracking.loyalty_event_id == loyalty_event_id
             and tracking.reversal_badge_tracking_id is None
             and tracking.reverted_badge_tracking_id is None
         ]
-        return sorted(found, key=lambda each: each.badge_tracking_id, reverse=True)
+        return sorted(trackings, key=lambda tracking: tracking.badge_tracking_id, reverse=True)
 
     def news(self) -> list[BadgeTracking]:
         """Trackings assigned, unassigned and reverted since the last call; without those of `take_back`."""
@@ -245,8 +245,11 @@ class BadgeBalances:
         """Changes since the last call, which count as stored from now on."""
         changes = BadgeChanges(
             balances={place: self._balances[place] for place in sorted(self._touched)},
-            trackings=tuple(self._trackings[each] for each in self._new),
-            reversals={each: self._trackings[each].reversal_badge_tracking_id or 0 for each in sorted(self._reversed)},
+            trackings=tuple(self._trackings[tracking_id] for tracking_id in self._new),
+            reversals={
+                tracking_id: self._trackings[tracking_id].reversal_badge_tracking_id or 0
+                for tracking_id in sorted(self._reversed)
+            },
         )
         self._new, self._touched, self._reversed = [], set(), set()
         return changes

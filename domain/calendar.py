@@ -24,17 +24,17 @@ def instant_of(text: str) -> datetime:
 
     Raises ValueError for anything but a moment between the years 1 and 9999.
     """
-    found = _parsed(text)
+    parsed = _parsed(text)
     try:
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("a moment between the years 1 and 9999") from error
 
 
 def local_of(text: str) -> datetime:
     """As `instant_of`, but a text without an offset stays without one: a local time whose zone is not known yet."""
-    found = instant_of(text)
-    return found if _parsed(text).tzinfo is not None else found.replace(tzinfo=None)
+    instant = instant_of(text)
+    return instant if _parsed(text).tzinfo is not None else instant.replace(tzinfo=None)
 
 
 def _parsed(text: str) -> datetime:

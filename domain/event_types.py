@@ -35,7 +35,9 @@ BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
     "member-payment-confirmed",
 )
 
-EVENTS_WITH_ORDER = frozenset(each for each in BUILT_IN_EVENT_TYPES if each.startswith("member-purchase-order-"))
+EVENTS_WITH_ORDER = frozenset(
+    event_type for event_type in BUILT_IN_EVENT_TYPES if event_type.startswith("member-purchase-order-")
+)
 
 # Emitted by the server only: a client that reports one would claim a movement that never happened.
 NOT_TRACKABLE = frozenset({"ledger-transaction-created"})

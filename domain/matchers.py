@@ -136,12 +136,12 @@ def _accepted(field: _Field, sign: str, value: Any) -> bool:
 
 def _at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
     """The value in the item under nested names; None if there is none."""
-    found: Any = item
+    value: Any = item
     for name in path:
-        if not isinstance(found, Mapping):
+        if not isinstance(value, Mapping):
             return None
-        found = found.get(name)
-    return found
+        value = value.get(name)
+    return value
 
 
 def _test(sign: str, value: Any) -> _Test:

@@ -139,11 +139,11 @@ def merged_profile(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:
     """The changes of an update, as `{"profile.city": {"from": ..., "to": ...}}`, for the log and the event."""
-    found: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, Any]] = {}
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found |= differences(old, new, f"{prefix}{name}.")
+            changes |= differences(old, new, f"{prefix}{name}.")
         elif old != new:
-            found[f"{prefix}{name}"] = {"from": old, "to": new}
-    return found
+            changes[f"{prefix}{name}"] = {"from": old, "to": new}
+    return changes

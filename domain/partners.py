@@ -171,8 +171,8 @@ def key_of(organization_id: int, secret: str) -> str:
 
 def organization_of(key: str) -> int | None:
     """The organization in the text of an API key; None if the text is not a key."""
-    found = _KEY.fullmatch(key)
-    return None if found is None else int(found[1])
+    match = _KEY.fullmatch(key)
+    return None if match is None else int(match[1])
 
 
 def discounted(total: Decimal, effects: Iterable[tuple[str, Mapping[str, Any]]]) -> list[PaymentEffect]:
@@ -181,15 +181,15 @@ def discounted(total: Decimal, effects: Iterable[tuple[str, Mapping[str, Any]]])
     Discounts add up: each is taken off what those before it have left, and is at most that. They are rounded half up to
     hundredths, or to the number of fraction digits of the total, if these are more.
     """
-    left, found = total, []
+    left, payment_effects = total, []
     for effect_id, params in effects:
         if effect_id != "discount":
-            found.append(PaymentEffect(effect_id))
+            payment_effects.append(PaymentEffect(effect_id))
             continue
         discount = min(left, _amount_off(left, params["type"], Decimal(params["value"]), _fraction_digits(total)))
         left -= discount
-        found.append(PaymentEffect(effect_id, discount, left, params["type"]))
-    return found
+        payment_effects.append(PaymentEffect(effect_id, discount, left, params["type"]))
+    return payment_effects
 
 
 def _fraction_digits(total: Decimal) -> int:
@@ -206,16 +206,16 @@ def _amount_off(total: Decimal, kind: str, value: Decimal, digits: int) -> Decim
 
 def joined_missions(outcomes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each mission once, from the first count before to the last one after, in the order in which they changed."""
-    found: dict[int, dict[str, Any]] = {}
+    by_mission_id: dict[int, dict[str, Any]] = {}
     for outcome in outcomes:
-        before = found.get(outcome["missionId"])
+        before = by_mission_id.get(outcome["missionId"])
         if before is None:
-            found[outcome["missionId"]] = dict(outcome)
+            by_mission_id[outcome["missionId"]] = dict(outcome)
         else:
             achieved = before["achieved"] or outcome["achieved"]
-            found[outcome["missionId"]] = {
+            by_mission_id[outcome["missionId"]] = {
                 **outcome,
                 "currentCounter": before["currentCounter"],
                 "achieved": achieved,
             }
-    return list(found.values())
+    return list(by_mission_id.values())

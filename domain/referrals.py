@@ -211,8 +211,8 @@ class ReferralPrograms:
     """All referral programs of an organization, active or not; `types` are the event types that they consider."""
 
     def __init__(self, ready: Iterable[ReadyProgram] = ()) -> None:
-        self.by_id: Mapping[int, ReadyProgram] = {each.program.referral_program_id: each for each in ready}
-        programs = [each.program for each in self.by_id.values()]
+        self.by_id: Mapping[int, ReadyProgram] = {program.program.referral_program_id: program for program in ready}
+        programs = [program.program for program in self.by_id.values()]
         self.types = frozenset(program.event_type for program in programs)
         self.active_types = frozenset(program.event_type for program in programs if program.active)
 
@@ -244,12 +244,19 @@ class ReferralOutcome:
     rewards: tuple[RewardOutcome, ...] = ()
 
     @classmethod
-    def skipped(cls, code: str, found: ReferralCode | None, refusal: Refusal) -> ReferralOutcome:
+    def skipped(cls, code: str, referral_code: ReferralCode | None, refusal: Refusal) -> ReferralOutcome:
         """The outcome of a use that did not count."""
         problem = refusal.as_problem()
-        if found is None:
+        if referral_code is None:
             return cls(code, None, None, None, SKIPPED, problem)
-        return cls(code, found.referral_program_id, found.referral_code_id, found.member_id, SKIPPED, problem)
+        return cls(
+            code,
+            referral_code.referral_program_id,
+            referral_code.referral_code_id,
+            referral_code.member_id,
+            SKIPPED,
+            problem,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,19 +50,19 @@ def _take(lines: list[OrderItem], returned: Mapping[str, Any]) -> Decimal:
         raise ReturnExceedsOrder(f"Of the item {name} nothing is left.")
     if total is None and any(lines[place].total is None for place in places):
         raise PayloadMissing(f"The order does not say what the item {name} is worth, so its return needs a total.")
-    wanted = None if quantity is None else Decimal(quantity)
+    returned_quantity = None if quantity is None else Decimal(quantity)
     if total is None:
-        return _take_quantity(lines, places, wanted, name, by_quantity=True)
-    if wanted is not None:
-        _take_quantity(lines, places, wanted, name, by_quantity=False)
+        return _take_quantity(lines, places, returned_quantity, name, by_quantity=True)
+    if returned_quantity is not None:
+        _take_quantity(lines, places, returned_quantity, name, by_quantity=False)
     return _take_total(lines, places, Decimal(total), name)
 
 
 def _take_quantity(
-    lines: list[OrderItem], places: Sequence[int], wanted: Decimal | None, name: str, by_quantity: bool
+    lines: list[OrderItem], places: Sequence[int], quantity: Decimal | None, name: str, by_quantity: bool
 ) -> Decimal:
     """Take a quantity, or all that is left; returns its value, if the quantity determines it."""
-    worth, missing = _ZERO, wanted
+    worth, missing = _ZERO, quantity
     for place in places:
         line = lines[place]
         part = line.quantity_left if missing is None else min(missing, line.quantity_left)
@@ -76,7 +76,9 @@ def _take_quantity(
         )
         worth += share
     if missing:
-        raise ReturnExceedsOrder(f"{wanted} of the item {name} are returned, {(wanted or _ZERO) - missing} are left.")
+        raise ReturnExceedsOrder(
+            f"{quantity} of the item {name} are returned, {(quantity or _ZERO) - missing} are left."
+        )
     return worth
 
 

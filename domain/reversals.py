@@ -48,11 +48,11 @@ class RevertedTransaction:
     is_release: bool
 
     @classmethod
-    def of(cls, stored: Stored, posting: Posting, wanted: Decimal) -> RevertedTransaction:
-        """The part of `stored` that `posting` took back, out of the `wanted` amount."""
+    def of(cls, stored: Stored, posting: Posting, due: Decimal) -> RevertedTransaction:
+        """The part of `stored` that `posting` took back, out of the `due` amount."""
         overdraft = -sum((entry.amount for entry in posting.entries if entry.is_overdraft), ZERO)
         is_release = posting.status == REVERTED
-        missing = ZERO if is_release else wanted - posting.amount
+        missing = ZERO if is_release else due - posting.amount
         return cls(stored, posting.account, posting.amount, overdraft, missing, posting.is_partial, is_release)
 
 

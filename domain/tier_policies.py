@@ -135,10 +135,10 @@ def _start(year: int, month: int, zone: tzinfo) -> datetime:
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:
     """A policy with every field, as stored and returned."""
     known = {"basis": BALANCE, "period": LIFETIME, "months": None, "startMonth": None, "timezone": None}
-    found = {**known, **document}
-    if found["period"] == CALENDAR and found["startMonth"] is None:
-        found["startMonth"] = 1
-    return found
+    policy = {**known, **document}
+    if policy["period"] == CALENDAR and policy["startMonth"] is None:
+        policy["startMonth"] = 1
+    return policy
 
 
 def faults_of_policy(policy: Mapping[str, Any], pointer: str = "/tierPolicy") -> list[FieldFault]:

@@ -82,11 +82,11 @@ def _next_tier(
     above = [step for step in schedule.steps if step.min_required_points > reached]
     if not above:
         return None
-    found = min(above, key=_order)
-    tier = tiers.get(found.loyalty_tier_id)
+    next_step = min(above, key=_order)
+    tier = tiers.get(next_step.loyalty_tier_id)
     if tier is None:
         return None
-    return NextTier(tier.loyalty_tier_id, tier.loyalty_tier_key, tier.name, found.min_required_points - counted)
+    return NextTier(tier.loyalty_tier_id, tier.loyalty_tier_key, tier.name, next_step.min_required_points - counted)
 
 
 def _order(step: Step) -> tuple[Decimal, int, int]:

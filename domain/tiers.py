@@ -132,12 +132,12 @@ class TierAssignments:
 
     def tier_ids(self, member_id: int, points: Points) -> list[int]:
         """The tiers that the member has now."""
-        found = [
+        current_ids = [
             self.current(program_id, held, points)
             for program_id in self._programs
             if (held := self._held.get((member_id, program_id))) is not None
         ]
-        return [tier_id for tier_id in found if tier_id is not None]
+        return [tier_id for tier_id in current_ids if tier_id is not None]
 
     def current(self, program_id: int, held: HeldTier, points: Points) -> int | None:
         """The tier that a stored assignment means now: evaluated again if it has lapsed."""

@@ -157,9 +157,9 @@ class PasswordChangeRequired(Forbidden):
     title = "The temporary password has to be changed"
 
 
-def require_held(held: Grant, wanted: Grant, what: str) -> None:
+def require_held(held: Grant, required: Grant, what: str) -> None:
     """Refuse, in words that name `what`, if the caller lacks any of the permissions; raises PermissionNotHeld."""
-    missing = lacking(held, wanted)
+    missing = lacking(held, required)
     if missing:
         raise PermissionNotHeld(f"{what}: the caller does not have {', '.join(missing)}.")
 

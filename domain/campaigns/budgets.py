@@ -26,11 +26,11 @@ class LimitBudget:
     def of(self, campaign: CompiledCampaign) -> EventLimits:
         """The limits of a campaign with the counters of this event."""
         campaign_id = campaign.campaign.campaign_id
-        found = self._limits.get(campaign_id)
-        if found is None:
-            found = EventLimits.of(campaign.limits, campaign_id, self._member_id, self._at, campaign.zone)
-            self._limits[campaign_id] = found
-        return found
+        limits = self._limits.get(campaign_id)
+        if limits is None:
+            limits = EventLimits.of(campaign.limits, campaign_id, self._member_id, self._at, campaign.zone)
+            self._limits[campaign_id] = limits
+        return limits
 
     def shut_by(self, campaign: CompiledCampaign) -> LimitRule | None:
         """The transactions rule that was exhausted before this event; None if there is none."""
@@ -52,7 +52,7 @@ class LimitBudget:
 
     def used(self, campaign: CompiledCampaign, rule: LimitRule) -> Decimal:
         """How much of a rule of the campaign is used up."""
-        return next(self._counters.used(key) for each, key in self.of(campaign).rules if each is rule)
+        return next(self._counters.used(key) for limit_rule, key in self.of(campaign).rules if limit_rule is rule)
 
     def room(self, campaign: CompiledCampaign, ledger_account_id: int) -> tuple[Decimal | None, LimitRule | None]:
         """The points that may still be minted into the account, and the rule that limits them; None if unlimited."""

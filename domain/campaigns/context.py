@@ -77,10 +77,10 @@ def order_variable(order: Order | None, items: tuple[OrderItem, ...]) -> dict[st
     """`order`: the purchase order that the event is about, null for other events."""
     if order is None:
         return None
-    found = {wire: getattr(order, name) for wire, name in _ORDER}
-    found["tags"] = list(order.tags)
-    found["items"] = [{wire: getattr(item, name) for wire, name in _ITEM} for item in items]
-    return found
+    variable = {wire: getattr(order, name) for wire, name in _ORDER}
+    variable["tags"] = list(order.tags)
+    variable["items"] = [{wire: getattr(item, name) for wire, name in _ITEM} for item in items]
+    return variable
 
 
 def payment_variable(payload: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -88,10 +88,10 @@ def payment_variable(payload: Mapping[str, Any] | None) -> dict[str, Any] | None
     payment = (payload or {}).get("payment")
     if payment is None:
         return None
-    found = {name: payment.get(name) for name in _PAYMENT}
-    found["memberInfo"] = {"data": (payment.get("memberInfo") or {}).get("data") or {}}
-    found["products"] = [{name: product.get(name) for name in _PRODUCT} for product in payment.get("products") or ()]
-    return found
+    variable = {name: payment.get(name) for name in _PAYMENT}
+    variable["memberInfo"] = {"data": (payment.get("memberInfo") or {}).get("data") or {}}
+    variable["products"] = [{name: product.get(name) for name in _PRODUCT} for product in payment.get("products") or ()]
+    return variable
 
 
 def member_variable(member: Member | None) -> dict[str, Any] | None:

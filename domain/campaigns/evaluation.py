@@ -100,7 +100,7 @@ class Evaluator:
         self._budget = Budget(EVENT_COST, deadline)
         self._deadline = deadline
         self._telling: tuple[Budget, Room] | None = None
-        self._found = Evaluation()
+        self._evaluation = Evaluation()
         self._allowances = LimitBudget(event.member_id, event.at, counters)
         self._points = PointEffects(event, session, accounts, self._allowances, self._authorizing)
         self._aborted: set[int] = set()
@@ -111,11 +111,11 @@ class Evaluator:
         journal_start = len(self._counters.journal)
         blocked: set[int] = set()
         for campaign in plan.campaigns:
-            found = first_violated(campaign.restrictions, self._event)
-            if found is not None:
+            violated = first_violated(campaign.restrictions, self._event)
+            if violated is not None:
                 blocked.add(campaign.campaign.campaign_id)
                 if self._explaining:
-                    self._explain(campaign, None, False, found.reason(self._event))
+                    self._explain(campaign, None, False, violated.reason(self._event))
                 continue
             self._explain(campaign, None, True)
             for idle in campaign.idle_actions:
@@ -124,9 +124,9 @@ class Evaluator:
         for campaign, action in plan.actions:
             if campaign.campaign.campaign_id not in blocked:
                 self._consider(campaign, action)
-        self._found.counted = self._counters.journal[journal_start:]
-        self._found.limit_discarded = self._points.discarded
-        return self._found
+        self._evaluation.counted = self._counters.journal[journal_start:]
+        self._evaluation.limit_discarded = self._points.discarded
+        return self._evaluation
 
     def _consider(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
         record, campaign_id = action.action, campaign.campaign.campaign_id
@@ -166,9 +166,9 @@ class Evaluator:
     def _note_error(
         self, campaign: CompiledCampaign, action: CompiledAction, message: str, at: tuple[int, int] | None
     ) -> None:
-        if len(self._found.errors) < MAX_ERRORS:
+        if len(self._evaluation.errors) < MAX_ERRORS:
             error = RuleError(campaign.campaign.campaign_id, action.action.action_id, message, at)
-            self._found.errors.append(error)
+            self._evaluation.errors.append(error)
 
     def _apply(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
         """Run the effects of an action whose rule holds; True if one failed."""
@@ -216,22 +216,22 @@ class Evaluator:
             return _Computed(effect, values, BadParameter(f"amount came to {values['amount']}, which is below zero."))
         return _Computed(effect, values, None)
 
-    def _execute(self, campaign: CompiledCampaign, each: _Computed) -> Done:
+    def _execute(self, campaign: CompiledCampaign, effect: _Computed) -> Done:
         """Execute one effect, or return why it was not executed."""
-        if each.effect_id == MINT_POINTS:
-            return self._points.mint(campaign, each.params)
-        if each.effect_id == BURN_POINTS:
-            return self._points.burn(campaign, each.params)
-        if not self._event.is_active and each.effect_id != NOTIFY:
+        if effect.effect_id == MINT_POINTS:
+            return self._points.mint(campaign, effect.params)
+        if effect.effect_id == BURN_POINTS:
+            return self._points.burn(campaign, effect.params)
+        if not self._event.is_active and effect.effect_id != NOTIFY:
             return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
         if self._authorizing:
             return Done(AUTHORIZED, None)
-        if each.effect_id == DISCOUNT:
+        if effect.effect_id == DISCOUNT:
             # The caller gives the discount.
             return Done(EXECUTED, None)
         try:
-            performed = self._executors[each.effect_id](self._event, each.params) or Performed()
-            each.details.update(performed.details)
+            performed = self._executors[effect.effect_id](self._event, effect.params) or Performed()
+            effect.details.update(performed.details)
             return Done(EXECUTED, None, performed.amount)
         except BadParameter as fault:
             return Done(FAILED, fault, ZERO)
@@ -244,12 +244,12 @@ class Evaluator:
         """The total that an action would mint, by account."""
         if not campaign.limits:
             return []
-        found = (
-            self._points.wanted(campaign, effect.params)
+        mints = (
+            self._points.mint_before_limits(campaign, effect.params)
             for effect in computed
             if effect.effect_id == MINT_POINTS and effect.fault is None
         )
-        return [mint for mint in found if mint is not None]
+        return [mint for mint in mints if mint is not None]
 
     def _skip(
         self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[_Computed], rule: LimitRule
@@ -266,10 +266,10 @@ class Evaluator:
         self,
         campaign: CompiledCampaign,
         action: CompiledAction,
-        each: _Computed,
+        effect: _Computed,
         done: Done,
     ) -> None:
-        self._found.effects.append(
+        self._evaluation.effects.append(
             EffectOutcome(
                 action_id=action.action.action_id,
                 action_index=action.action.action_index,
@@ -277,11 +277,11 @@ class Evaluator:
                 campaign_version_id=campaign.campaign.campaign_version_id,
                 campaign_code=campaign.campaign.code,
                 action_name=action.action.name,
-                effect_id=each.effect_id,
+                effect_id=effect.effect_id,
                 status=self._told(done.status),
                 error=None if done.error is None else done.error.as_problem(),
-                params=tuple(_params(each, done.amount)),
-                details=each.details,
+                params=tuple(_params(effect, done.amount)),
+                details=effect.details,
             )
         )
 
@@ -294,12 +294,14 @@ class Evaluator:
     def _explain_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
         if self._explaining and action.node is not None:
             trace = self._told_of(action.node, campaign.zone)
-            found = reason(trace)
-            if found is None:
+            trace_reason = reason(trace)
+            if trace_reason is None:
                 # The rule itself may hold: the evaluations before it have used up the cost of the event.
                 why = Reason("COST", "the expressions of the event cost too much together")
             else:
-                why = Reason(found["code"], found["label"], found["actual"], tuple(found["at"]))
+                why = Reason(
+                    trace_reason["code"], trace_reason["label"], trace_reason["actual"], tuple(trace_reason["at"])
+                )
             self._explain(campaign, action.action, False, why, trace if self._tracing else None)
 
     def _trace(self, campaign: CompiledCampaign, action: CompiledAction) -> Mapping[str, Any] | None:
@@ -325,7 +327,7 @@ class Evaluator:
         trace: Mapping[str, Any] | None = None,
     ) -> None:
         if self._explaining:
-            self._found.explanations.append(
+            self._evaluation.explanations.append(
                 Explanation(
                     campaign_id=campaign.campaign.campaign_id,
                     campaign_version_id=campaign.campaign.campaign_version_id,

@@ -19,18 +19,18 @@ def is_json_object(value: Any) -> bool:
     values = characters = 0
     left = [(value, 1)]
     while left:
-        each, level = left.pop()
+        part, level = left.pop()
         values += 1
-        if isinstance(each, str):
-            characters += len(each)
-        elif isinstance(each, dict):
-            if not all(isinstance(name, str) for name in each):
+        if isinstance(part, str):
+            characters += len(part)
+        elif isinstance(part, dict):
+            if not all(isinstance(name, str) for name in part):
                 return False
-            characters += sum(map(len, each))
-            left.extend((inner, level + 1) for inner in each.values())
-        elif isinstance(each, list | tuple):
-            left.extend((inner, level + 1) for inner in each)
-        elif not _is_scalar(each):
+            characters += sum(map(len, part))
+            left.extend((inner, level + 1) for inner in part.values())
+        elif isinstance(part, list | tuple):
+            left.extend((inner, level + 1) for inner in part)
+        elif not _is_scalar(part):
             return False
         if values + len(left) > MOST_VALUES or characters > MOST_CHARACTERS or level > MOST_LEVELS:
             return False

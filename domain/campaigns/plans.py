@@ -35,14 +35,14 @@ class EvaluationPlans:
 
     def of(self, event_type: str) -> EvaluationPlan:
         """The plan of the campaigns that consider events of this type."""
-        found = self._by_type.get(event_type)
-        if found is None:
-            found = EvaluationPlan.of(campaign for campaign in self.campaigns if campaign.considers(event_type))
-            self._by_type[event_type] = found
-        return found
+        plan = self._by_type.get(event_type)
+        if plan is None:
+            plan = EvaluationPlan.of(campaign for campaign in self.campaigns if campaign.considers(event_type))
+            self._by_type[event_type] = plan
+        return plan
 
 
-def _order_of_evaluation(each: tuple[CompiledCampaign, CompiledAction]) -> tuple[int, int, int, int]:
-    campaign, action = each
+def _order_of_evaluation(pair: tuple[CompiledCampaign, CompiledAction]) -> tuple[int, int, int, int]:
+    campaign, action = pair
     record = action.action
     return record.priority, campaign.campaign.campaign_id, record.action_index, record.action_id

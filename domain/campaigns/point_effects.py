@@ -85,7 +85,7 @@ class PointEffects:
             return Done(FAILED, failure, ZERO)
         return Done(EXECUTED, None, amount)
 
-    def wanted(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[int, Decimal] | None:
+    def mint_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[int, Decimal] | None:
         """The amount of a mint before limits, as (ledger account id, amount); None if it cannot mint at all."""
         try:
             self._wallet_id(params)
@@ -96,9 +96,9 @@ class PointEffects:
 
     def discard(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> None:
         """Record that a limit prevented a mint altogether."""
-        found = self.wanted(campaign, params)
-        if found is not None:
-            self.discarded += found[1]
+        mint = self.mint_before_limits(campaign, params)
+        if mint is not None:
+            self.discarded += mint[1]
 
     def _wallet_id(self, params: Mapping[str, Any]) -> int:
         event = self._event

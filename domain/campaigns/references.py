@@ -24,14 +24,14 @@ def sources_of(
     rules: Mapping[str, Any], rule: Node | None, effects: Mapping[str, Any], compiled: Collection[CompiledEffect]
 ) -> Sources:
     """The rule and the expressions of the effects, which are the compiled ones, as written."""
-    found = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
+    sources = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
     for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled, strict=True)):
         programs = {param.parameter.id: param.program for param in effect.params}
         for place, param in enumerate(item.get("params", ())):
             program = programs[param["id"]]
             if program is not None:
-                found.append((f"/effects/items/{index}/params/{place}/expression", program.checked.node))
-    return found
+                sources.append((f"/effects/items/{index}/params/{place}/expression", program.checked.node))
+    return sources
 
 
 def unknown_matchers(sources: Sources, known: Collection[str]) -> list[FieldFault]:
@@ -61,27 +61,28 @@ class NamedKey(NamedTuple):
 
 
 def named_keys(
-    node: Node, hidden: frozenset[str] = frozenset(), each: Mapping[str, str] | None = None
+    node: Node, hidden: frozenset[str] = frozenset(), key_variables: Mapping[str, str] | None = None
 ) -> list[NamedKey]:
     """The keys of `balances.x`, `badges["x"]`, `"x" in tiers`, `audiences.exists(a, a == "x")` and the like.
 
-    `hidden` are variables of the enclosing macros; `each` are those of them that run over the keys of one of `KEYED`.
+    `hidden` are variables of the enclosing macros; `key_variables` are those of them that run over the keys of one of
+    `KEYED`.
     """
-    each = each or {}
-    found = list(_own_keys(node, hidden, each))
+    key_variables = key_variables or {}
+    keys = list(_own_keys(node, hidden, key_variables))
     for part in parts(node):
-        inner, inner_each = hidden, each
+        inner, inner_key_variables = hidden, key_variables
         if isinstance(node, Macro) and part is not node.target:
             inner = hidden | {node.variable}
-            inner_each = {name: of for name, of in each.items() if name != node.variable}
+            inner_key_variables = {name: of for name, of in key_variables.items() if name != node.variable}
             of = _keyed(node.target, hidden)
             if of is not None:
-                inner_each[node.variable] = of
-        found += named_keys(part, inner, inner_each)
-    return found
+                inner_key_variables[node.variable] = of
+        keys += named_keys(part, inner, inner_key_variables)
+    return keys
 
 
-def _own_keys(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> Iterator[NamedKey]:
+def _own_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> Iterator[NamedKey]:
     """The keys that the node itself compares, without those of its parts."""
     if isinstance(node, Select):
         of = _keyed(node.target, hidden)
@@ -94,10 +95,10 @@ def _own_keys(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> It
         yield from _texts(_keyed(left, hidden, but=LISTS), right)
     elif node.function == "in":
         yield from _texts(_keyed(right, hidden), left)
-        yield from _texts(_variable_of(left, each), right)
+        yield from _texts(_variable_of(left, key_variables), right)
     elif node.function in ("==", "!="):
-        yield from _texts(_element_of(left, hidden, each), right)
-        yield from _texts(_element_of(right, hidden, each), left)
+        yield from _texts(_element_of(left, hidden, key_variables), right)
+        yield from _texts(_element_of(right, hidden, key_variables), left)
 
 
 def _texts(variable: str | None, node: Node) -> Iterator[NamedKey]:
@@ -112,16 +113,16 @@ def _keyed(node: Node, hidden: frozenset[str], but: Collection[str] = ()) -> str
     return node.name if is_keyed and node.name not in but else None  # type: ignore[attr-defined]
 
 
-def _variable_of(node: Node, each: Mapping[str, str]) -> str | None:
-    return each.get(node.name) if isinstance(node, Identifier) else None
+def _variable_of(node: Node, key_variables: Mapping[str, str]) -> str | None:
+    return key_variables.get(node.name) if isinstance(node, Identifier) else None
 
 
-def _element_of(node: Node, hidden: frozenset[str], each: Mapping[str, str]) -> str | None:
+def _element_of(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> str | None:
     """The variable of which the node is one key, or all keys."""
     if isinstance(node, Call) and node.target is None and node.function == "[]":
-        found = _keyed(node.args[0], hidden)
-        return found if found in LISTS else None
-    return _variable_of(node, each) or (_keyed(node, hidden) if _keyed(node, hidden) in LISTS else None)
+        variable = _keyed(node.args[0], hidden)
+        return variable if variable in LISTS else None
+    return _variable_of(node, key_variables) or (_keyed(node, hidden) if _keyed(node, hidden) in LISTS else None)
 
 
 KEYED: Mapping[str, str] = {
@@ -144,13 +145,15 @@ def unknown_keys(sources: Sources, known: Mapping[str, Mapping[str, str]]) -> li
     """
     faults = []
     for pointer, node in sources:
-        for found in named_keys(node):
-            keys = known.get(found.variable)
-            if keys is not None and found.key not in keys:
-                of = KEYED[found.variable]
-                detail = f'{name_at(pointer)} names "{found.key[:60]}", which is the key of no {of}.'
-                detail += _listed(found.key, keys)
-                fault = FieldFault(detail, pointer=pointer, code="unknown-key", start=found.start, end=found.end)
+        for named_key in named_keys(node):
+            keys = known.get(named_key.variable)
+            if keys is not None and named_key.key not in keys:
+                of = KEYED[named_key.variable]
+                detail = f'{name_at(pointer)} names "{named_key.key[:60]}", which is the key of no {of}.'
+                detail += _listed(named_key.key, keys)
+                fault = FieldFault(
+                    detail, pointer=pointer, code="unknown-key", start=named_key.start, end=named_key.end
+                )
                 faults.append(fault)
     return faults
 
@@ -162,9 +165,9 @@ def _listed(key: str, keys: Mapping[str, str]) -> str:
     close = nearest(key, keys)
     if close is None:
         close_name = nearest(key, keys.values())
-        close = next((each for each, name in keys.items() if name == close_name), None)
+        close = next((known_key for known_key, name in keys.items() if name == close_name), None)
     meant = "" if close is None else f" Did you mean {close} ({keys[close]})?"
-    shown = ", ".join(f"{name}: {each}" for each, name in islice(keys.items(), MOST_LISTED))
+    shown = ", ".join(f"{name}: {known_key}" for known_key, name in islice(keys.items(), MOST_LISTED))
     more = f" and {len(keys) - MOST_LISTED} more" if len(keys) > MOST_LISTED else ""
     return f"{meant} There are {shown}{more}."
 

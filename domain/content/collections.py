@@ -52,8 +52,8 @@ class ContentCollection:
     @property
     def properties(self) -> Mapping[str, Any]:
         """The fields of `attrs` that the JSON Schema describes at its top."""
-        found = self.jsonschema.get("properties")
-        return found if isinstance(found, dict) else {}
+        properties = self.jsonschema.get("properties")
+        return properties if isinstance(properties, dict) else {}
 
     def declares(self, field: str) -> bool:
         """True for a field of `attrs` that is in `facetFields` or in the JSON Schema."""
@@ -71,7 +71,7 @@ class ContentCollection:
             described = described["items"]
             kind = described.get("type")
         if isinstance(kind, list):
-            kinds = [each for each in kind if each != "null"]
+            kinds = [type_name for type_name in kind if type_name != "null"]
             kind = kinds[0] if len(kinds) == 1 else None
         if kind == "string" and described.get("format") in ("date", "date-time"):
             return DATE

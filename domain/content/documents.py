@@ -103,8 +103,8 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 def coupon_book_key_of(attrs: Mapping[str, Any]) -> str | None:
     """The key of the coupon book that a document is about, if it names one."""
-    found = attrs.get(BOOK_FIELD)
-    return found.lower() if isinstance(found, str) and is_uuid(found) else None
+    key = attrs.get(BOOK_FIELD)
+    return key.lower() if isinstance(key, str) and is_uuid(key) else None
 
 
 def derived_values(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,21 +45,21 @@ def schema_faults(schema: Mapping[str, Any], schema_bytes: int) -> list[FieldFau
     dialect = schema.get("$schema", DIALECT)
     if not isinstance(dialect, str) or dialect.rstrip("#") != DIALECT:
         return [FieldFault(f"$schema is not {DIALECT}, the only dialect served", pointer="/$schema")]
-    found = dict(_subschemas(schema, ""))
-    if len(found) > MOST_SUBSCHEMAS:
+    schemas = dict(_subschemas(schema, ""))
+    if len(schemas) > MOST_SUBSCHEMAS:
         return [FieldFault(f"jsonschema has more than {MOST_SUBSCHEMAS} schemas in it", pointer="")]
-    faults = [fault for place, each in found.items() for fault in _own_faults(place, each, found)]
-    return faults or _cost_faults(found)
+    faults = [fault for place, subschema in schemas.items() for fault in _own_faults(place, subschema, schemas)]
+    return faults or _cost_faults(schemas)
 
 
 def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Every regular expression of a schema, with the pointer to it."""
-    for place, each in _subschemas(schema, ""):
-        if isinstance(each, dict):
-            if isinstance(each.get("pattern"), str):
-                yield f"{place}/pattern", each["pattern"]
-            if isinstance(each.get("patternProperties"), dict):
-                for pattern in each["patternProperties"]:
+    for place, subschema in _subschemas(schema, ""):
+        if isinstance(subschema, dict):
+            if isinstance(subschema.get("pattern"), str):
+                yield f"{place}/pattern", subschema["pattern"]
+            if isinstance(subschema.get("patternProperties"), dict):
+                for pattern in subschema["patternProperties"]:
                     yield f"{place}/patternProperties/{_escaped(pattern)}", pattern
 
 
@@ -78,17 +78,17 @@ def _subschemas(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
                 todo.append((f"{place}/{key}", schema[key]))
         for key in (*_SAME_PLACE_LISTS, *_INSIDE_LISTS):
             if isinstance(schema.get(key), list):
-                todo.extend((f"{place}/{key}/{n}", each) for n, each in enumerate(schema[key]))
+                todo.extend((f"{place}/{key}/{n}", subschema) for n, subschema in enumerate(schema[key]))
         for key in (*_SAME_PLACE_MAPS, *_INSIDE_MAPS, *_UNUSED_MAPS):
             if isinstance(schema.get(key), dict):
-                todo.extend((f"{place}/{key}/{_escaped(name)}", each) for name, each in schema[key].items())
+                todo.extend((f"{place}/{key}/{_escaped(name)}", subschema) for name, subschema in schema[key].items())
 
 
 def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _own_faults(place: str, schema: Any, found: Schemas) -> Iterator[FieldFault]:
+def _own_faults(place: str, schema: Any, schemas: Schemas) -> Iterator[FieldFault]:
     if not isinstance(schema, dict):
         return
     for key in _UNSUPPORTED:
@@ -97,7 +97,7 @@ def _own_faults(place: str, schema: Any, found: Schemas) -> Iterator[FieldFault]
     if place and ("$id" in schema or "$schema" in schema):
         yield FieldFault("$id and $schema are served at the top of a schema only", pointer=place)
     reference = schema.get("$ref")
-    if reference is not None and _target(reference) not in found:
+    if reference is not None and _target(reference) not in schemas:
         detail = "$ref leads to no schema in this jsonschema; remote schemas are not looked up"
         yield FieldFault(detail, pointer=f"{place}/$ref")
 
@@ -109,14 +109,14 @@ def _target(reference: Any) -> str | None:
     return reference[1:]
 
 
-def _cost_faults(found: Schemas) -> list[FieldFault]:
+def _cost_faults(schemas: Schemas) -> list[FieldFault]:
     """A fault where some place of a document could be checked too often, or without end."""
     # Costs at one depth follow from those one level below, so a recursive schema costs as much as a document can have.
-    below: dict[str, int] = dict.fromkeys(found, 1)
+    below: dict[str, int] = dict.fromkeys(schemas, 1)
     for _ in range(MOST_ATTRS_DEPTH):
         costs: dict[str, int] = {}
-        for place in found:
-            circle = _add_cost(place, found, below, costs)
+        for place in schemas:
+            circle = _add_cost(place, schemas, below, costs)
             if circle is not None:
                 return [FieldFault("$ref leads back to this schema without going into the document", pointer=circle)]
         if max(costs.values(), default=0) > MOST_EVALUATIONS:
@@ -129,7 +129,7 @@ def _cost_faults(found: Schemas) -> list[FieldFault]:
     return []
 
 
-def _add_cost(start: str, found: Schemas, below: Mapping[str, int], costs: dict[str, int]) -> str | None:
+def _add_cost(start: str, schemas: Schemas, below: Mapping[str, int], costs: dict[str, int]) -> str | None:
     """Compute the cost of a schema and of those that check the same place; returns the pointer of a circle, if any."""
     open_places: set[str] = set()
     todo = [(start, False)]
@@ -137,7 +137,11 @@ def _add_cost(start: str, found: Schemas, below: Mapping[str, int], costs: dict[
         place, is_done = todo.pop()
         if is_done:
             open_places.discard(place)
-            costs[place] = 1 + sum(costs[each] for each in _beside(place, found)) + _inside_cost(place, found, below)
+            costs[place] = (
+                1
+                + sum(costs[other_place] for other_place in _beside(place, schemas))
+                + _inside_cost(place, schemas, below)
+            )
             continue
         if place in costs:
             continue
@@ -145,15 +149,15 @@ def _add_cost(start: str, found: Schemas, below: Mapping[str, int], costs: dict[
             return place
         open_places.add(place)
         todo.append((place, True))
-        for each in _beside(place, found):
-            if each in open_places:
-                return each
-            todo.append((each, False))
+        for other_place in _beside(place, schemas):
+            if other_place in open_places:
+                return other_place
+            todo.append((other_place, False))
     return None
 
 
-def _beside(place: str, found: Schemas) -> list[str]:
-    schema = found[place]
+def _beside(place: str, schemas: Schemas) -> list[str]:
+    schema = schemas[place]
     if not isinstance(schema, dict):
         return []
     beside = [f"{place}/{key}" for key in _SAME_PLACE if key in schema]
@@ -163,12 +167,12 @@ def _beside(place: str, found: Schemas) -> list[str]:
         beside += [f"{place}/{key}/{_escaped(name)}" for name in schema.get(key, ())]
     if "$ref" in schema:
         beside.append(str(_target(schema["$ref"])))
-    return [each for each in beside if each in found]
+    return [other_place for other_place in beside if other_place in schemas]
 
 
-def _inside_cost(place: str, found: Schemas, below: Mapping[str, int]) -> int:
+def _inside_cost(place: str, schemas: Schemas, below: Mapping[str, int]) -> int:
     """The cost of the schemas that one value inside may have to satisfy: one property or item, and all patterns."""
-    schema = found[place]
+    schema = schemas[place]
     if not isinstance(schema, dict):
         return 0
     cost = sum(below.get(f"{place}/{key}", 0) for key in _INSIDE)

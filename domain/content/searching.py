@@ -85,14 +85,14 @@ class SearchReader:
 
     def facets(self, given: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, tuple[str, ...]]:
         """The values by field, from (parameter, value) pairs by field."""
-        found: dict[str, tuple[str, ...]] = {}
+        facets: dict[str, tuple[str, ...]] = {}
         for name, pairs in given.items():
             if not self._collection.declares(name):
                 self._unknown(pairs[0][0], name)
                 continue
             values = [text for parameter, value in pairs for text in self._facet_values(name, parameter, value)]
-            found[name] = tuple(dict.fromkeys(values))
-        return found
+            facets[name] = tuple(dict.fromkeys(values))
+        return facets
 
     def _facet_values(self, name: str, parameter: str, value: str) -> list[str]:
         kind = self._collection.type_of(name)
@@ -113,15 +113,15 @@ class SearchReader:
 
     def ranges(self, given: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Bounds, ...]:
         """The bounds of fields, from (parameter, text) by `min` and `max` by field."""
-        found = []
+        ranges = []
         for name, ends in given.items():
             if not self._collection.declares(name):
                 self._unknown(next(iter(ends.values()))[0], name)
                 continue
             bounds = self._bounds(name, ends)
             if bounds is not None:
-                found.append(bounds)
-        return tuple(found)
+                ranges.append(bounds)
+        return tuple(ranges)
 
     def _bounds(self, name: str, ends: Mapping[str, tuple[str, str]]) -> Bounds | None:
         kind = self._collection.type_of(name)

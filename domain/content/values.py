@@ -66,21 +66,21 @@ def number_text(number: Decimal | int) -> str:
 
 def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
     """The values of top-level fields of `attrs` that are texts, numbers or booleans, or lists of them."""
-    found: list[FieldValue] = []
+    values: list[FieldValue] = []
     for field, value in attrs.items():
         if not 0 < len(field) <= LONGEST_FIELD_NAME:
             continue
         if not isinstance(value, list):
-            found.extend(_value(field, 0, value))
+            values.extend(_value(field, 0, value))
             continue
         distinct: dict[str, FieldValue] = {}
         for element in value:
-            for each in _value(field, len(distinct) + 1, element):
-                distinct.setdefault(each.text_value, each)
+            for field_value in _value(field, len(distinct) + 1, element):
+                distinct.setdefault(field_value.text_value, field_value)
             if len(distinct) == MOST_ELEMENTS:
                 break
-        found.extend(distinct.values())
-    return found
+        values.extend(distinct.values())
+    return values
 
 
 def _value(field: str, position: int, value: Any) -> Iterator[FieldValue]:

@@ -64,7 +64,7 @@ class PointsCharge:
         if config:
             account = self._by_key.get(config["ledgerAccountKey"])
         else:
-            account = next((each for each in self._by_key.values() if each.is_default_account), None)
+            account = next((account for account in self._by_key.values() if account.is_default_account), None)
         return None if account is None else self._session.accounts.get(account.ledger_account_id)
 
     def pay(

@@ -98,9 +98,9 @@ def exclusions_of_list(book: CouponBook, facts: MemberFacts) -> list[Conflict]:
     A member without unused coupons would be assigned one first. Known stock counts in any case.
     """
     attempt = Attempt(USE if facts.unused >= ONE else ASSIGN_AND_USE)
-    found = list(exclusions(book, facts, attempt, {OutOfStock}))
+    reasons = list(exclusions(book, facts, attempt, {OutOfStock}))
     shortage = _stock(book, facts, attempt)
-    return found if shortage is None else [*found, OutOfStock(shortage)]
+    return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
 
 
 _Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]

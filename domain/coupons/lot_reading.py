@@ -63,12 +63,12 @@ class LotReading:
         They are read for all members of the unit of work, each time eight times as many as before, so that the number
         of statements hardly grows with the amount used.
         """
-        places = {(among, each) for each in (member_id, *self._source.member_ids)} - self._complete
+        places = {(among, holder_id) for holder_id in (member_id, *self._source.member_ids)} - self._complete
         limit = max(count, self._limits.get(among, _FIRST))
         self._limits[among] = _FACTOR * limit
-        found = self._source.lots(among, {place[1]: self._last.get(place) for place in places}, limit)
+        lots = self._source.lots(among, {place[1]: self._last.get(place) for place in places}, limit)
         read: dict[int, list[CouponLot]] = {}
-        for lot in found:
+        for lot in lots:
             read.setdefault(lot.member_id, []).append(lot)
         for place in places:
             own = read.get(place[1], [])
@@ -76,4 +76,4 @@ class LotReading:
                 self._last[place] = max(own, key=order_of_use)
             if len(own) < limit:
                 self._complete.add(place)
-        return list(found)
+        return list(lots)

@@ -220,11 +220,11 @@ class CouponService:
 
     def stands(self, usage_id: int) -> bool:
         """True if a usage can still be reverted."""
-        usage = self._state.found.get(usage_id)
+        usage = self._state.usages.get(usage_id)
         return usage is not None and usage.reversal_usage_id is None and usage.reverted_usage_id is None
 
     def _standing(self, usage_id: int) -> CouponUsage:
-        usage = self._state.found[usage_id]
+        usage = self._state.usages[usage_id]
         if usage.reverted_usage_id is not None:
             raise UsageNotRevertible(f"The usage {usage.coupon_usage_key} is a reversal.")
         if usage.reversal_usage_id is not None:
@@ -242,7 +242,7 @@ class CouponService:
         after = None if lot is None else lot.given_back(usage.amount_used, self._state.at)
         due = ZERO if lot is None or after is None else lot.amount_owed - after.amount_owed
         reversal = self._take_back(usage, due, after, details, key, transaction_id)
-        assignment = None if after is None or after.amount else self._state.found.get(after.coupon_lot_id)
+        assignment = None if after is None or after.amount else self._state.usages.get(after.coupon_lot_id)
         if assignment is not None and assignment.reversal_usage_id is None:
             self._state.link(assignment, reversal.coupon_usage_id)
         return reversal

@@ -56,7 +56,7 @@ def period_starts(book: CouponBook, at: datetime) -> tuple[datetime | None, date
 class CouponState:
     """The state of the loaded coupon books at the moment `at`.
 
-    `shared` has the coupon of each book whose one coupon is for all members. `found` are usages that may be reverted.
+    `shared` has the coupon of each book whose one coupon is for all members. `usages` are those that may be reverted.
     """
 
     def __init__(self, at: datetime, supply: Supply) -> None:
@@ -67,7 +67,7 @@ class CouponState:
         self.held: dict[Place, MemberCoupon] = {}
         self.lots: dict[int, CouponLot] = {}
         self.made: list[CouponUsage] = []
-        self.found: dict[int, CouponUsage] = {}
+        self.usages: dict[int, CouponUsage] = {}
         self.original_books: dict[int, CouponBook] = {}
         self.original_coupons: dict[int, Coupon] = {}
         self.new_coupons: set[int] = set()
@@ -141,9 +141,9 @@ class CouponState:
         while True:
             ids = self._lots_of_book.get((member_id, among.coupon_book_id), ())
             known = (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None)
-            found = min((lot for lot in known if among.contains(lot, self.at)), key=order_of_use, default=None)
-            if self._reading.is_next(member_id, among, found):
-                return found
+            next_lot = min((lot for lot in known if among.contains(lot, self.at)), key=order_of_use, default=None)
+            if self._reading.is_next(member_id, among, next_lot):
+                return next_lot
             self.put_lots(self._reading.further(member_id, among, count))
 
     def by_code(self, book: CouponBook, code: str) -> Coupon:
@@ -273,13 +273,13 @@ class CouponState:
     def keep(self, usage: CouponUsage) -> CouponUsage:
         """Add a new usage, which may be reverted in the same unit of work."""
         self.made.append(usage)
-        self._journal.put(self.found, usage.coupon_usage_id, usage)
+        self._journal.put(self.usages, usage.coupon_usage_id, usage)
         return usage
 
     def link(self, usage: CouponUsage, reversal_id: int) -> None:
         """Link a usage to its reversal."""
         linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
-        self._journal.put(self.found, usage.coupon_usage_id, linked)
+        self._journal.put(self.usages, usage.coupon_usage_id, linked)
 
     def reset(self) -> None:
         """Take the present state as stored and start with no changes."""
@@ -312,9 +312,9 @@ class CouponState:
         return [self.lots[lot_id] for lot_id in self._touched(self.lots)]
 
     @property
-    def changed_found(self) -> list[CouponUsage]:
+    def changed_usages(self) -> list[CouponUsage]:
         """Usages that were made or reverted."""
-        return [self.found[each] for each in self._touched(self.found)]
+        return [self.usages[usage_id] for usage_id in self._touched(self.usages)]
 
     def _touched(self, store: dict[Any, Any]) -> Collection[Any]:
         return sorted(self._journal.changed(store))

@@ -71,15 +71,15 @@ def check(node: Node, environment: Environment, expected: Type | None = None) ->
     """
     checker = _Checker(environment)
     try:
-        found = checker.type(node, dict(environment.variables))
-        fitting = expected is None or fits(found, expected)
-        str(found)
+        node_type = checker.type(node, dict(environment.variables))
+        fitting = expected is None or fits(node_type, expected)
+        str(node_type)
     except RecursionError:
         fault = Fault("the type of the expression is nested too deep", node.start, node.end, "limit")
         raise ExpressionError([fault]) from None
     if expected is not None and not fitting:
-        checker.fault(node, f"the expression must be {_article(expected)}, this is {_article(found)}")
-    return Checked(node, found, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads)
+        checker.fault(node, f"the expression must be {_article(expected)}, this is {_article(node_type)}")
+    return Checked(node, node_type, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads)
 
 
 def _article(kind: Type) -> str:
@@ -116,23 +116,23 @@ class _Checker:
     def type(self, node: Node, scope: Mapping[str, Type]) -> Type:
         match node:
             case Constant():
-                found = _CONSTANTS[node.type]
+                node_type = _CONSTANTS[node.type]
             case Identifier():
-                found = self.identifier(node, scope)
+                node_type = self.identifier(node, scope)
             case Select():
-                found = self.select(node, scope)
+                node_type = self.select(node, scope)
             case ListLiteral():
-                found = ListOf(self.common(node.items, scope, "list elements"))
+                node_type = ListOf(self.common(node.items, scope, "list elements"))
             case MapLiteral():
-                found = self.map(node, scope)
+                node_type = self.map(node, scope)
             case Macro():
-                found = self.macro(node, scope)
+                node_type = self.macro(node, scope)
             case Call():
-                found = self.call(node, scope)
+                node_type = self.call(node, scope)
             case _:
                 raise TypeError(f"not a node: {node!r}")
-        self.types[id(node)] = found
-        return found
+        self.types[id(node)] = node_type
+        return node_type
 
     def identifier(self, node: Identifier, scope: Mapping[str, Type]) -> Type:
         if node.name in scope:
@@ -154,14 +154,14 @@ class _Checker:
 
     def common(self, nodes: Iterable[Node], scope: Mapping[str, Type], what: str) -> Type:
         """The common type of all nodes, or dyn with a warning."""
-        found: Type | None = None
+        common_type: Type | None = None
         for node in nodes:
             given = self.type(node, scope)
-            joined = given if found is None else join(found, given)
+            joined = given if common_type is None else join(common_type, given)
             if joined is None:
-                self.warn(node, f"{what} of different types: {found} and {given}", "mixed-types")
-            found = DYN if joined is None else joined
-        return DYN if found is None else found
+                self.warn(node, f"{what} of different types: {common_type} and {given}", "mixed-types")
+            common_type = DYN if joined is None else joined
+        return DYN if common_type is None else common_type
 
     def map(self, node: MapLiteral, scope: Mapping[str, Type]) -> Type:
         key = self.common([key for key, _ in node.entries], scope, "map keys")
@@ -190,9 +190,9 @@ class _Checker:
         return ListOf(element) if node.function == "filter" else BOOL
 
     def condition(self, node: Node, scope: Mapping[str, Type]) -> None:
-        found = self.type(node, scope)
-        if found not in (BOOL, DYN):
-            self.fault(node, f"a condition must be true or false, this is {_article(found)}")
+        node_type = self.type(node, scope)
+        if node_type not in (BOOL, DYN):
+            self.fault(node, f"a condition must be true or false, this is {_article(node_type)}")
 
     def call(self, node: Call, scope: Mapping[str, Type]) -> Type:
         name, args = node.function, node.args

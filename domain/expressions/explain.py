@@ -191,10 +191,10 @@ def reason(trace: Trace) -> dict[str, Any] | None:
         operands = culprit.get("children", [])
         false = (child for child in operands if child.get("value") is False)
         failed = (child for child in operands if child.get("value") is not True)
-        found = next(false, None) or next(failed, None)
-        if found is None:
+        operand = next(false, None) or next(failed, None)
+        if operand is None:
             break
-        culprit = found
+        culprit = operand
     error = culprit.get("error") or trace.get("error")
     if culprit.get("value") is False:
         code, more = "CONDITION_FALSE", {}

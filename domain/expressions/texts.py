@@ -162,15 +162,15 @@ def _find_last(text: str, part: str) -> int:
     """As `rfind`, which at worst takes the product of both lengths; `find` is linear for long texts."""
     if len(part) <= 16:
         return text.rfind(part)
-    found = text[::-1].find(part[::-1])
-    return found if found < 0 else len(text) - len(part) - found
+    reversed_index = text[::-1].find(part[::-1])
+    return reversed_index if reversed_index < 0 else len(text) - len(part) - reversed_index
 
 
 def replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
     """The text with the part replaced, everywhere or the given number of times."""
     _charge_search(budget, text, old)
-    found = text.count(old) if count < 0 else min(count, text.count(old))
-    size = len(text) + found * (len(new) - len(old))
+    replacements = text.count(old) if count < 0 else min(count, text.count(old))
+    size = len(text) + replacements * (len(new) - len(old))
     _refuse_longer(size)
     _charge(budget, size)
     return text.replace(old, new, count)
@@ -187,9 +187,9 @@ def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[st
         budget.charge(whole)
         rest = text[whole:]
         return limited_list([*text[:whole], rest] if rest else list(text))
-    found = text.count(separator) + 1 if limit < 0 else min(limit, text.count(separator) + 1)
-    limited_count(found)
-    budget.charge(found)
+    part_count = text.count(separator) + 1 if limit < 0 else min(limit, text.count(separator) + 1)
+    limited_count(part_count)
+    budget.charge(part_count)
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 

@@ -241,8 +241,8 @@ class Columns:
                     unknown.append(name)
         for field in (*REQUIRED[kind], *column_names):
             if field not in self._names:
-                found = ", ".join(self.header)[:500]
-                raise FileFault(f"The column {column_names.get(field, field)} is missing. The first line has {found}.")
+                names = ", ".join(self.header)[:500]
+                raise FileFault(f"The column {column_names.get(field, field)} is missing. The first line has {names}.")
         if unknown:
             raise FileFault(
                 f"The column {unknown[0][:100]!r} is unknown. Name it in columnNames, or set ignoreUnknownColumns. The "

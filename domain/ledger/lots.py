@@ -146,7 +146,7 @@ class Allocator:
         for lot in self._lots.values():
             self._of_pair.setdefault((lot.wallet_id, lot.ledger_account_id), set()).add(lot.ledger_lot_id)
         self._fresh = count(FIRST_NEW_LOT)
-        self.found = Allocation()
+        self.allocation = Allocation()
 
     def apply(self, ledger_transaction_id: int, move: LotMove) -> None:
         """Apply one move of a transaction; raises LotsMissing."""
@@ -167,8 +167,8 @@ class Allocator:
         if move.only:
             uses = move.only
         else:
-            wanted = [LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at) for lot in self._candidates(move)]
-            uses, _ = split_uses(wanted, move.amount)
+            possible_uses = [LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at) for lot in self._candidates(move)]
+            uses, _ = split_uses(possible_uses, move.amount)
         if sum((use.amount for use in uses), ZERO) != move.amount:
             raise LotsMissing(f"wallet {move.wallet_id}, account {move.ledger_account_id}: lots do not cover a debit")
         for use in uses:
@@ -216,7 +216,9 @@ class Allocator:
         kept = {use.ledger_lot_id: use.amount for use in move.kept}
         for use in move.released:
             self._leave(use.ledger_lot_id, use.amount)
-            self.found.changed_uses[move.ledger_transaction_id, use.ledger_lot_id] = kept.get(use.ledger_lot_id, ZERO)
+            self.allocation.changed_uses[move.ledger_transaction_id, use.ledger_lot_id] = kept.get(
+                use.ledger_lot_id, ZERO
+            )
         if move.to_wallet_id is not None:
             self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
 
@@ -230,21 +232,21 @@ class Allocator:
     ) -> None:
         lot_id = next(self._fresh)
         lot = Lot(lot_id, wallet_id, ledger_account_id, ledger_transaction_id, expires_at, amount, amount)
-        self._lots[lot_id] = self.found.new[lot_id] = lot
+        self._lots[lot_id] = self.allocation.new[lot_id] = lot
         self._of_pair.setdefault((wallet_id, ledger_account_id), set()).add(lot_id)
 
     def _leave(self, lot_id: int, change: Decimal, expired: Decimal = ZERO) -> None:
         before = self._lots[lot_id]
         lot = replace(before, remaining=before.remaining + change, expired=before.expired + expired)
         self._lots[lot_id] = lot
-        if lot_id in self.found.new:
-            self.found.new[lot_id] = lot
+        if lot_id in self.allocation.new:
+            self.allocation.new[lot_id] = lot
         else:
-            self.found.changed[lot_id] = lot
+            self.allocation.changed[lot_id] = lot
 
     def _use(self, ledger_transaction_id: int, use: LotUse) -> None:
         key = (ledger_transaction_id, use.ledger_lot_id)
-        self.found.uses[key] = self.found.uses.get(key, ZERO) + use.amount
+        self.allocation.uses[key] = self.allocation.uses.get(key, ZERO) + use.amount
 
 
 def order_of_spending(lot: Lot) -> tuple[bool, float, int]:

@@ -95,11 +95,11 @@ def _items_of(context: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 def _badges_match(matcher: Mapping[str, Any], held: Mapping[str, Decimal]) -> bool:
     """True if the member's badges meet all the conditions, or with OR any of them."""
-    found = (
+    matches = (
         _COMPARISONS[condition["operator"]](held.get(condition["badgeKey"], 0), condition["value"])
         for condition in matcher["conditions"]
     )
-    return all(found) if matcher["operator"] == "AND" else any(found)
+    return all(matches) if matcher["operator"] == "AND" else any(matches)
 
 
 def compile_mission(

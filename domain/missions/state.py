@@ -83,10 +83,10 @@ class MissionProgressState:
 
     def progress(self, member_id: int, mission: Mission) -> MissionProgress:
         """The member's progress towards the present goal of the mission."""
-        found = self._progress.get((member_id, mission.mission_id))
-        if found is None:
+        mission_progress = self._progress.get((member_id, mission.mission_id))
+        if mission_progress is None:
             return MissionProgress(Progress(mission.goal_count))
-        return replace(found, progress=found.progress.towards(mission.goal_count))
+        return replace(mission_progress, progress=mission_progress.progress.towards(mission.goal_count))
 
     def room(self, member_id: int, mission: Mission, at: datetime) -> int:
         """The number of times that the member may still achieve the mission at `at`."""

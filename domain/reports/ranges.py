@@ -64,7 +64,7 @@ def days_of(asked: ReportRange) -> list[Day]:
     if (asked.end - asked.begin).days > MOST_DAYS:
         fault = f"sinceFrom is more than {MOST_DAYS:,} days before sinceTo, and a series has at most so many"
         raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
-    found: list[Day] = []
+    days: list[Day] = []
     begin = asked.begin
     day = _local_date(begin, asked.zone)
     while begin < asked.end:
@@ -72,12 +72,12 @@ def days_of(asked: ReportRange) -> list[Day]:
         next_begin = _start_of_next(day, asked.zone)
         if next_begin is None or next_begin > begin:
             end = asked.end if next_begin is None else min(next_begin, asked.end)
-            found.append(Day(day, begin, end))
+            days.append(Day(day, begin, end))
             begin = end
         if day == date.max:
             break
         day += timedelta(days=1)
-    return found
+    return days
 
 
 def _days_before(end: datetime, zone: tzinfo) -> datetime:

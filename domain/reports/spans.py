@@ -77,16 +77,16 @@ def floor(at: datetime, level: int) -> datetime:
 
 def ceiling(at: datetime, level: int) -> datetime | None:
     """The first beginning of a bucket at a moment or after it; None beyond the end of the calendar."""
-    found = floor(at, level)
-    if found == at:
-        return found
+    begin = floor(at, level)
+    if begin == at:
+        return begin
     try:
         if level == QUARTER_HOUR:
-            return found + _MINUTES
+            return begin + _MINUTES
         if level == DAY:
-            return found + timedelta(days=1)
-        months = found.month - 1 + _MONTHS[level]
-        return datetime(found.year + months // 12, months % 12 + 1, 1, tzinfo=UTC)
+            return begin + timedelta(days=1)
+        months = begin.month - 1 + _MONTHS[level]
+        return datetime(begin.year + months // 12, months % 12 + 1, 1, tzinfo=UTC)
     except (OverflowError, ValueError):
         return None
 

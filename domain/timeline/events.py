@@ -40,8 +40,8 @@ class EventFact:
 
     def row(self) -> TimelineRow:
         """The row of the event, with its effects."""
-        effects = [_effect(each) for each in self.effects or ()]
-        text = " ".join(each for each in (self._happened(), self._outcome(effects)) if each)
+        effects = [_effect(effect) for effect in self.effects or ()]
+        text = " ".join(sentence for sentence in (self._happened(), self._outcome(effects)) if sentence)
         details = {
             "loyaltyEventId": self.loyalty_event_id,
             "loyaltyEventKey": self.loyalty_event_key,
@@ -75,8 +75,8 @@ class EventFact:
         known = _SENTENCES.get(self.event_type)
         if known is not None:
             return known
-        said = f": {clause(self.description)}" if self.description else ""
-        return f"The event {self.type_name or self.event_type} happened{said}."
+        described = f": {clause(self.description)}" if self.description else ""
+        return f"The event {self.type_name or self.event_type} happened{described}."
 
     def _outcome(self, effects: Sequence[Mapping[str, Any]]) -> str:
         if self.status in WAITING:
@@ -90,10 +90,10 @@ class EventFact:
         if self.evaluation_status == NOT_EVALUATED:
             return "It was stored without evaluation."
         done: dict[str, list[str]] = {}
-        for each in effects:
-            if each["status"] not in ("skipped", "failed"):
-                amount = "" if each["amount"] is None else f" {amount_text(Decimal(each['amount']))}"
-                done.setdefault(each["campaignCode"], []).append(f"{each['effectId']}{amount}")
+        for effect in effects:
+            if effect["status"] not in ("skipped", "failed"):
+                amount = "" if effect["amount"] is None else f" {amount_text(Decimal(effect['amount']))}"
+                done.setdefault(effect["campaignCode"], []).append(f"{effect['effectId']}{amount}")
         return " ".join(f"Campaign {code}: {', '.join(what)}." for code, what in done.items())
 
 
@@ -107,14 +107,14 @@ _SENTENCES: Mapping[str, str] = {
 
 
 def _effect(effect: Mapping[str, Any]) -> dict[str, Any]:
-    amounts = [each.get("value") for each in effect.get("params", ()) if each.get("id") == "amount"]
+    amounts = [param.get("value") for param in effect.get("params", ()) if param.get("id") == "amount"]
     return {
         "campaignId": effect["campaignId"],
         "campaignCode": effect["campaignCode"],
         "actionId": effect["actionId"],
         "effectId": effect["effectId"],
         "status": effect["status"],
-        "amount": next((each for each in amounts if isinstance(each, int | Decimal)), None),
+        "amount": next((amount for amount in amounts if isinstance(amount, int | Decimal)), None),
     }
 
 

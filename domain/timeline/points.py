@@ -108,8 +108,8 @@ class PointsFact:
             return f", since the transaction {self.reverted_ledger_transaction_id} was reverted"
         why = _WHY[source.kind]
         named = f" {source.name}" if source.name else ""
-        said = f": {clause(self.description)}" if self.description and self.description != source.name else ""
-        return f"{why}{named}{said}"
+        described = f": {clause(self.description)}" if self.description and self.description != source.name else ""
+        return f"{why}{named}{described}"
 
 
 _WHY: Mapping[str, str] = {
@@ -137,7 +137,7 @@ def sources_of_event(
     `effects` and `missions` are the event's stored outcomes, None once they are released: the sources then have no
     names. A mission is named by its key.
     """
-    by_effects, by_missions, found = [], [], {}
+    by_effects, by_missions, sources_by_id = [], [], {}
     for transaction_id, key in transactions:
         suffix = key.removeprefix(f"{loyalty_event_key}:") if key.startswith(f"{loyalty_event_key}:") else ""
         if suffix.isdecimal():
@@ -145,13 +145,13 @@ def sources_of_event(
         elif suffix.startswith("mission-"):
             by_missions.append((int(suffix.removeprefix("mission-")), transaction_id))
         elif suffix.startswith("referral-"):
-            found[transaction_id] = Source(BY_REFERRAL)
+            sources_by_id[transaction_id] = Source(BY_REFERRAL)
         elif key.startswith("coupon-usage-"):
-            found[transaction_id] = Source(BY_COUPON)
+            sources_by_id[transaction_id] = Source(BY_COUPON)
         else:
-            found[transaction_id] = Source(BY_REVERSAL)
-    posted = [each for each in effects or () if each["effectId"] in _MOVING and each["status"] in _POSTED]
-    campaigns = [Source(BY_CAMPAIGN, each["campaignCode"], each["campaignId"]) for each in posted]
+            sources_by_id[transaction_id] = Source(BY_REVERSAL)
+    posted = [effect for effect in effects or () if effect["effectId"] in _MOVING and effect["status"] in _POSTED]
+    campaigns = [Source(BY_CAMPAIGN, effect["campaignCode"], effect["campaignId"]) for effect in posted]
     rewards = [
         Source(BY_MISSION, mission["missionKey"])
         for mission in missions or ()
@@ -165,8 +165,8 @@ def sources_of_event(
     ):
         ordered = [transaction_id for _, transaction_id in sorted(ids)]
         sources = known if len(known) == len(ordered) else [unknown] * len(ordered)
-        found |= dict(zip(ordered, sources, strict=True))
-    return found
+        sources_by_id |= dict(zip(ordered, sources, strict=True))
+    return sources_by_id
 
 
 def source_of_request(fact: PointsFact) -> Source:

@@ -81,10 +81,10 @@ def repeated_header(headers: Mapping[str, str]) -> str | None:
 
 def is_public(address: str) -> bool:
     """True for a public address, also if it is embedded in another one."""
-    found = _literal(address)
-    if found is None:
+    literal = _literal(address)
+    if literal is None:
         return False
-    return _is_public(ip_address(found))
+    return _is_public(ip_address(literal))
 
 
 def _may_be_public(host: str) -> bool:

@@ -76,7 +76,7 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
     for transaction_id, step in written:
         for move in step.lot_moves:
             allocator.apply(transaction_id, move)
-    found = allocator.found
+    found = allocator.allocation
     # The table itself gives ids to lots that nothing refers to, which saves asking for them.
     are_named = any(lot_id in found.new for _, lot_id in found.uses)
     reserved = reserve_ids(db, ledger_lots=len(found.new) if are_named else 0)["ledger_lots"]

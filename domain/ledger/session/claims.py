@@ -80,7 +80,7 @@ class Claims(Movements):
 
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
         """The parts of mints taken back at once from what a revert or capture returned."""
-        parts = (each for each in self.steps if isinstance(each, Posting) and each.reverts is not None)
+        parts = (posting for posting in self.steps if isinstance(posting, Posting) and posting.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
     def _unearn(self, stored: Stored, account: LedgerAccount, in_all: Decimal) -> bool:

@@ -142,11 +142,11 @@ class LedgerSession(Claims):
             posting = self._revert_burn(stored, account, details, partial_fiat)
         else:
             posting = self._revert_transfer(stored, account, details)
-        wanted = self._left_of(stored)
+        left = self._left_of(stored)
         self._journal.put(self._settled, stored.ledger_transaction_id, REVERTED)
         self._post(posting)
         if status == SETTLED and stored.transaction_type == MINT:
-            self._note_missing(stored, posting, wanted - posting.amount)
+            self._note_missing(stored, posting, left - posting.amount)
             # The points do not count as earned, even if they are spent or have expired.
             self._unearn(stored, account, self.amount_of(stored))
         returned = [use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned]
@@ -180,20 +180,20 @@ class LedgerSession(Claims):
             return None
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
-        wanted = amount - self.taken_back_of(stored) - self.released_of(stored)
+        due = amount - self.taken_back_of(stored) - self.released_of(stored)
         if status == PENDING:
-            return self._lower(stored, account, wanted, details) if wanted > 0 else None
+            return self._lower(stored, account, due, details) if due > 0 else None
         in_all = (amount if unearned is None else unearned) - self.released_of(stored)
         is_less_earned = self._unearn(stored, account, in_all)
-        if wanted <= 0:
+        if due <= 0:
             # A partial revert of zero records points that do not count as earned any more, though they have expired.
             return self._take_part(account, stored, ZERO, (), details) if is_less_earned else None
-        taking = min(wanted, self.holding(wallet_id, account.ledger_account_id).available)
-        if not taking and wanted == self.missing_of(stored) and not is_less_earned:
+        taking = min(due, self.holding(wallet_id, account.ledger_account_id).available)
+        if not taking and due == self.missing_of(stored) and not is_less_earned:
             return None
         moves = taken(account, wallet_id, taking, first_of=stored.ledger_transaction_id)
         posting = self._take_part(account, stored, taking, moves, details)
-        self._note_missing(stored, posting, wanted - taking)
+        self._note_missing(stored, posting, due - taking)
         return posting
 
     def _lower(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:

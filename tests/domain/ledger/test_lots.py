@@ -33,11 +33,13 @@ def lot(lot_id, remaining, expires=None, wallet=1, transaction=1, account=1):
 
 def left(allocator):
     """What lots that were there before have left, if that has changed."""
-    return {lot_id: each.remaining for lot_id, each in allocator.found.changed.items()}
+    return {lot_id: each.remaining for lot_id, each in allocator.allocation.changed.items()}
 
 
 def taken(allocator, number):
-    return [(lot_id, amount) for (transaction, lot_id), amount in allocator.found.uses.items() if transaction == number]
+    return [
+        (lot_id, amount) for (transaction, lot_id), amount in allocator.allocation.uses.items() if transaction == number
+    ]
 
 
 lots = st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 5)), max_size=12)
@@ -66,7 +68,7 @@ def test_the_soonest_to_expire_give_first(described, amount):
     assert taken(allocator, 9) == expected
     for each in stock:
         gone = dict(expected).get(each.ledger_lot_id, 0)
-        assert allocator.found.changed.get(each.ledger_lot_id, each).remaining == each.remaining - gone
+        assert allocator.allocation.changed.get(each.ledger_lot_id, each).remaining == each.remaining - gone
 
 
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 60))
@@ -94,9 +96,9 @@ def test_a_new_lot_can_be_spent_at_once_after_older_ones():
     allocator.apply(8, NewLot(1, 1, Decimal(7), DAY + timedelta(days=3)))
     allocator.apply(9, TakeLots(1, 1, Decimal(6)))
     assert taken(allocator, 9) == [(1, 5), (FIRST_NEW_LOT, 1)]
-    assert allocator.found.new[FIRST_NEW_LOT].remaining == 6
-    assert allocator.found.new[FIRST_NEW_LOT].amount == 7
-    assert allocator.found.new[FIRST_NEW_LOT].ledger_transaction_id == 8
+    assert allocator.allocation.new[FIRST_NEW_LOT].remaining == 6
+    assert allocator.allocation.new[FIRST_NEW_LOT].amount == 7
+    assert allocator.allocation.new[FIRST_NEW_LOT].ledger_transaction_id == 8
     assert left(allocator) == {1: 0}
 
 
@@ -126,14 +128,14 @@ def test_moved_value_keeps_its_expiry():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
     allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(8)))
     assert taken(allocator, 9) == [(1, 5), (2, 3)]
-    made = [(each.wallet_id, each.remaining, each.expires_at) for each in allocator.found.new.values()]
+    made = [(each.wallet_id, each.remaining, each.expires_at) for each in allocator.allocation.new.values()]
     assert made == [(2, 5, DAY + timedelta(days=1)), (2, 3, None)]
 
 
 def test_what_repays_debt_is_what_expires_soonest():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
     allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(2)))
-    assert [(each.remaining, each.expires_at) for each in allocator.found.new.values()] == [(2, None)]
+    assert [(each.remaining, each.expires_at) for each in allocator.allocation.new.values()] == [(2, None)]
 
 
 def test_restored_value_is_back_in_its_lots():
@@ -142,7 +144,7 @@ def test_restored_value_is_back_in_its_lots():
     allocator.apply(9, RestoreLots(1, 1, returned, spent=(LotUse(1, Decimal(1)),), extra=Decimal(4)))
     assert left(allocator) == {1: 5, 2: 5}
     assert taken(allocator, 9) == [(1, 1)]
-    assert [each.remaining for each in allocator.found.new.values()] == [4]
+    assert [each.remaining for each in allocator.allocation.new.values()] == [4]
 
 
 def test_a_capture_keeps_a_part_and_releases_the_rest():
@@ -150,5 +152,5 @@ def test_a_capture_keeps_a_part_and_releases_the_rest():
     kept, released = split_uses([LotUse(1, Decimal(5)), LotUse(2, Decimal(4))], Decimal(6))
     allocator.apply(7, SettleLots(7, 1, 1, kept, released, 2, Decimal(6)))
     assert left(allocator) == {2: 4}
-    assert allocator.found.changed_uses == {(7, 2): 1}
-    assert [(each.wallet_id, each.remaining) for each in allocator.found.new.values()] == [(2, 5), (2, 1)]
+    assert allocator.allocation.changed_uses == {(7, 2): 1}
+    assert [(each.wallet_id, each.remaining) for each in allocator.allocation.new.values()] == [(2, 5), (2, 1)]

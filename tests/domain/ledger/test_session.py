@@ -152,7 +152,7 @@ class Ledger(RuleBasedStateMachine):
         )
 
     def store_lots(self, allocator: Allocator) -> None:
-        found = allocator.found
+        found = allocator.allocation
         number = max((lot.ledger_lot_id for lot in self.lots), default=0)
         renamed = {old: number + index for index, old in enumerate(sorted(found.new), 1)}
         kept = [found.changed.get(lot.ledger_lot_id, lot) for lot in self.lots]

@@ -104,7 +104,7 @@ class CouponLoader:
             self.load(ids=sorted(missing), others=members)
         coupon_ids = {usage.coupon_id for usage in usages_}
         self._put(holdings.held_of_coupons(self._db, self._organization_id, members, coupon_ids))
-        self.state.found.update({usage.coupon_usage_id: usage for usage in usages_})
+        self.state.usages.update({usage.coupon_usage_id: usage for usage in usages_})
         self._put_moved_lots(usages_)
 
     def _put(self, found: Iterable[holdings.Held]) -> None:
@@ -119,10 +119,10 @@ class CouponLoader:
         if not lot_ids:
             return
         self.state.put_lots(holdings.find_lots(self._db, self._organization_id, lot_ids))
-        owing = {lot_id for lot_id in lot_ids if self.state.lots[lot_id].amount_owed} - set(self.state.found)
+        owing = {lot_id for lot_id in lot_ids if self.state.lots[lot_id].amount_owed} - set(self.state.usages)
         if owing:
             found = usages.find_all(self._db, self._organization_id, owing)
-            self.state.found.update({usage.coupon_usage_id: usage for usage in found})
+            self.state.usages.update({usage.coupon_usage_id: usage for usage in found})
 
     def more(self, book: CouponBook) -> list[Coupon]:
         """Further codes to be assigned, twice as many as the last time: free ones of a list, or new ones."""
@@ -210,7 +210,7 @@ class CouponLoader:
         holdings.add_coupons(db, fresh, {book_id: counts[book_id] - added[book_id][2] for book_id in counts})
         holdings.add_to_coupons(db, self._organization_id, [row for row in rows if not row["is_personal"]])
         made = {usage.coupon_usage_id for usage in state.made}
-        changed = state.changed_found
+        changed = state.changed_usages
         usages.add_usages(db, [usage for usage in changed if usage.coupon_usage_id in made])
         linked = [usage for usage in changed if usage.coupon_usage_id not in made]
         usages.link_reverted(db, self._organization_id, linked)

@@ -153,7 +153,7 @@ class CouponWork:
             loyalty_event_id=by.loyalty_event_id,
             external_event_date=by.external_event_date,
         )
-        found = self.loader.state.found
+        found = self.loader.state.usages
         of_event = [each.coupon_usage_id for each in found.values() if each.loyalty_event_id == event_id]
         parts = []
         for usage_id in sorted(of_event, reverse=True):
