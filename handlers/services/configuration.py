@@ -93,8 +93,8 @@ class Configuration:
         """The active campaigns with these keys, or all of them if no keys are given."""
         if keys is None:
             return self.plans
-        wanted = set(keys)
-        return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in wanted)
+        requested_keys = set(keys)
+        return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in requested_keys)
 
 
 _kept: dict[int, Configuration] = {}
@@ -103,10 +103,10 @@ _lock = threading.Lock()
 
 def configuration_of(db: Connection, organization: Organization) -> Configuration:
     """The organization's configuration at its present version, from memory if that version is loaded."""
-    found = _kept.get(organization.organization_id)
-    if found is not None and found.version == organization.configuration_version:
-        return found
-    loaded = _load(db, organization, found)
+    kept = _kept.get(organization.organization_id)
+    if kept is not None and kept.version == organization.configuration_version:
+        return kept
+    loaded = _load(db, organization, kept)
     with _lock:
         if len(_kept) >= _KEPT_ORGANIZATIONS:
             _kept.clear()
@@ -123,14 +123,14 @@ def complete_plan(
     """All campaigns and actions, including inactive ones, so that all can be explained."""
     inactive, actions = campaigns.find_idle(db, organization.organization_id, keys)
     active = {campaign.campaign.campaign_id for campaign in campaigns_}
-    found = [
+    compiled = [
         replace(campaign, idle_actions=tuple(actions.get(campaign.campaign.campaign_id, ()))) for campaign in campaigns_
     ] + [
-        compile_campaign(each, (), (), None, organization.timezone)
-        for each in inactive
-        if each.campaign_id not in active
+        compile_campaign(campaign, (), (), None, organization.timezone)
+        for campaign in inactive
+        if campaign.campaign_id not in active
     ]
-    return EvaluationPlan.of(sorted(found, key=lambda each: each.campaign.campaign_id))
+    return EvaluationPlan.of(sorted(compiled, key=lambda campaign: campaign.campaign.campaign_id))
 
 
 def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
@@ -141,20 +141,22 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     found_missions = missions.find_all(db, organization_id)
     found_programs = referrals.find_all(db, organization_id)
     ledger_id = organization.default_ledger_id
-    found = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
-    accounts = {account.ledger_account_id: account for account in found}
-    default = next((account for account in found if account.is_default_account), None)
+    ledger_accounts = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
+    accounts = {account.ledger_account_id: account for account in ledger_accounts}
+    default = next((account for account in ledger_accounts if account.is_default_account), None)
     main_accounts: dict[int | None, LedgerAccount | None] = {
         program_id: accounts.get(account_id or 0) or default
         for program_id, account_id in configuration.main_accounts(db, organization_id).items()
     }
     main_accounts[None] = main_accounts.get(organization.default_loyalty_program_id) or default
-    accounts_by_key = {account.ledger_account_key: account for account in found}
+    accounts_by_key = {account.ledger_account_key: account for account in ledger_accounts}
     compiled = _compiled_campaigns(active, before, accounts_by_key, main_accounts, organization.timezone)
     items = [(matcher, compile_matcher(matcher.matcher)) for matcher in matchers.find_all(db, organization_id)]
-    item_matchers = {each.matcher_key: predicate for each, predicate in items}
-    of_members = [each for each in map(compile_audience, audiences.find_matching(db, organization_id)) if each]
-    by_id = {each.matcher_id: predicate for each, predicate in items}
+    item_matchers = {matcher.matcher_key: predicate for matcher, predicate in items}
+    of_members = [
+        audience for audience in map(compile_audience, audiences.find_matching(db, organization_id)) if audience
+    ]
+    by_id = {matcher.matcher_id: predicate for matcher, predicate in items}
     audience_keys = {audience.audience_id: audience.audience_key for audience in of_members}
     ready = [
         compile_mission(mission.in_zone_of(organization), by_id, audience_keys, accounts, default)
@@ -183,7 +185,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         audiences=tuple(of_members),
         matcher_keys=frozenset(item_matchers),
         functions=host_functions(item_matchers),
-        missions={each.mission.mission_id: each for each in ready},
+        missions={mission.mission.mission_id: mission for mission in ready},
         missions_by_type=_by_type(ready),
         speaks_of_missions=any(map(_speaks_of_missions, compiled)) or any(map(_counts_by_missions, ready)),
         referral_programs=ReferralPrograms(ready_programs),
@@ -201,7 +203,7 @@ def _compiled_campaigns(
 ) -> list[CompiledCampaign]:
     """The active campaigns, ready to be evaluated; actions that were compiled before are taken over."""
     account_ids = {key: account.ledger_account_id for key, account in accounts_by_key.items()}
-    known = {} if before is None else {a.action.action_id: a for each in before.campaigns for a in each.actions}
+    known = {} if before is None else {a.action.action_id: a for campaign in before.campaigns for a in campaign.actions}
     return [
         compile_campaign(
             campaign,
@@ -216,11 +218,11 @@ def _compiled_campaigns(
 
 def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMission, ...]]:
     """The active missions by the type of the events that they count."""
-    found: dict[str, tuple[CompiledMission, ...]] = {}
+    by_type: dict[str, tuple[CompiledMission, ...]] = {}
     for mission in missions_:
         if mission.mission.active:
-            found[mission.mission.event_type] = (*found.get(mission.mission.event_type, ()), mission)
-    return found
+            by_type[mission.mission.event_type] = (*by_type.get(mission.mission.event_type, ()), mission)
+    return by_type
 
 
 def _speaks_of_missions(campaign: CompiledCampaign) -> bool:

@@ -75,9 +75,9 @@ def password_fault(password: str, about: Iterable[str | None] = ()) -> str | Non
     from zxcvbn import zxcvbn
 
     known = [word for text in about if text for word in (text[:100], *text[:100].replace("@", " ").split())]
-    found = zxcvbn(password[:_ESTIMATED], user_inputs=known)
-    if found["score"] < _LEAST_SCORE:
-        hint = found["feedback"]["warning"].rstrip(".")
+    estimate = zxcvbn(password[:_ESTIMATED], user_inputs=known)
+    if estimate["score"] < _LEAST_SCORE:
+        hint = estimate["feedback"]["warning"].rstrip(".")
         return "is too easy to guess" + (f": {hint[0].lower()}{hint[1:]}" if hint else "")
     return None
 

@@ -188,7 +188,7 @@ def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
     generation = claims.get("tokenGeneration", 1)
     if (
         not isinstance(roles, list)
-        or not all(each is None or _is_id(each) for each in (organization_id, user_id))
+        or not all(optional_id is None or _is_id(optional_id) for optional_id in (organization_id, user_id))
         or not _is_id(generation)
         or not isinstance(member, str | None)
         or not _is_text(claims["sub"])

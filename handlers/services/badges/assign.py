@@ -44,7 +44,7 @@ def _done(
     reason: str, do: Callable[[BadgeWork, Grant], BadgeTracking], calls: Sequence[Call], grants: Sequence[Grant]
 ) -> list[BadgeTracking | Refusal]:
     """The tracking of each grant, or its refusal."""
-    keys = {each.system_unique_key for each in grants if each.system_unique_key is not None}
+    keys = {asked.system_unique_key for asked in grants if asked.system_unique_key is not None}
 
     def part(call: Call, asked: Grant) -> Part[BadgeTracking]:
         return Part(call, asked.member_id, reason, lambda unit: do(unit.badges, asked))

@@ -51,12 +51,12 @@ def attrs_faults(schema: Mapping[str, Any], attrs: Mapping[str, Any], at: str = 
 
 def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
     explainer = Explainer(schema_holding(), root=("jsonschema",))
-    found = [
+    faults = [
         FieldFault(detail, pointer=pointer_to(place))
         for error in _META.iter_errors(schema)
         for place, detail in explainer.explain(error)
     ]
-    return list(dict.fromkeys(found))[:50]
+    return list(dict.fromkeys(faults))[:50]
 
 
 def _pattern_faults(schema: Mapping[str, Any]) -> list[FieldFault]:

@@ -56,14 +56,14 @@ class AnswerCache:
     def find(self, key: Hashable, now: datetime) -> _CachedAnswer | None:
         """The answer under this key, or None if there is none or it is too old."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is None:
+            cached = self._kept.get(key)
+            if cached is None:
                 return None
-            if not timedelta(0) <= now - found.since < KEPT_FOR:
+            if not timedelta(0) <= now - cached.since < KEPT_FOR:
                 self._forget(key)
                 return None
             self._kept.move_to_end(key)
-            return found
+            return cached
 
     def keep(self, key: Hashable, answer: _CachedAnswer) -> None:
         """Keep an answer, unless it is larger than the whole cache."""
@@ -139,8 +139,8 @@ def _look_up(
         book_keys=_books_shown(call, member, collection) if collection.is_coupon else None,
         locale=locale,
     )
-    total, found = stored.find_page(call.db, collection, viewer, keys, asked["page"], asked["limit"])
-    return member_documents(collection, asked, Paged(total, asked["page"], asked["limit"], found))
+    total, documents = stored.find_page(call.db, collection, viewer, keys, asked["page"], asked["limit"])
+    return member_documents(collection, asked, Paged(total, asked["page"], asked["limit"], documents))
 
 
 def _audience_keys(call: Call, member: Member) -> list[str]:

@@ -95,11 +95,11 @@ def version_of(
     call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, *, lock: bool = False
 ) -> ContentDocument:
     """The version of a document for a locale; raises NotFound."""
-    found = documents.find_version(call.db, collection, address.key, locale, lock=lock)
-    if found is None:
+    version = documents.find_version(call.db, collection, address.key, locale, lock=lock)
+    if version is None:
         shown = f"the locale {locale}" if locale != DEFAULT_LOCALE else "the default locale"
         raise NotFound(f"The document {address.named} has no version for {shown}.")
-    return found
+    return version
 
 
 def write_version(
@@ -209,8 +209,8 @@ def note_versions(call: Call, versions: Sequence[ContentDocument], *, deleted: b
 
 def _text(item: Any, name: str) -> str | None:
     """The text in a field of an item of any form, for the answer; None if it is no text."""
-    found = item.get(name, "" if name == "locale" else None) if isinstance(item, dict) else None
-    return found[:100] if isinstance(found, str) else None
+    value = item.get(name, "" if name == "locale" else None) if isinstance(item, dict) else None
+    return value[:100] if isinstance(value, str) else None
 
 
 class _Judge:

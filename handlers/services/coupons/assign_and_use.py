@@ -138,8 +138,13 @@ class _Requests:
     def done(self) -> list[list[CouponUsage] | Refusal]:
         """The usages of each request, or its refusal."""
         parts = [
-            Part(each.call, each.member.member_id, each.command.description or self._reason, partial(self._part, each))
-            for each in self._requests
+            Part(
+                request.call,
+                request.member.member_id,
+                request.command.description or self._reason,
+                partial(self._part, request),
+            )
+            for request in self._requests
         ]
         return done_together(parts, self._prepare)
 
@@ -329,16 +334,20 @@ def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
     organization_id = call.organization.organization_id
     ids = {item.member_id for item in items if item.member_id is not None}
     loyalty_ids = {item.loyalty_member_id for item in items if item.loyalty_member_id is not None}
-    found = members.find_all(call.db, organization_id, ids) if ids else []
+    existing = members.find_all(call.db, organization_id, ids) if ids else []
     if loyalty_ids:
-        found += members.find_all_by_loyalty_member_id(call.db, organization_id, loyalty_ids)
-    return {name: member for member in found for name in (member.member_id, member.loyalty_member_id)}
+        existing += members.find_all_by_loyalty_member_id(call.db, organization_id, loyalty_ids)
+    return {name: member for member in existing for name in (member.member_id, member.loyalty_member_id)}
 
 
-def _member_of(item: BatchItem, found: Mapping[Any, Member]) -> Member | None:
+def _member_of(item: BatchItem, members_of_items: Mapping[Any, Member]) -> Member | None:
     """The member of an item; None if its two ids belong to different members, or to none."""
-    named = [found.get(member_id) for member_id in (item.member_id, item.loyalty_member_id) if member_id is not None]
-    return named[0] if all(each is named[0] or each == named[0] for each in named) else None
+    named = [
+        members_of_items.get(member_id)
+        for member_id in (item.member_id, item.loyalty_member_id)
+        if member_id is not None
+    ]
+    return named[0] if all(member is named[0] or member == named[0] for member in named) else None
 
 
 def _named_by(item: BatchItem) -> str:

@@ -60,9 +60,9 @@ def member_books_page(
     organization_id = call.organization.organization_id
     view = _MemberView(call, member)
     if explain:
-        found = book_lists.find_page(call.db, organization_id, page, filters)
-        seen = view.books(found.results, with_stock_only=in_stock is True)
-        return found.showing(seen)
+        matching = book_lists.find_page(call.db, organization_id, page, filters)
+        seen = view.books(matching.results, with_stock_only=in_stock is True)
+        return matching.showing(seen)
     candidates = member_books.find_candidates(
         call.db,
         organization_id,
@@ -79,11 +79,11 @@ def member_books_page(
     return Paged(len(eligible), page.page, page.limit, eligible[start : start + page.limit])
 
 
-def with_last_usages(call: Call, member: Member, found: Paged[MemberBook]) -> Paged[MemberBook]:
+def with_last_usages(call: Call, member: Member, page: Paged[MemberBook]) -> Paged[MemberBook]:
     """The books of the page, each with the member's last use of it."""
-    last = usages.last_uses(call.db, member, [result.book.coupon_book_id for result in found.results])
-    seen = [replace(result, last_usage=last.get(result.book.coupon_book_id)) for result in found.results]
-    return replace(found, results=seen)
+    last = usages.last_uses(call.db, member, [result.book.coupon_book_id for result in page.results])
+    seen = [replace(result, last_usage=last.get(result.book.coupon_book_id)) for result in page.results]
+    return replace(page, results=seen)
 
 
 class _MemberView:
@@ -100,21 +100,21 @@ class _MemberView:
         audiences = match_audiences(call.db, organization_id, among, [member], call.now)[member.member_id]
         self.audience_keys = frozenset(audience.audience_key for audience in audiences)
 
-    def books(self, found: Sequence[CouponBook], *, with_stock_only: bool) -> list[MemberBook]:
+    def books(self, books: Sequence[CouponBook], *, with_stock_only: bool) -> list[MemberBook]:
         """The books for the member, in a fixed number of statements."""
-        if not found:
+        if not books:
             return []
         call, member = self._call, self._member
-        ids = [book.coupon_book_id for book in found]
+        ids = [book.coupon_book_id for book in books]
         amounts = member_books.amounts_of(call.db, member, ids, call.now)
-        since = {book.coupon_book_id: period_starts(book, call.now) for book in found}
+        since = {book.coupon_book_id: period_starts(book, call.now) for book in books}
         had = holdings.had_of_books(call.db, call.organization.organization_id, [member.member_id], ids, since)
-        left = self._stock(found) if with_stock_only else {}
-        views = self._views() if any(_asks_for_points(book) for book in found) else []
-        context = self._context(views) if any(book.condition for book in found) else {}
+        left = self._stock(books) if with_stock_only else {}
+        views = self._views() if any(_asks_for_points(book) for book in books) else []
+        context = self._context(views) if any(book.condition for book in books) else {}
         available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in views}
         seen = []
-        for book in found:
+        for book in books:
             own = had.get((member.member_id, book.coupon_book_id), _NOT_HAD)
             held = amounts.get(book.coupon_book_id, _NONE)
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
@@ -134,23 +134,23 @@ class _MemberView:
             seen.append(MemberBook(book, held, tuple(exclusions_of_list(book, facts))))
         return seen
 
-    def out_of_stock(self, found: Sequence[CouponBook]) -> list[CouponBook]:
+    def out_of_stock(self, books: Sequence[CouponBook]) -> list[CouponBook]:
         """The books that have nothing left to assign."""
-        left = self._stock(found)
-        return [book for book in found if (remaining := left[book.coupon_book_id]) is not None and remaining < 1]
+        left = self._stock(books)
+        return [book for book in books if (remaining := left[book.coupon_book_id]) is not None and remaining < 1]
 
-    def _stock(self, found: Sequence[CouponBook]) -> dict[int, Decimal | None]:
+    def _stock(self, books: Sequence[CouponBook]) -> dict[int, Decimal | None]:
         """The amount left to assign of each book; for a list of codes, 1 stands for any number."""
-        lists = [book.coupon_book_id for book in found if book.type == LIST]
+        lists = [book.coupon_book_id for book in books if book.type == LIST]
         free: set[int] = set()
         if lists:
             free = member_books.with_free_codes(self._call.db, self._call.organization.organization_id, lists)
-        return {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in found}
+        return {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}
 
     def _views(self) -> list[WalletView]:
         call, wallet_id = self._call, self._member.wallet_id
-        found = ledger_wallets.balances_of_wallets(call.db, call.organization.organization_id, [wallet_id], call.now)
-        return found.get(wallet_id, [])
+        balances = ledger_wallets.balances_of_wallets(call.db, call.organization.organization_id, [wallet_id], call.now)
+        return balances.get(wallet_id, [])
 
     def _context(self, views: Sequence[WalletView]) -> Mapping[str, Any]:
         """The variables of conditions."""

@@ -41,13 +41,13 @@ def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> Coup
 
 
 def revert_usages(
-    calls: Sequence[Call], found: Sequence[CouponUsage], *, force: bool = False
+    calls: Sequence[Call], to_revert: Sequence[CouponUsage], *, force: bool = False
 ) -> list[CouponUsage | Refusal]:
     """Reverse a usage for each call, as `revert_usage`, one after the other in one unit of work."""
 
     def prepare(unit: UnitOfWork) -> None:
         # Read again, now that nobody else can revert them.
-        ids = {usage.coupon_usage_id for usage in found}
+        ids = {usage.coupon_usage_id for usage in to_revert}
         unit.coupons.prepare_reverts(usages.find_all(calls[0].db, calls[0].organization.organization_id, ids))
         unit.coupons.loader.expect(len(ids))
 
@@ -59,7 +59,7 @@ def revert_usages(
             lambda unit: unit.coupons.revert(usage, UsageDetails(), force=force),
         )
 
-    return done_together([part(call, usage) for call, usage in zip(calls, found, strict=True)], prepare)
+    return done_together([part(call, usage) for call, usage in zip(calls, to_revert, strict=True)], prepare)
 
 
 def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:
@@ -69,14 +69,14 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
     """
     with unit_of_work(call, [member.member_id], REVERTED) as unit:
         coupons, limit = unit.coupons, MOST_AT_ONCE if all_of_them else 1
-        found = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
-        if not found:
+        uses = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
+        if not uses:
             raise NothingToRevert("The member has no use of this code that stands.")
         remaining = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
-        coupons.prepare_reverts(found)
-        coupons.loader.expect(len(found))
+        coupons.prepare_reverts(uses)
+        coupons.loader.expect(len(uses))
         outcomes = []
-        for usage in found:
+        for usage in uses:
             try:
                 outcomes.append(RevertOutcome(usage, coupons.revert(usage, UsageDetails())))
             except Refusal as refusal:

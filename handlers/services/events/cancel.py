@@ -42,7 +42,7 @@ def cancel_event(
     if order is not None:
         orders.cancel(order, event_id)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
-    answer["reverted"] = [reverted_event(each) for each in reverted]
+    answer["reverted"] = [reverted_event(undone) for undone in reverted]
     unit.keep(record, SUCCESS, answer, location=event.location, reverted=reverted)
     unit.report(f"Caused by {record.event.event_type} {record.key}.", record)
     unit.flush()

@@ -82,7 +82,7 @@ class Drain:
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
             # An event that has failed before is evaluated alone, so that it cannot fail a batch again; later ones wait.
             alone[:] = [event for event in queued if event.attempts]
-            held_up = {each.event.member_id for each in alone}
+            held_up = {event.event.member_id for event in alone}
             batch[:] = [event for event in queued if event.event.member_id not in held_up]
             if batch:
                 evaluate_claimed(db, organization_id, batch, now)

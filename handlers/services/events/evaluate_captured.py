@@ -25,12 +25,12 @@ class CapturedOrders(OrderWork):
         payload = order_payload(event)
         if payload is None:
             return None
-        found = self._orders[payload["externalId"]]
-        if status_of_event(event.event_type) in _STANDING and found[0].status not in _STANDING:
-            raise EventNotCaptured(f"The order {found[0].external_id} of the event is {found[0].status} by now.")
-        return found
+        known = self._orders[payload["externalId"]]
+        if status_of_event(event.event_type) in _STANDING and known[0].status not in _STANDING:
+            raise EventNotCaptured(f"The order {known[0].external_id} of the event is {known[0].status} by now.")
+        return known
 
-    def keep(self, found: Found) -> None:
+    def keep(self, after: Found) -> None:
         """Do nothing: the order stays as it is."""
 
 

@@ -130,14 +130,14 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
     )
 
 
-def tracked_again(position: int, event: LoyaltyEvent, sent: IncomingEvent, found: Mapping[Any, Member]) -> TrackedEvent:
+def tracked_again(position: int, event: LoyaltyEvent, sent: IncomingEvent, by_id: Mapping[Any, Member]) -> TrackedEvent:
     """The stored event with its looked-up records, to be evaluated as of the moment when it was tracked."""
     return TrackedEvent(
         position=position,
         event=sent,
         digest=event.request_digest,
-        member=found[event.member_id],
-        sponsor=None if event.sponsor_member_id is None else found[event.sponsor_member_id],
+        member=by_id[event.member_id],
+        sponsor=None if event.sponsor_member_id is None else by_id[event.sponsor_member_id],
         at=moment_of(sent, event.created_at),
         is_evaluated=True,
         loyalty_event_id=event.loyalty_event_id,

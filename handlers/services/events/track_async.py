@@ -24,10 +24,10 @@ def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str
     # Only the members' queues are locked; the worker locks the rest.
     ids = {event.loyalty_member_id for event in incoming if event.loyalty_member_id is not None}
     ids |= {event.sponsor_loyalty_member_id for event in incoming if event.sponsor_loyalty_member_id is not None}
-    found = queue.lock_members(call.db, call.organization.organization_id, ids)
+    locked = queue.lock_members(call.db, call.organization.organization_id, ids)
     intake = Intake(UnitOfWork(call))
     keys = {event.system_unique_key for event in incoming}
-    accepted = intake.accept(incoming, {member.loyalty_member_id: member for member in found}, keys)
+    accepted = intake.accept(incoming, {member.loyalty_member_id: member for member in locked}, keys)
     if accepted:
         intake.results |= _store(call, accepted)
     return [queued_result(result.answer) for result in intake.all_results()]

@@ -21,8 +21,8 @@ def import_audience_members(call: Call, job: ImportJob, rows: Sequence[ImportRow
     """
     failed: list[FailedRow] = []
     known = find_members(call, rows)
-    found = audiences.find_all_named(call.db, call.organization.organization_id, values_of(rows, "audience"))
-    names = Names("audience", "audience", [(each.audience_key, each.name, each) for each in found])
+    named = audiences.find_all_named(call.db, call.organization.organization_id, values_of(rows, "audience"))
+    names = Names("audience", "audience", [(audience.audience_key, audience.name, audience) for audience in named])
 
     def read(row: ImportRow) -> tuple[Audience, int, bool]:
         audience = names.of(row, name_of)
@@ -32,11 +32,11 @@ def import_audience_members(call: Call, job: ImportJob, rows: Sequence[ImportRow
             raise RowFault(refusal.detail, name_of("audience")) from None
         return audience, member_of(row, known, name_of).member_id, row.values.get("remove", False)
 
-    wanted: dict[int, dict[int, bool]] = {}
+    by_audience: dict[int, dict[int, bool]] = {}
     for audience, member_id, is_removed in read_rows(job, rows, failed, name_of, read):
-        wanted.setdefault(audience.audience_id, {})[member_id] = is_removed
-    by_id = {audience.audience_id: audience for audience in found}
-    for audience_id, members in sorted(wanted.items()):
+        by_audience.setdefault(audience.audience_id, {})[member_id] = is_removed
+    by_id = {audience.audience_id: audience for audience in named}
+    for audience_id, members in sorted(by_audience.items()):
         added = {member_id for member_id, is_removed in members.items() if not is_removed}
         change_list(call, by_id[audience_id], added, members.keys() - added)
     return failed

@@ -31,8 +31,8 @@ def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
     """Assign the badges of rows; returns the rows that failed."""
     failed: list[FailedRow] = []
     known, organization = find_members(call, rows), call.organization
-    found = configuration_of(call.db, organization).badges.values()
-    names = Names("badge", "badge", [(badge.badge_key, badge.name, badge) for badge in found])
+    existing = configuration_of(call.db, organization).badges.values()
+    names = Names("badge", "badge", [(badge.badge_key, badge.name, badge) for badge in existing])
 
     def read(row: ImportRow) -> tuple[ImportRow, Grant]:
         return row, _grant(job, row, names.of(row, name_of), member_of(row, known, name_of), name_of)

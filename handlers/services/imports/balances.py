@@ -62,14 +62,14 @@ class _Accounts:
 
     def __init__(self, call: Call) -> None:
         ledger_id = call.organization.default_ledger_id
-        found = [
+        accounts = [
             account
             for account in configuration_of(call.db, call.organization).accounts.values()
             if account.ledger_id == ledger_id
         ]
-        self._default = next((account for account in found if account.is_default_account), None)
-        self._by_name = {account.alias: account for account in found if account.alias is not None}
-        self._by_name |= {account.ledger_account_key: account for account in found}
+        self._default = next((account for account in accounts if account.is_default_account), None)
+        self._by_name = {account.alias: account for account in accounts if account.alias is not None}
+        self._by_name |= {account.ledger_account_key: account for account in accounts}
 
     def of(self, values: Mapping[str, Any], name_of: NameOf) -> LedgerAccount:
         """The account of a row; raises RowFault."""
@@ -113,42 +113,42 @@ def _read(job: ImportJob, row: ImportRow, accounts: _Accounts, now: datetime, na
 
 def _post(call: Call, job: ImportJob, read: Sequence[_BalanceRow], failed: list[FailedRow], name_of: NameOf) -> None:
     organization_id = call.organization.organization_id
-    names = {each.loyalty_member_id for each in read}
+    names = {balance_row.loyalty_member_id for balance_row in read}
     events.lock_members(call.db, organization_id, names, ())
     known = {member.loyalty_member_id: member for member, _ in events.find_members(call.db, organization_id, names, ())}
-    posted = posting.find_posted(call.db, organization_id, [each.key for each in read])
+    posted = posting.find_posted(call.db, organization_id, [balance_row.key for balance_row in read])
     digests = {key: before.request_digest or b"" for key, before in posted.items()}
     to_post: list[tuple[_BalanceRow, Member]] = []
-    for each in read:
+    for balance_row in read:
         try:
-            member = _member(known, each, name_of)
-            if _is_new(job, each, digests, name_of):
-                to_post.append((each, member))
+            member = _member(known, balance_row, name_of)
+            if _is_new(job, balance_row, digests, name_of):
+                to_post.append((balance_row, member))
         except RowFault as fault:
-            failed.append(each.row.failed(fault.reason, fault.column))
+            failed.append(balance_row.row.failed(fault.reason, fault.column))
     if to_post:
         _mint(call, job, to_post, failed)
 
 
-def _member(known: Mapping[str, Member], each: _BalanceRow, name_of: NameOf) -> Member:
+def _member(known: Mapping[str, Member], balance_row: _BalanceRow, name_of: NameOf) -> Member:
     """The member of a row; raises RowFault."""
-    member = known.get(each.loyalty_member_id)
+    member = known.get(balance_row.loyalty_member_id)
     if member is None or member.erased_at is not None:
-        raise RowFault(f"There is no member {each.loyalty_member_id[:100]}.", name_of("loyaltyMemberId"))
+        raise RowFault(f"There is no member {balance_row.loyalty_member_id[:100]}.", name_of("loyaltyMemberId"))
     return member
 
 
-def _is_new(job: ImportJob, each: _BalanceRow, digests: dict[str, bytes], name_of: NameOf) -> bool:
+def _is_new(job: ImportJob, balance_row: _BalanceRow, digests: dict[str, bytes], name_of: NameOf) -> bool:
     """True for a key that was not used before; a row with a known key is done if the import may meet it again."""
-    digest = each.details.request_digest or b""
-    if each.key not in digests:
-        digests[each.key] = digest
+    digest = balance_row.details.request_digest or b""
+    if balance_row.key not in digests:
+        digests[balance_row.key] = digest
         return True
     column = name_of("systemUniqueKey")
     if job.mode != UPSERT:
-        raise RowFault(f"Points were posted with the systemUniqueKey {each.key} before.", column)
+        raise RowFault(f"Points were posted with the systemUniqueKey {balance_row.key} before.", column)
     try:
-        refuse_other_request(each.key, digest, digests[each.key])
+        refuse_other_request(balance_row.key, digest, digests[balance_row.key])
     except Refusal as refusal:
         raise RowFault(refusal.detail, column) from None
     return False
@@ -156,13 +156,20 @@ def _is_new(job: ImportJob, each: _BalanceRow, digests: dict[str, bytes], name_o
 
 def _mint(call: Call, job: ImportJob, rows: Sequence[tuple[_BalanceRow, Member]], failed: list[FailedRow]) -> None:
     wallets = {member.wallet_id for _, member in rows}
-    accounts: Collection[int] = {each.account.ledger_account_id for each, _ in rows}
+    accounts: Collection[int] = {balance_row.account.ledger_account_id for balance_row, _ in rows}
     with work_on_wallets(call, wallets, accounts, _REASON) as work:
-        for each, member in rows:
+        for balance_row, member in rows:
             savepoint = work.ledger.savepoint()
-            account = work.ledger.accounts.get(each.account.ledger_account_id, each.account)
+            account = work.ledger.accounts.get(balance_row.account.ledger_account_id, balance_row.account)
             try:
-                work.ledger.mint(account, member.wallet_id, each.amount, each.details, each.expires_at, each.is_pending)
+                work.ledger.mint(
+                    account,
+                    member.wallet_id,
+                    balance_row.amount,
+                    balance_row.details,
+                    balance_row.expires_at,
+                    balance_row.is_pending,
+                )
             except Refusal as refusal:
                 work.ledger.rollback_to(savepoint)
-                failed.append(each.row.failed(refusal.detail))
+                failed.append(balance_row.row.failed(refusal.detail))

@@ -19,8 +19,8 @@ from persistence.coupons import books, codes
 
 def book_names(call: Call, rows: Sequence[ImportRow]) -> Names[CouponBook]:
     """The coupon books that rows name."""
-    found = books.find_all_named(call.db, call.organization.organization_id, values_of(rows, "couponBook"))
-    return Names("couponBook", "coupon book", [(book.coupon_book_key, book.name, book) for book in found])
+    named = books.find_all_named(call.db, call.organization.organization_id, values_of(rows, "couponBook"))
+    return Names("couponBook", "coupon book", [(book.coupon_book_key, book.name, book) for book in named])
 
 
 def import_coupon_codes(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
@@ -35,9 +35,9 @@ def import_coupon_codes(call: Call, job: ImportJob, rows: Sequence[ImportRow], n
     by_book: dict[int, list[ImportRow]] = {}
     for book_id, row in read_rows(job, rows, failed, name_of, read):
         by_book.setdefault(book_id, []).append(row)
-    found = {book.coupon_book_id: book for book in books.find_all(call.db, call.organization.organization_id, by_book)}
+    by_id = {book.coupon_book_id: book for book in books.find_all(call.db, call.organization.organization_id, by_book)}
     for book_id, of_book in sorted(by_book.items()):
-        _add(call, job, books.lock(call.db, found[book_id]), of_book, failed, name_of)
+        _add(call, job, books.lock(call.db, by_id[book_id]), of_book, failed, name_of)
     return failed
 
 

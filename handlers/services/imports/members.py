@@ -188,46 +188,46 @@ class _Tiers:
 def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Batch, name_of: NameOf) -> None:
     """Sort rows into those of new members, changes, and rows that fail because an id is taken."""
     organization_id = call.organization.organization_id
-    ids = {each.loyalty_member_id for each in read}
+    ids = {member_row.loyalty_member_id for member_row in read}
     if job.mode == UPSERT:
         events.lock_members(call.db, organization_id, ids, ())
-    found = members.find_all_by_loyalty_member_id(call.db, organization_id, ids)
-    known = {member.loyalty_member_id: member for member in found}
-    public = {name for each in read if (name := each.sent.sent.get("public_loyalty_member_id")) is not None}
+    existing = members.find_all_by_loyalty_member_id(call.db, organization_id, ids)
+    known = {member.loyalty_member_id: member for member in existing}
+    public = {name for member_row in read if (name := member_row.sent.sent.get("public_loyalty_member_id")) is not None}
     taken = members.find_taken(call.db, organization_id, (), public)[1] if public else set()
-    for each in read:
-        before = known.get(each.loyalty_member_id)
+    for member_row in read:
+        before = known.get(member_row.loyalty_member_id)
         if before is not None and job.mode != UPSERT:
-            refusal = member_exists(each.loyalty_member_id)
-            batch.failed.append(each.row.failed(refusal.detail, name_of("loyaltyMemberId")))
+            refusal = member_exists(member_row.loyalty_member_id)
+            batch.failed.append(member_row.row.failed(refusal.detail, name_of("loyaltyMemberId")))
             continue
         if before is not None and before.erased_at is not None:
-            batch.failed.append(each.row.failed("The member was erased.", name_of("loyaltyMemberId")))
+            batch.failed.append(member_row.row.failed("The member was erased.", name_of("loyaltyMemberId")))
             continue
-        public_id = each.sent.sent.get("public_loyalty_member_id")
+        public_id = member_row.sent.sent.get("public_loyalty_member_id")
         own = None if before is None else before.public_loyalty_member_id
         if public_id is not None and public_id != own:
             if public_id in taken:
                 batch.failed.append(
-                    each.row.failed(public_id_taken(public_id).detail, name_of("publicLoyaltyMemberId"))
+                    member_row.row.failed(public_id_taken(public_id).detail, name_of("publicLoyaltyMemberId"))
                 )
                 continue
             taken.add(public_id)
         if before is None:
-            batch.new.append(each)
+            batch.new.append(member_row)
         else:
-            batch.changed.append((each, before, _values_after(before, each)))
+            batch.changed.append((member_row, before, _values_after(before, member_row)))
 
 
-def _values_after(before: Member, each: _MemberRow) -> dict[str, Any]:
-    values = changed_values(before, each.sent)
-    if each.attributes:
-        values["custom_attributes"] = {**values["custom_attributes"], **each.attributes}
+def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
+    values = changed_values(before, member_row.sent)
+    if member_row.attributes:
+        values["custom_attributes"] = {**values["custom_attributes"], **member_row.attributes}
     return values
 
 
 def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
-    new = [NewMember(each.properties, each.joined_at, each.tiers) for each in rows]
+    new = [NewMember(member_row.properties, member_row.joined_at, member_row.tiers) for member_row in rows]
     if call.is_quiet:
         if new:
             insert_members(call, new)
@@ -239,7 +239,11 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
 def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
     """Store the changes of members, and their tiers; tell campaigns of those that change, if the import tells them."""
     organization_id = call.organization.organization_id
-    tiers = {(before.member_id, program): held for each, before, _ in changed for program, held in each.tiers.items()}
+    tiers = {
+        (before.member_id, program): held
+        for member_row, before, _ in changed
+        for program, held in member_row.tiers.items()
+    }
     if tiers:
         member_tiers.move(call.db, organization_id, tiers, call.now)
     different = [

@@ -43,18 +43,18 @@ class Names(Generic[T]):
         self._kind = kind
         self._by_name: dict[str, list[T]] = {}
         for key, name, record in records:
-            for each in {key, name or key}:
-                self._by_name.setdefault(each, []).append(record)
+            for key_or_name in {key, name or key}:
+                self._by_name.setdefault(key_or_name, []).append(record)
 
     def of(self, row: ImportRow, name_of: NameOf) -> T:
         """The record that a row names; raises RowFault for none, and for a name that several have."""
         name = row.values[self._field]
-        found = self._by_name.get(name) or self._by_name.get(name.lower(), [])
-        if not found:
+        records = self._by_name.get(name) or self._by_name.get(name.lower(), [])
+        if not records:
             raise RowFault(f"There is no {self._kind} {name[:100]}.", name_of(self._field))
-        if len(found) > 1:
+        if len(records) > 1:
             raise RowFault(f"Several {self._kind}s are called {name[:100]}. Name the key.", name_of(self._field))
-        return found[0]
+        return records[0]
 
 
 def values_of(rows: Sequence[ImportRow], field: str) -> set[str]:
@@ -65,8 +65,8 @@ def values_of(rows: Sequence[ImportRow], field: str) -> set[str]:
 def find_members(call: Call, rows: Sequence[ImportRow]) -> dict[str, Member]:
     """The members whom rows name, who were not erased, by `loyaltyMemberId`."""
     names = values_of(rows, "loyaltyMemberId")
-    found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, names)
-    return {member.loyalty_member_id: member for member in found if member.erased_at is None}
+    named = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, names)
+    return {member.loyalty_member_id: member for member in named if member.erased_at is None}
 
 
 def member_of(row: ImportRow, known: Mapping[str, Member], name_of: NameOf) -> Member:

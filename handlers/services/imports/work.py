@@ -75,30 +75,30 @@ class Importer:
         """Do the next rows of the import that waits longest; False if there is none."""
         began = time.monotonic()
         try:
-            found = transactions.run(self._engine, self._work)
+            has_worked = transactions.run(self._engine, self._work)
         except Exception as error:
             # Whatever was read ahead is read again.
             self._reader = None
             if is_away(error):
                 raise
             _log.exception("rows of an import could not be imported together")
-            found = self._find_fault()
+            has_worked = self._find_fault()
         else:
             self._at_once = min(2 * self._at_once, self._settings.import_rows)
             self._go_on()
-        if found:
+        if has_worked:
             share = self._settings.import_share / 100
             time.sleep((time.monotonic() - began) * (1 / share - 1))
-        return found
+        return has_worked
 
     def _find_fault(self) -> bool:
         """Do fewer rows at once from now on; a row alone fails."""
         if self._at_once > 1:
             self._at_once = max(1, self._at_once // 4)
             return True
-        found = transactions.run(self._engine, self._fail_row)
+        has_worked = transactions.run(self._engine, self._fail_row)
         self._go_on()
-        return found
+        return has_worked
 
     def _go_on(self) -> None:
         """Pass over the rows that are committed."""

@@ -72,11 +72,11 @@ def move_points_of(requests: Sequence[PointsRequest]) -> list[MovedPoints | Refu
     organization_id = call.organization.organization_id
     wallets = lock_wallets(call.db, call.organization, {request.member.wallet_id for request in requests})
     # Read again, now that nobody else can change them.
-    found = members.find_all(call.db, organization_id, {request.member.member_id for request in requests})
-    locked = {member.member_id: member for member in found}
+    stored = members.find_all(call.db, organization_id, {request.member.member_id for request in requests})
+    locked = {member.member_id: member for member in stored}
     keys = [request.asked.system_unique_key or call.new_key() for request in requests]
     posted: Collection[str] = ()
-    if not all(member.active for member in found):
+    if not all(member.active for member in stored):
         posted = posting.find_posted(call.db, organization_id, keys).keys()
     accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal] = {}
     moves: dict[int, tuple[PointsRequest, Movement, LedgerAccount]] = {}
@@ -111,10 +111,10 @@ def _account(
             known[named] = account_of_members(call, *named)
         except Refusal as refusal:
             known[named] = refusal
-    found = known[named]
-    if isinstance(found, Refusal):
-        raise found
-    return found
+    account_or_refusal = known[named]
+    if isinstance(account_or_refusal, Refusal):
+        raise account_or_refusal
+    return account_or_refusal
 
 
 def _movement(request: PointsRequest, account: LedgerAccount, key: str) -> Movement:

@@ -133,7 +133,7 @@ class Poster:
 
     def _answer_known_keys(self) -> None:
         """Take the results of keys that were used before, and find keys that are used twice."""
-        keys = [each.system_unique_key or "" for each in self._movements]
+        keys = [movement.system_unique_key or "" for movement in self._movements]
         known = posting.find_posted(self._db, self._organization_id, keys)
         self._repeats: dict[int, int] = {}
         first: dict[str, int] = {}
@@ -327,7 +327,7 @@ def post_each(
         # One without a key has no other.
         first.setdefault(position if movement.system_unique_key is None else movement.system_unique_key, position)
     chosen = sorted(first.values())
-    poster = Poster([calls[each] for each in chosen], [movements[each] for each in chosen], locked)
+    poster = Poster([calls[position] for position in chosen], [movements[position] for position in chosen], locked)
     posted = poster.post(atomic=False)
     outcomes = dict(zip(chosen, posted, strict=True))
     return [outcomes.get(position) for position in range(len(calls))]
@@ -341,8 +341,10 @@ def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> l
     rows = ledger_transactions.rows_as_answered(call.db, call.organization.organization_id, ids)
     return [
         # A capture may have left a part of the fiat value: the request has the original one.
-        [replace(row, fiat_value=movement.fiat_value) for row in rows[each]] if movement.manual else rows[each]
-        for movement, each in zip(movements, ids, strict=True)
+        [replace(row, fiat_value=movement.fiat_value) for row in rows[transaction_id]]
+        if movement.manual
+        else rows[transaction_id]
+        for movement, transaction_id in zip(movements, ids, strict=True)
     ]
 
 

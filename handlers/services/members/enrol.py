@@ -62,21 +62,26 @@ def enrol_members(call: Call, new: Sequence[MemberProperties]) -> list[Enrolment
 
 def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[MemberExists | None]:
     """The refusal of each new member, if an id belongs to another member or to an earlier one of these."""
-    public = {each.public_loyalty_member_id for each in new if each.public_loyalty_member_id is not None}
+    public = {
+        properties.public_loyalty_member_id for properties in new if properties.public_loyalty_member_id is not None
+    }
     taken, taken_public = members.find_taken(
-        execution.db, execution.organization.organization_id, {each.loyalty_member_id for each in new}, public
+        execution.db,
+        execution.organization.organization_id,
+        {properties.loyalty_member_id for properties in new},
+        public,
     )
     refusals: list[MemberExists | None] = []
-    for each in new:
-        if each.loyalty_member_id in taken:
-            refusals.append(member_exists(each.loyalty_member_id))
-        elif each.public_loyalty_member_id in taken_public:
-            refusals.append(public_id_taken(each.public_loyalty_member_id))
+    for properties in new:
+        if properties.loyalty_member_id in taken:
+            refusals.append(member_exists(properties.loyalty_member_id))
+        elif properties.public_loyalty_member_id in taken_public:
+            refusals.append(public_id_taken(properties.public_loyalty_member_id))
         else:
             refusals.append(None)
-            taken.add(each.loyalty_member_id)
-            if each.public_loyalty_member_id is not None:
-                taken_public.add(each.public_loyalty_member_id)
+            taken.add(properties.loyalty_member_id)
+            if properties.public_loyalty_member_id is not None:
+                taken_public.add(properties.public_loyalty_member_id)
     return refusals
 
 
@@ -91,8 +96,8 @@ def enrol_accepted(call: Call, new: Sequence[NewMember]) -> list[Enrolment]:
     records = view_members(call, added, with_balances=True)
     tell_created(call, records)
     return [
-        Enrolment(member.loyalty_member_id, record, found or _unknown_code(member.referral_code, known))
-        for member, record, found in zip(added, records, outcomes, strict=True)
+        Enrolment(member.loyalty_member_id, record, code_outcomes or _unknown_code(member.referral_code, known))
+        for member, record, code_outcomes in zip(added, records, outcomes, strict=True)
     ]
 
 
@@ -119,13 +124,13 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
     db, organization, now = execution.db, execution.organization, execution.now
     rows = [
         {
-            **values_of(each.properties),
-            "profile": merged_profile({}, each.properties.profile),
-            "notifications": merged({}, each.properties.notifications),
+            **values_of(new_member.properties),
+            "profile": merged_profile({}, new_member.properties.profile),
+            "notifications": merged({}, new_member.properties.notifications),
             "wallet_key": execution.new_key(),
-            "created_at": each.joined_at,
+            "created_at": new_member.joined_at,
         }
-        for each in new
+        for new_member in new
     ]
     added = members.add_members(
         db,
@@ -137,12 +142,12 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
     )
     brought = {
         (member.member_id, program_id): held
-        for (member, _), each in zip(added, new, strict=True)
-        for program_id, held in each.tiers.items()
+        for (member, _), new_member in zip(added, new, strict=True)
+        for program_id, held in new_member.tiers.items()
     }
     if brought:
         member_tiers.move(db, organization.organization_id, brought, now)
-    return [(member, {**held, **each.tiers}) for (member, held), each in zip(added, new, strict=True)]
+    return [(member, {**held, **new_member.tiers}) for (member, held), new_member in zip(added, new, strict=True)]
 
 
 def created_event(call: Call, member: Member) -> IncomingEvent:

@@ -56,9 +56,9 @@ def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> Timelin
 
     Pages after the first one show what there was when the first one was read.
     """
-    wanted = [name for name, source in SOURCES.items() if not query.kinds or source.kind in query.kinds]
+    source_names = [name for name, source in SOURCES.items() if not query.kinds or source.kind in query.kinds]
     known = query.positions
-    positions = {name: None if known is None else known.get(name, 0) for name in wanted}
+    positions = {name: None if known is None else known.get(name, 0) for name in source_names}
     positions = {name: position for name, position in positions.items() if position != 0}
     heads = timeline.find_heads(db, member, positions, query.limit + 1, query.created_from, query.created_to)
     taken, after = _newest(heads, query.limit)
@@ -121,7 +121,7 @@ def _actors(
 
 def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFact]) -> dict[int, Source]:
     """The sources of transactions, by their ids."""
-    found = {row_id: source_of_request(fact) for row_id, fact in points.items()}
+    sources = {row_id: source_of_request(fact) for row_id, fact in points.items()}
     events = {fact.loyalty_event_id for fact in points.values() if fact.loyalty_event_id is not None}
     if events:
         results = timeline.results_of_events(db, organization_id, events)
@@ -133,9 +133,9 @@ def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFa
         for event_id, of_event in transactions.items():
             effects, missions = results[event_id]
             of_event_sources = sources_of_event(keys[event_id], of_event, effects, missions)
-            found |= {row_id: source for row_id, source in of_event_sources.items() if row_id in points}
-        found |= {row_id: Source(BY_EXPIRY) for row_id, fact in points.items() if fact.is_expiry}
-    return _named(db, organization_id, points, found)
+            sources |= {row_id: source for row_id, source in of_event_sources.items() if row_id in points}
+        sources |= {row_id: Source(BY_EXPIRY) for row_id, fact in points.items() if fact.is_expiry}
+    return _named(db, organization_id, points, sources)
 
 
 def _named(

@@ -19,19 +19,19 @@ _NAMES = fields_of(Member)
 _values = attrgetter(*_NAMES)
 
 
-def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
+def view_members(call: Call, members: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
     """The member records in order; the number of statements does not depend on the number of members.
 
     With the balances come the amounts that count for the tiers.
     """
     organization_id = call.organization.organization_id
-    tiers = current_tiers(call, found)
+    tiers = current_tiers(call, members)
     balances: dict[int, list[WalletView]] = {}
     statuses: dict[int, list[TierStatus]] = {}
     if with_balances:
-        wallet_ids = [member.wallet_id for member in found]
+        wallet_ids = [member.wallet_id for member in members]
         balances = ledger_wallets.balances_of_wallets(call.db, organization_id, wallet_ids, call.now)
-        statuses = _statuses(call, found, tiers, balances)
+        statuses = _statuses(call, members, tiers, balances)
     return [
         {
             **_fields_of(member),
@@ -39,7 +39,7 @@ def view_members(call: Call, found: Sequence[Member], *, with_balances: bool = F
             "tier_status": statuses.get(member.member_id),
             "ledger_balances": balances.get(member.wallet_id, []) if with_balances else None,
         }
-        for member in found
+        for member in members
     ]
 
 
@@ -50,16 +50,16 @@ def _fields_of(member: Member) -> dict[str, Any]:
 
 def _statuses(
     call: Call,
-    found: Sequence[Member],
+    members: Sequence[Member],
     tiers: Mapping[int, Sequence[MemberTier]],
     balances: Mapping[int, Sequence[WalletView]],
 ) -> dict[int, list[TierStatus]]:
     """The tier status of the members in every active program; at most one statement, if tiers depend on a period."""
     configuration = configuration_of(call.db, call.organization)
     known = {tier.loyalty_tier_id: tier for tier in configuration.tiers.values()}
-    points = points_of(call, found, balances)
+    points = points_of(call, members, balances)
     statuses: dict[int, list[TierStatus]] = {}
-    for member in found:
+    for member in members:
         held = {tier.loyalty_program_id: tier for tier in tiers[member.member_id]}
         statuses[member.member_id] = [
             tier_status(schedule, known, held.get(schedule.loyalty_program_id), points(member), call.now)

@@ -79,8 +79,13 @@ def advance_missions(requests: Sequence[AdvanceRequest]) -> list[Mapping[str, An
     causes = [request.cause() for request in requests]
 
     def prepare(unit: UnitOfWork) -> None:
-        found = missions.find_tracked(call.db, organization_id, [cause.system_unique_key or "" for cause in causes])
-        known.update({each.system_unique_key or "": (each.request_digest, each.answer or {}) for each in found})
+        trackings = missions.find_tracked(call.db, organization_id, [cause.system_unique_key or "" for cause in causes])
+        known.update(
+            {
+                tracking.system_unique_key or "": (tracking.request_digest, tracking.answer or {})
+                for tracking in trackings
+            }
+        )
 
     def advance(request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork) -> Mapping[str, Any]:
         key = cause.system_unique_key or ""

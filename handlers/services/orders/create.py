@@ -51,22 +51,22 @@ def create_order(call: Call, new_order: NewOrder) -> CreatedOrder:
 def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:
     """Create orders, each on its own, in a fixed number of statements."""
     refused = _refused(call, new_orders)
-    steps = [[] if refused[at] else _steps(call, each) for at, each in enumerate(new_orders)]
+    steps = [[] if refused[at] else _steps(call, new_order) for at, new_order in enumerate(new_orders)]
     # All creations first: later events of any of them then need only one flush before them.
     depth = max((len(step) for step in steps), default=0)
     queue = [(at, step[level]) for level in range(depth) for at, step in enumerate(steps) if level < len(step)]
-    found: dict[int, list[Result]] = {}
+    by_position: dict[int, list[Result]] = {}
     if queue:
         results = track(UnitOfWork(call), [event for _, event in queue])
         for (at, _), result in zip(queue, results, strict=True):
-            found.setdefault(at, []).append(result)
-    made = [new_orders[at].external_id for at in found]
+            by_position.setdefault(at, []).append(result)
+    made = [new_orders[at].external_id for at in by_position]
     stored = orders.find_by_external_ids(call.db, call.organization.organization_id, made) if made else {}
     return [
-        CreatedOrder(each.external_id, refusal=refused[at])
+        CreatedOrder(new_order.external_id, refusal=refused[at])
         if refused[at]
-        else _outcome(each.external_id, found[at], stored)
-        for at, each in enumerate(new_orders)
+        else _outcome(new_order.external_id, by_position[at], stored)
+        for at, new_order in enumerate(new_orders)
     ]
 
 
@@ -85,18 +85,18 @@ def _refused(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]
         new_order.payload["loyaltyProgramId"] for new_order in new_orders if new_order.payload.get("loyaltyProgramId")
     }
     programs = orders.known_programs(call.db, organization_id, program_ids) if program_ids else set()
-    found: list[Refusal | None] = []
+    refusals: list[Refusal | None] = []
     for new_order in new_orders:
         program_id = new_order.payload.get("loyaltyProgramId")
         if new_order.external_id in taken:
-            found.append(OrderExists(f"There is an order with the externalId {new_order.external_id} already."))
+            refusals.append(OrderExists(f"There is an order with the externalId {new_order.external_id} already."))
         elif program_id is not None and program_id not in programs:
-            found.append(unknown_loyalty_program(program_id))
+            refusals.append(unknown_loyalty_program(program_id))
         else:
-            found.append(_wrong_status(new_order.status))
-        if found[-1] is None:
+            refusals.append(_wrong_status(new_order.status))
+        if refusals[-1] is None:
             taken.add(new_order.external_id)
-    return found
+    return refusals
 
 
 def _wrong_status(status: str) -> Refusal | None:

@@ -21,8 +21,8 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
     """
     if organizations.find(db, organization_id) is None:
         raise CredentialsNotFound(f"there is no organization {organization_id}")
-    found = users.find_api_users(db, organization_id)
-    named = [user for user in found if client_id in (None, user.auth_client_id)]
+    api_users = users.find_api_users(db, organization_id)
+    named = [user for user in api_users if client_id in (None, user.auth_client_id)]
     if client_id is not None and not named:
         raise CredentialsNotFound(f"organization {organization_id} has no API user with the client id {client_id}")
     if len(named) != 1:

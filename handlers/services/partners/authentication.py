@@ -40,17 +40,17 @@ class KeyAuthenticator:
         organization_id = organization_of(key)
         if organization_id is None:
             raise Unauthorized("The API key is malformed.")
-        found = transactions.read(self._engine, lambda db: partners.find_valid(db, organization_id, hash_of(key)))
-        if found is None:
+        api_key = transactions.read(self._engine, lambda db: partners.find_valid(db, organization_id, hash_of(key)))
+        if api_key is None:
             raise Unauthorized("The API key is unknown or revoked.")
         now = datetime.now(UTC)
-        if found.last_used_at is None or found.last_used_at <= now - LAST_USE_KEPT_FOR:
+        if api_key.last_used_at is None or api_key.last_used_at <= now - LAST_USE_KEPT_FOR:
             # A transaction of its own, so that calls with one key do not wait for each other.
-            transactions.read(self._engine, lambda db: partners.note_use(db, found, now))
-        identity = found.partner_api_key_id
+            transactions.read(self._engine, lambda db: partners.note_use(db, api_key, now))
+        identity = api_key.partner_api_key_id
         return Caller(
             subject=f"partner-api-key:{identity}",
             organization_id=organization_id,
             roles=frozenset(),
-            partner=PartnerKey(identity, found.partner, found.name),
+            partner=PartnerKey(identity, api_key.partner, api_key.name),
         )

@@ -86,14 +86,14 @@ def create_payment_intents(reported: Sequence[ReportedPayment]) -> list[PaymentO
     call = reported[0].call
     organization_id = call.organization.organization_id
     outcomes: dict[int, PaymentOutcome | Refusal | None] = dict.fromkeys(range(len(reported)))
-    found = members.find_all_by_loyalty_member_id(
-        call.db, organization_id, {each.intent.loyalty_member_id for each in reported}
+    existing = members.find_all_by_loyalty_member_id(
+        call.db, organization_id, {payment.intent.loyalty_member_id for payment in reported}
     )
-    by_id = {member.loyalty_member_id: member for member in found}
+    by_id = {member.loyalty_member_id: member for member in existing}
     chosen: dict[str, tuple[int, Member]] = {}
     concerned: set[int] = set()
-    for position, each in enumerate(reported):
-        intent, member = each.intent, by_id.get(each.intent.loyalty_member_id)
+    for position, payment in enumerate(reported):
+        intent, member = payment.intent, by_id.get(payment.intent.loyalty_member_id)
         if intent.organization_key.lower() != call.organization.organization_key:
             outcomes[position] = _other_organization(intent)
         elif member is not None and member.member_id not in concerned and intent.payment_id not in chosen:
@@ -120,15 +120,15 @@ def _tracked(payments: Sequence[tuple[int, ReportedPayment, Member]]) -> dict[in
     """Track payments of several members in one unit of work; returns the outcomes by position."""
     call = payments[0][1].call
     unit = UnitOfWork(call)
-    events = [_payment_event(each.call, each.key, each.intent, member) for _, each, member in payments]
-    for result in track(unit, events, request_ids=[each.call.request_id for _, each, _ in payments]):
+    events = [_payment_event(payment.call, payment.key, payment.intent, member) for _, payment, member in payments]
+    for result in track(unit, events, request_ids=[payment.call.request_id for _, payment, _ in payments]):
         if result.refusal is not None:
             raise result.refusal
     _refuse_shared_rewards(unit, {member.wallet_id: member.member_id for _, _, member in payments})
     tiers = current_tiers(call, [member for _, _, member in payments])
     return {
-        position: _outcome(each.call, each.intent, member, False, unit, tiers[member.member_id])
-        for position, each, member in payments
+        position: _outcome(payment.call, payment.intent, member, False, unit, tiers[member.member_id])
+        for position, payment, member in payments
     }
 
 
@@ -165,9 +165,9 @@ def _payment_event(call: Call, key: PartnerKey, intent: PaymentIntent, member: M
 
 def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: PaymentIntent) -> tuple[Member, bool]:
     """The customer's member, and True if it is a new one."""
-    found = _find(call, intent)
-    if found is not None:
-        return found, False
+    existing = _find(call, intent)
+    if existing is not None:
+        return existing, False
     if not intent.force_user_subscription:
         raise unknown_member(intent.loyalty_member_id)
     info = intent.member_info or MemberInfo()
@@ -176,9 +176,9 @@ def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Pa
         names.append(f"government {info.user_gov_id}")
     partners.lock_customers(call.db, call.organization.organization_id, names)
     # Look again: other calls may have made changes until now.
-    found = _find(call, intent)
-    if found is not None:
-        return found, False
+    existing = _find(call, intent)
+    if existing is not None:
+        return existing, False
     _refuse_uncreatable(call, intent.new_member_id, info.user_gov_id)
     properties = MemberProperties(
         loyalty_member_id=intent.new_member_id,

@@ -15,13 +15,15 @@ from handlers.services.unit_of_work.tier_points import earnings_of
 from persistence import ledger_wallets, member_tiers
 
 
-def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberTier]]:
+def current_tiers(call: Call, members: Sequence[Member]) -> dict[int, list[MemberTier]]:
     """The tiers of the members, by member id.
 
     Expired ones are replaced as the evaluation will do it. Writes nothing.
     """
-    stored = member_tiers.of_members(call.db, call.organization.organization_id, [member.member_id for member in found])
-    lapsed = [m for m in found if any(_held(tier).has_lapsed(call.now) for tier in stored[m.member_id])]
+    stored = member_tiers.of_members(
+        call.db, call.organization.organization_id, [member.member_id for member in members]
+    )
+    lapsed = [m for m in members if any(_held(tier).has_lapsed(call.now) for tier in stored[m.member_id])]
     if lapsed:
         tier_assignments = TierAssignments(configuration_of(call.db, call.organization).tier_schedules, {}, call.now)
         points = points_of(call, lapsed)
@@ -32,13 +34,13 @@ def current_tiers(call: Call, found: Sequence[Member]) -> dict[int, list[MemberT
 
 
 def points_of(
-    call: Call, found: Sequence[Member], balances: Mapping[int, Sequence[WalletView]] | None = None
+    call: Call, members: Sequence[Member], balances: Mapping[int, Sequence[WalletView]] | None = None
 ) -> Callable[[Member], Points]:
     """The present points of each member by account, without expired ones; at most two queries for all members.
 
     `balances` are those of the wallets, by id, if they are known already.
     """
-    organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in found]
+    organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in members]
     if balances is None:
         balances = ledger_wallets.balances_of_wallets(call.db, organization_id, wallets, call.now)
     tier_schedules = configuration_of(call.db, call.organization).tier_schedules

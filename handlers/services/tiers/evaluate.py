@@ -51,8 +51,8 @@ def evaluate_next(
     also = configuration.accounts if everyone else ()
     # Earnings are as stored: expiries have not changed them.
     points = open_tier_points(db, organization_id, configuration.tier_schedules, session, wallets)
-    found = LedgerEvents(configuration, session, tier_assignments, member_ids, lambda number: None, points).begin(also)
+    events = LedgerEvents(configuration, session, tier_assignments, member_ids, lambda number: None, points).begin(also)
     member_tiers.move(db, organization_id, tier_assignments.changed, now)
     execution = Execution(db=db, organization=organization, now=now, request_id="evaluate-tiers")
-    report(execution, found, "The tier was evaluated again.")
-    return Evaluated(wallets[-1], len(member_ids), len(found))
+    report(execution, events, "The tier was evaluated again.")
+    return Evaluated(wallets[-1], len(member_ids), len(events))

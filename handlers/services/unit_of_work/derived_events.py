@@ -60,19 +60,19 @@ def tier_event(
 
 def possible_types(configuration: Configuration) -> frozenset[str]:
     """The types of derived events that can occur in the organization, because other records ask for them."""
-    found: set[str] = set(COUPON_EVENTS)
+    event_types: set[str] = set(COUPON_EVENTS)
     if any(schedule.moves for schedule in configuration.tier_schedules) or configuration.sets_tiers:
-        found |= {TIER_SET, TIER_REMOVED}
+        event_types |= {TIER_SET, TIER_REMOVED}
     if configuration.badges:
-        found |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
+        event_types |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
     # Every movement causes one, so they are reported only if a record names them.
     named = any(TRANSACTION_CREATED in campaign.event_types for campaign in configuration.campaigns)
     others = {*configuration.missions_by_type, *configuration.referral_programs.active_types}
     if named or TRANSACTION_CREATED in others:
-        found.add(TRANSACTION_CREATED)
+        event_types.add(TRANSACTION_CREATED)
     if configuration.missions_by_type:
-        found.add(MISSION_ACHIEVED)
-    return frozenset(found)
+        event_types.add(MISSION_ACHIEVED)
+    return frozenset(event_types)
 
 
 class LedgerEvents:
@@ -120,18 +120,18 @@ class LedgerEvents:
         self._steps += len(steps)
         if not self._possible:
             return []
-        found = self._transactions(steps)
+        events = self._transactions(steps)
         for wallet_id, accounts in _changed(steps).items():
             if wallet_id in self._member_ids:
-                found += self._moved(wallet_id, self._member_ids[wallet_id], accounts)
-        return found
+                events += self._moved(wallet_id, self._member_ids[wallet_id], accounts)
+        return events
 
     def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """The transactions, each of the member who received the points, else of the one who gave them.
 
         Expiries are not reported.
         """
-        found = []
+        events = []
         for step in steps:
             if not isinstance(step, Posting):
                 continue
@@ -139,8 +139,8 @@ class LedgerEvents:
             member_id = self._member_ids.get(step.to_wallet_id or 0, self._member_ids.get(step.from_wallet_id or 0))
             if TRANSACTION_CREATED in self._possible and member_id is not None and not step.is_expiry:
                 payload = transaction_payload(step, self._transaction_id(number))
-                found.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
-        return found
+                events.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
+        return events
 
     def _moved(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
         points = self._tier_points.of(wallet_id)
@@ -158,9 +158,9 @@ def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -
 
 def _changed(steps: Iterable[Step]) -> dict[int, set[int]]:
     """The accounts that the steps changed, by wallet."""
-    found: dict[int, set[int]] = {}
+    accounts_by_wallet: dict[int, set[int]] = {}
     for step in steps:
         for entry in step.entries:
             if entry.wallet_id is not None:
-                found.setdefault(entry.wallet_id, set()).add(step.account.ledger_account_id)
-    return found
+                accounts_by_wallet.setdefault(entry.wallet_id, set()).add(step.account.ledger_account_id)
+    return accounts_by_wallet

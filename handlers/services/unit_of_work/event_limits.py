@@ -41,17 +41,17 @@ def open_limits(
     own: set[int] = set()
     starts: set[date] = set()
     for campaign_id, campaign in limited.items():
-        at = {moment for event_type, found in moments.items() if campaign.considers(event_type) for moment in found}
+        at = {moment for event_type, of_type in moments.items() if campaign.considers(event_type) for moment in of_type}
         for rule in campaign.limits:
             if rule.scope == MEMBER:
                 own.add(campaign_id)
                 starts |= {period_start(rule.period, moment, campaign.zone) for moment in at}
             else:
                 shared |= {counter_of(rule, campaign_id, ALL_MEMBERS, moment, campaign.zone) for moment in at}
-    found = events.open_counters(db, organization_id, shared | set(given_back), lock=lock)
+    counters = events.open_counters(db, organization_id, shared | set(given_back), lock=lock)
     if own:
-        found |= events.find_counters(db, organization_id, member_ids, own, starts)
-    return Counters(found)
+        counters |= events.find_counters(db, organization_id, member_ids, own, starts)
+    return Counters(counters)
 
 
 def _moments(
@@ -65,6 +65,6 @@ def _moments(
     for tracked_event in tracked:
         day = tuple(period_start(DAILY, tracked_event.at, zone) for zone in zones)
         days.setdefault(tracked_event.event.event_type, {})[day] = tracked_event.at
-    found = {event_type: set(moments.values()) for event_type, moments in days.items()}
-    then = {moment for moments in found.values() for moment in moments} | {now}
-    return {**found, **{event_type: then | found.get(event_type, set()) for event_type in derived}}
+    by_type = {event_type: set(moments.values()) for event_type, moments in days.items()}
+    then = {moment for moments in by_type.values() for moment in moments} | {now}
+    return {**by_type, **{event_type: then | by_type.get(event_type, set()) for event_type in derived}}

@@ -47,16 +47,16 @@ def sent_order(event: IncomingEvent) -> Mapping[str, Any] | None:
     """The order in an event's payload, None for events that are about no order or have none."""
     if status_of_event(event.event_type) is None:
         return None
-    found: Mapping[str, Any] | None = (event.payload or {}).get("order")
-    return found
+    order: Mapping[str, Any] | None = (event.payload or {}).get("order")
+    return order
 
 
 def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
     """The order in an event's payload, for events about orders; raises PayloadMissing if there is none."""
-    found = sent_order(event)
-    if found is None and status_of_event(event.event_type) is not None:
+    payload = sent_order(event)
+    if payload is None and status_of_event(event.event_type) is not None:
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.order.")
-    return found
+    return payload
 
 
 class OrderWork:
@@ -74,9 +74,9 @@ class OrderWork:
         self._at = execution.now
         self._order_ids = iter(order_ids)
         self._item_ids = iter(item_ids)
-        wanted = set(external_ids)
+        distinct_ids = set(external_ids)
         self._orders: dict[str, Found] = (
-            orders.find_by_external_ids(self._db, self._organization_id, wanted) if wanted else {}
+            orders.find_by_external_ids(self._db, self._organization_id, distinct_ids) if distinct_ids else {}
         )
         self._stored = frozenset(self._orders)
         self._moved: dict[int, Order] = {}
@@ -96,53 +96,53 @@ class OrderWork:
 
         `keep` it once nothing can refuse the event any more. Raises the conflicts of `domain.orders`.
         """
-        payload, wanted = order_payload(event), status_of_event(event.event_type)
-        if payload is None or wanted is None:
+        payload, status = order_payload(event), status_of_event(event.event_type)
+        if payload is None or status is None:
             return None
-        if payload.get("status", wanted) != wanted:
-            raise OrderStatusConflict(f"An event of type {event.event_type} is about an order that is {wanted}.")
+        if payload.get("status", status) != status:
+            raise OrderStatusConflict(f"An event of type {event.event_type} is about an order that is {status}.")
         external_id = payload["externalId"]
         known = self._orders.get(external_id)
-        if wanted == CREATED:
+        if status == CREATED:
             if known is not None:
                 raise OrderExists(f"There is an order with the externalId {external_id} already.")
             if payload.get("total") is None:
                 raise PayloadMissing("A new order needs payload.order.total.")
-            found = self._built(payload, event, loyalty_event_id, member)
+            after = self._built(payload, event, loyalty_event_id, member)
         else:
             if known is None or known[0].member_id != member.member_id:
                 raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
-            check_transition(known[0].status, wanted)
-            found = _moved(known, wanted, payload, loyalty_event_id)
-        return found
+            check_transition(known[0].status, status)
+            after = _moved(known, status, payload, loyalty_event_id)
+        return after
 
-    def keep(self, found: Found) -> None:
+    def keep(self, after: Found) -> None:
         """Set the order to the value that `take` returned."""
-        order = found[0]
-        self._orders[order.external_id] = found
+        order = after[0]
+        self._orders[order.external_id] = after
         if order.external_id in self._stored:
             self._moved[order.order_id] = order
-            self._returned.update({item.order_item_id: item for item in found[1] if item.returned_total})
-            self._returned.update({item.order_item_id: item for item in found[1] if item.returned_quantity})
+            self._returned.update({item.order_item_id: item for item in after[1] if item.returned_total})
+            self._returned.update({item.order_item_id: item for item in after[1] if item.returned_quantity})
 
     def cancel(self, external_id: str, loyalty_event_id: int) -> None:
         """Cancel the order that an event created, if its status allows that."""
-        found = self._orders.get(external_id)
-        if found is None or found[0].loyalty_event_id != loyalty_event_id:
+        known = self._orders.get(external_id)
+        if known is None or known[0].loyalty_event_id != loyalty_event_id:
             return
-        if CANCELLED in TRANSITIONS.get(found[0].status, frozenset()):
-            self.keep((replace(found[0], status=CANCELLED), found[1]))
+        if CANCELLED in TRANSITIONS.get(known[0].status, frozenset()):
+            self.keep((replace(known[0], status=CANCELLED), known[1]))
 
     @property
     def new(self) -> list[Found]:
         """The orders that did not exist before the batch."""
-        return [found for external_id, found in self._orders.items() if external_id not in self._stored]
+        return [order for external_id, order in self._orders.items() if external_id not in self._stored]
 
     @property
     def moved(self) -> list[Found]:
         """The orders that existed before the batch, in their present state."""
         known = self._orders
-        return [(replace(each, updated_at=self._at), known[each.external_id][1]) for each in self._moved.values()]
+        return [(replace(order, updated_at=self._at), known[order.external_id][1]) for order in self._moved.values()]
 
     def flush(self) -> None:
         """Store the new orders and the new statuses."""
@@ -196,16 +196,16 @@ class OrderWork:
         )
 
 
-def _moved(known: Found, wanted: str, payload: Mapping[str, Any], loyalty_event_id: int) -> Found:
-    """The order after an event that sets the status `wanted`."""
+def _moved(known: Found, status: str, payload: Mapping[str, Any], loyalty_event_id: int) -> Found:
+    """The order after an event that sets this `status`."""
     order, items = known
-    if wanted == PARTIALLY_RETURNED:
+    if status == PARTIALLY_RETURNED:
         return with_returned(order, items, payload)
-    if wanted == RETURNED:
-        return replace(order, status=wanted, returned_total=order.total), items
-    if wanted == CONFIRMED:
-        return replace(order, status=wanted, event_ids=(*order.event_ids, loyalty_event_id)), items
-    return replace(order, status=wanted), items
+    if status == RETURNED:
+        return replace(order, status=status, returned_total=order.total), items
+    if status == CONFIRMED:
+        return replace(order, status=status, event_ids=(*order.event_ids, loyalty_event_id)), items
+    return replace(order, status=status), items
 
 
 def _decimal(value: Any) -> Decimal | None:

@@ -49,10 +49,10 @@ class Reversals:
     def __init__(self, execution: Execution, event_ids: Collection[int]) -> None:
         db = self._db = execution.db
         organization_id = self._organization_id = execution.organization.organization_id
-        found = reversals.find_families(db, organization_id, event_ids) if event_ids else {}
-        self._families = {root: [event.loyalty_event_id for event in family] for root, family in found.items()}
-        self._events = {event.loyalty_event_id: event for family in found.values() for event in family}
-        self._transactions = reversals.find_standing(db, organization_id, self._events) if found else {}
+        families = reversals.find_families(db, organization_id, event_ids) if event_ids else {}
+        self._families = {root: [event.loyalty_event_id for event in family] for root, family in families.items()}
+        self._events = {event.loyalty_event_id: event for family in families.values() for event in family}
+        self._transactions = reversals.find_standing(db, organization_id, self._events) if families else {}
         self._changed: set[int] = set()
 
     @classmethod
@@ -96,7 +96,7 @@ class Reversals:
         """
         session = participants.ledger
         savepoint, numbers = session.savepoint(), count(1)
-        family = [self._events[each] for event_id in event_ids for each in self._families[event_id]]
+        family = [self._events[related_id] for event_id in event_ids for related_id in self._families[event_id]]
         unreversed = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
         try:
             posted = [self._take(event, by, session, numbers) for event in unreversed]
@@ -112,9 +112,15 @@ class Reversals:
             )
             for event, transactions in zip(unreversed, posted, strict=True)
         ]
-        is_told = by.extent.is_whole or any(each.transactions or each.limits for each in reverted)
+        is_told = by.extent.is_whole or any(
+            reverted_event.transactions or reverted_event.limits for reverted_event in reverted
+        )
         main = set(self._families[event_ids[-1]]) if is_told else set()
-        return [each for each in reverted if each.event.loyalty_event_id in main or _gave(each)]
+        return [
+            reverted_event
+            for reverted_event in reverted
+            if reverted_event.event.loyalty_event_id in main or _gave(reverted_event)
+        ]
 
     def _take(
         self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, numbers: Iterator[int]
@@ -130,19 +136,19 @@ class Reversals:
             )
             before = session.taken_back_of(stored) + session.released_of(stored)
             if by.extent.is_whole:
-                wanted = session.reversible_of(stored)
+                total = session.reversible_of(stored)
                 posting = session.revert(stored, account, details, by.allow_overdraft, burn_available=True)
-                taken.append(RevertedTransaction.of(stored, posting, wanted - before))
+                taken.append(RevertedTransaction.of(stored, posting, total - before))
                 # The reversed points may be missing from other mints.
                 for part in session.parts_of(posting):
                     if part.reverts is not None:
                         taken.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
-                wanted = by.extent.of(session.reversible_of(stored), account.decimals)
+                total = by.extent.of(session.reversible_of(stored), account.decimals)
                 unearned = by.extent.of(session.given_of(stored), account.decimals)
-                found = session.reverse_part(stored, account, wanted, details, unearned)
-                if found is not None and (found.amount or wanted > before):
-                    taken.append(RevertedTransaction.of(stored, found, wanted - before))
+                revert = session.reverse_part(stored, account, total, details, unearned)
+                if revert is not None and (revert.amount or total > before):
+                    taken.append(RevertedTransaction.of(stored, revert, total - before))
         return tuple(taken)
 
     def _reverse_counters(
@@ -182,7 +188,9 @@ class Reversals:
 
     def flush(self, at: datetime) -> None:
         """Store the reversed events; the unit flushes the ledger and the counters."""
-        reversals.write_events(self._db, self._organization_id, [self._events[each] for each in self._changed], at)
+        reversals.write_events(
+            self._db, self._organization_id, [self._events[event_id] for event_id in self._changed], at
+        )
 
 
 def _gave(reverted: RevertedEvent) -> bool:
@@ -192,7 +200,7 @@ def _gave(reverted: RevertedEvent) -> bool:
 
 def _reversed(event: LoyaltyEvent, by: Reversal, participants: Participants) -> tuple[ReversedPart, ...]:
     """Reverse the effects of one event except points and limits."""
-    return tuple(each for subject in participants.subjects for each in subject.reverse(event.loyalty_event_id, by))
+    return tuple(part for subject in participants.subjects for part in subject.reverse(event.loyalty_event_id, by))
 
 
 def reversed_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
@@ -205,16 +213,16 @@ def segments(accepted: Sequence[Each]) -> list[list[Each]]:
 
     The earlier events must be stored before it.
     """
-    found: list[list[Each]] = [[]]
+    segments_: list[list[Each]] = [[]]
     led_to: set[str | None] = set()
     for event in accepted:
         if _reverses(event.event) and _order_of(event.event) in led_to:
-            found.append([])
+            segments_.append([])
             led_to.clear()
         if status_of_event(event.event.event_type) in (CREATED, CONFIRMED):
             led_to.add(_order_of(event.event))
-        found[-1].append(event)
-    return found
+        segments_[-1].append(event)
+    return segments_
 
 
 def _reverses(event: IncomingEvent) -> bool:

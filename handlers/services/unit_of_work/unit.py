@@ -180,8 +180,8 @@ class UnitOfWork:
         self._add(created)
         self._created |= {member.member_id for member, _ in created}
 
-    def _add(self, found: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
-        for member, held in found:
+    def _add(self, members_with_tiers: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
+        for member, held in members_with_tiers:
             self.members[member.member_id] = member
             self._held |= {(member.member_id, program_id): tier for program_id, tier in held.items()}
 

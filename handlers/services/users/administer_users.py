@@ -52,10 +52,10 @@ def _held_now(call: Call) -> Grant:
     if caller.user_id is None:
         return caller.grant
     # Another call may have taken permissions away while this one waited for its turn.
-    found = organizations.find_with_rights(call.db, call.organization.organization_id, caller.user_id)
-    if found is None:
+    organization_and_rights = organizations.find_with_rights(call.db, call.organization.organization_id, caller.user_id)
+    if organization_and_rights is None:
         raise NotFound(f"There is no organization {call.organization.organization_id} for the user any more.")
-    current = caller_by_now(caller, found[1])
+    current = caller_by_now(caller, organization_and_rights[1])
     if not current.holds(ROLE):
         raise Forbidden(f"The user of this access token does not have {ROLE} any more.")
     return current.grant
@@ -92,18 +92,18 @@ def _audited(user: User | None) -> dict[str, Any]:
 def as_of_now(call: Call, user: User) -> User:
     """The present state of a user, which others cannot change now; raises NotFound for a removed user."""
     users.lock_users(call.db, [user.user_id])
-    found = users.find(call.db, call.organization.organization_id, user.user_id)
-    if found is None:
+    current = users.find(call.db, call.organization.organization_id, user.user_id)
+    if current is None:
         raise NotFound(f"There is no user {user.user_id} any more.")
-    return found
+    return current
 
 
 def find_groups(call: Call, keys: Collection[str]) -> list[PermissionGroup]:
     """The groups with these keys; raises UnknownPermissionGroup for one that the organization does not have."""
-    found = permission_groups.find_by_keys(call.db, call.organization.organization_id, keys) if keys else []
-    for missing in sorted(set(keys) - {group.permission_group_key for group in found}):
+    groups = permission_groups.find_by_keys(call.db, call.organization.organization_id, keys) if keys else []
+    for missing in sorted(set(keys) - {group.permission_group_key for group in groups}):
         raise UnknownPermissionGroup(f"The organization has no permission group {missing}.")
-    return found
+    return groups
 
 
 def require_grantable(

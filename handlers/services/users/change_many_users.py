@@ -66,7 +66,7 @@ def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[Outcom
             known.add(email.lower())
             new.append(email)
 
-        outcomes = _each(asked.emails, ADDED, add)
+        outcomes = _one_by_one(asked.emails, ADDED, add)
         with_invitation = send_invite and hears_invitations(call)
         _insert(call, new, inline, [group.permission_group_id for group in groups], with_invitation)
     return outcomes
@@ -137,7 +137,7 @@ def reassign_many(call: Call, asked: UsersToChange) -> list[Outcome]:
             changed[user.user_id] = membership
             note_change(call, user, after)
 
-        outcomes = _each(asked.emails, REASSIGNED, reassign)
+        outcomes = _one_by_one(asked.emails, REASSIGNED, reassign)
         users.save_memberships(call.db, list(changed.values()), call.now)
         if keys is not None:
             users.set_groups(call.db, organization_id, list(changed), [group.permission_group_id for group in groups])
@@ -160,7 +160,7 @@ def remove_many(call: Call, asked: UsersToChange) -> list[Outcome]:
             removed.append(user.user_id)
             note_change(call, user, None)
 
-        outcomes = _each(asked.emails, REMOVED, remove)
+        outcomes = _one_by_one(asked.emails, REMOVED, remove)
         users.remove_memberships(call.db, organization_id, removed)
     return outcomes
 
@@ -189,7 +189,7 @@ def _user(known: Mapping[str, User], email: str) -> User:
     return user
 
 
-def _each(emails: Sequence[str], done: str, act: Callable[[str], None]) -> list[Outcome]:
+def _one_by_one(emails: Sequence[str], done: str, act: Callable[[str], None]) -> list[Outcome]:
     """Act on the addresses one after the other, as if each were a call of its own."""
     outcomes = []
     for email in emails:

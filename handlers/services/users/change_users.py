@@ -132,7 +132,7 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
         )
         save(call, _membership(organization_id, user_id, new.active, inline))
         users.set_groups(call.db, organization_id, [user_id], [group.permission_group_id for group in groups])
-        user = _found(call, user_id)
+        user = _existing_user(call, user_id)
         note_change(call, None, user)
         if new.send_invite:
             secret = password if is_temporary else None
@@ -189,7 +189,10 @@ def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUp
     organization_id = call.organization.organization_id
     present = {organization_id: user.membership}
     if any(item.organization_id != organization_id for item in items):
-        present = {each.organization_id: each for each in users.memberships_of(call.db, [user.user_id])[user.user_id]}
+        present = {
+            membership.organization_id: membership
+            for membership in users.memberships_of(call.db, [user.user_id])[user.user_id]
+        }
     memberships = {}
     for item in items:
         before = present.get(item.organization_id)
@@ -279,12 +282,12 @@ def _membership(organization_id: int, user_id: int, active: bool, inline: Grant)
 
 
 def _changed(call: Call, before: User) -> User:
-    after = _found(call, before.user_id)
+    after = _existing_user(call, before.user_id)
     note_change(call, before, after)
     return after
 
 
-def _found(call: Call, user_id: int) -> User:
-    found = users.find(call.db, call.organization.organization_id, user_id)
-    assert found is not None
-    return found
+def _existing_user(call: Call, user_id: int) -> User:
+    user = users.find(call.db, call.organization.organization_id, user_id)
+    assert user is not None
+    return user

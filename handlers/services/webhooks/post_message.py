@@ -155,8 +155,8 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect to the first public address of the host that accepts the connection."""
-        found = self._addresses(host, port)
-        addresses = [each for each in found if self._private_allowed or is_public(each)]
+        resolved = self._addresses(host, port)
+        addresses = [address for address in resolved if self._private_allowed or is_public(address)]
         if not addresses:
             raise NotSent("The host has no address that is public.")
         for later, address in enumerate(reversed(addresses)):

@@ -79,7 +79,7 @@ class Sender:
         room = self._threads - len(self._under_way)
         if not room:
             return 0
-        counts = Counter(each.trigger_id for each in self._under_way.values())
+        counts = Counter(delivery.trigger_id for delivery in self._under_way.values())
         busy = [trigger_id for trigger_id, count in counts.items() if count >= self._most_of_one]
         now = datetime.now(UTC)
 
@@ -114,12 +114,12 @@ class Sender:
         if not done:
             return
         now = datetime.now(UTC)
-        replies = [(self._under_way.pop(each), each.result()) for each in done]
+        replies = [(self._under_way.pop(future), future.result()) for future in done]
         rows = [outcome(delivery, reply, now, random.random()) for delivery, reply in replies]
         gone = [delivery for delivery, reply in replies if reply.status_code == _GONE]
 
         def write(db: Connection) -> None:
-            for organization_id in sorted({each.organization_id for each in gone}):
+            for organization_id in sorted({delivery.organization_id for delivery in gone}):
                 organizations.raise_configuration_version(db, organization_id)
             if gone:
                 triggers.deactivate(db, gone, now)

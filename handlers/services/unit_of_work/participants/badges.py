@@ -91,8 +91,8 @@ class BadgeWork:
             return []
         if not self._knows_reversible:
             self._knows_reversible = True
-            found = badges.find_trackings_of_events(self._scope.db, self._organization_id, self._scope.reversible)
-            self._balances.know(found)
+            trackings = badges.find_trackings_of_events(self._scope.db, self._organization_id, self._scope.reversible)
+            self._balances.know(trackings)
         return [
             reversed_badge(tracking, self._balances.reverse(tracking.badge_tracking_id, badge, by.loyalty_event_id))
             for tracking in self._balances.standing(event_id)

@@ -34,7 +34,7 @@ class CouponLoader:
         self.state = CouponState(scope.now, self)
         self._counted: set[int] = set()
         self._by_key: dict[str, int] = {}
-        self._wanted: dict[int, int] = {}
+        self._expected_codes: dict[int, int] = {}
         self._of_dry_run = 0
         self._usage_ids = self._ids("coupon_usages", 1)
         self._coupon_ids = self._ids("coupons", 1)
@@ -44,19 +44,19 @@ class CouponLoader:
         self._usage_ids = self._ids("coupon_usages", usages_)
         self._scope.transaction_ids.expect(usages_)
         if codes:
-            self._wanted.update(codes)
+            self._expected_codes.update(codes)
             self._coupon_ids = self._ids("coupons", sum(codes.values()))
 
     def book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
         """A book, with the coupons of the members of the unit; raises UnknownCouponBook."""
-        wanted = (key or "").lower()
-        found = self._by_key.get(wanted, coupon_book_id)
-        if found not in self.state.books:
-            self.load(() if coupon_book_id is None else [coupon_book_id], [wanted] if is_key(wanted) else ())
-            found = self._by_key.get(wanted, coupon_book_id)
-        if found not in self.state.books:
+        lower_key = (key or "").lower()
+        book_id = self._by_key.get(lower_key, coupon_book_id)
+        if book_id not in self.state.books:
+            self.load(() if coupon_book_id is None else [coupon_book_id], [lower_key] if is_key(lower_key) else ())
+            book_id = self._by_key.get(lower_key, coupon_book_id)
+        if book_id not in self.state.books:
             raise UnknownCouponBook(f"There is no coupon book {key or coupon_book_id}.")
-        return self.state.books[found or 0]
+        return self.state.books[book_id or 0]
 
     def load(self, ids: Collection[int] = (), keys: Collection[str] = (), others: Collection[int] = ()) -> None:
         """Load books, with the coupons of the members of the unit and of `others`."""
@@ -70,13 +70,13 @@ class CouponLoader:
             self._by_key[book.coupon_book_key] = book.coupon_book_id
         if not books:
             return
-        found = [book.coupon_book_id for book in books]
+        book_ids = [book.coupon_book_id for book in books]
         if any(book.type not in PERSONAL for book in books):
-            for coupon, held in holdings.shared_coupons(self._db, organization_id, members, found):
+            for coupon, held in holdings.shared_coupons(self._db, organization_id, members, book_ids):
                 state.put_coupons([coupon])
                 state.put_held([] if held is None else [held])
         since = {book.coupon_book_id: period_starts(book, state.at) for book in books}
-        state.put_had(holdings.had_of_books(self._db, organization_id, members, found, since))
+        state.put_had(holdings.had_of_books(self._db, organization_id, members, book_ids, since))
 
     def count(self, book: CouponBook) -> CouponBook:
         """The book, locked for this unit alone if a figure limits how much of it is left."""
@@ -93,9 +93,9 @@ class CouponLoader:
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)
         self._take(coupons)
 
-    def revertible(self, found: Iterable[CouponUsage]) -> None:
+    def revertible(self, to_revert: Iterable[CouponUsage]) -> None:
         """Load usages that may be reverted, with their books, and the members' lots of their coupons."""
-        usages_ = list(found)
+        usages_ = list(to_revert)
         if not usages_:
             return
         members = {usage.member_id for usage in usages_}
@@ -107,8 +107,8 @@ class CouponLoader:
         self.state.usages.update({usage.coupon_usage_id: usage for usage in usages_})
         self._put_moved_lots(usages_)
 
-    def _put(self, found: Iterable[holdings.Held]) -> None:
-        for held, coupon, lot in found:
+    def _put(self, held_coupons: Iterable[holdings.Held]) -> None:
+        for held, coupon, lot in held_coupons:
             self.state.put_coupons([coupon])
             self.state.put_held([held])
             self.state.put_lots([] if lot is None else [lot])
@@ -121,13 +121,13 @@ class CouponLoader:
         self.state.put_lots(holdings.find_lots(self._db, self._organization_id, lot_ids))
         owing = {lot_id for lot_id in lot_ids if self.state.lots[lot_id].amount_owed} - set(self.state.usages)
         if owing:
-            found = usages.find_all(self._db, self._organization_id, owing)
-            self.state.usages.update({usage.coupon_usage_id: usage for usage in found})
+            assignments = usages.find_all(self._db, self._organization_id, owing)
+            self.state.usages.update({usage.coupon_usage_id: usage for usage in assignments})
 
     def more(self, book: CouponBook) -> list[Coupon]:
         """Further codes to be assigned, twice as many as the last time: free ones of a list, or new ones."""
-        count = min(self._wanted.get(book.coupon_book_id, 1), _MOST_AT_ONCE)
-        self._wanted[book.coupon_book_id] = 2 * count
+        count = min(self._expected_codes.get(book.coupon_book_id, 1), _MOST_AT_ONCE)
+        self._expected_codes[book.coupon_book_id] = 2 * count
         if book.type == LIST:
             at_hand = [coupon.coupon_id for coupon in self.state.coupons.values()]
             return holdings.claim_free(self._db, book, count, at_hand, lock=not self._is_dry_run)
@@ -140,11 +140,11 @@ class CouponLoader:
 
     def lots(self, among: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
         """Further lots, in the order of use; if a code belongs to one member, all of its remaining lots."""
-        found = holdings.next_lots(self._db, self._organization_id, among, after, self.state.at, limit)
+        lots = holdings.next_lots(self._db, self._organization_id, among, after, self.state.at, limit)
         if self.state.books[among.coupon_book_id].type in PERSONAL:
-            new = {lot.coupon_id for lot in found if (lot.member_id, lot.coupon_id) not in self.state.held}
+            new = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.held}
             self._put(holdings.held_of_coupons(self._db, self._organization_id, after.keys(), new) if new else ())
-        return found
+        return lots
 
     def next_usage_id(self) -> int:
         """The id of a new usage; a dry run has numbers of its own."""

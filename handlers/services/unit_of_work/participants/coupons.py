@@ -122,13 +122,13 @@ class CouponWork:
             self._scope.ledger.rollback_to(ledger)
             raise
 
-    def prepare_reverts(self, found: Collection[CouponUsage]) -> None:
+    def prepare_reverts(self, to_revert: Collection[CouponUsage]) -> None:
         """Load usages to be reverted, with their transactions, in a fixed number of statements."""
-        self.loader.revertible(found)
+        self.loader.revertible(to_revert)
         self._load_transactions(
             [
                 coupon_usage.ledger_transaction_id
-                for coupon_usage in found
+                for coupon_usage in to_revert
                 if coupon_usage.ledger_transaction_id is not None
             ]
         )
@@ -153,12 +153,12 @@ class CouponWork:
             loyalty_event_id=by.loyalty_event_id,
             external_event_date=by.external_event_date,
         )
-        found = self.loader.state.usages
-        of_event = [each.coupon_usage_id for each in found.values() if each.loyalty_event_id == event_id]
+        usages = self.loader.state.usages
+        of_event = [usage.coupon_usage_id for usage in usages.values() if usage.loyalty_event_id == event_id]
         parts = []
         for usage_id in sorted(of_event, reverse=True):
             if self._service.stands(usage_id):
-                parts.append(self._reversed(found[usage_id], self._service.reverse(usage_id, details)))
+                parts.append(self._reversed(by_id[usage_id], self._service.reverse(usage_id, details)))
         return parts
 
     def flush(self) -> None:
@@ -217,8 +217,10 @@ class CouponWork:
         if self._audiences is None:
             scope = self._scope
             among, members = scope.configuration.audiences, scope.members.values()
-            found = match_audiences(scope.db, scope.organization.organization_id, among, members, scope.now)
-            self._audiences = {each: frozenset(a.audience_key for a in matching) for each, matching in found.items()}
+            by_member = match_audiences(scope.db, scope.organization.organization_id, among, members, scope.now)
+            self._audiences = {
+                member_id: frozenset(a.audience_key for a in matching) for member_id, matching in by_member.items()
+            }
         return self._audiences[member.member_id]
 
     def _context(self, member: Member, tiers: frozenset[str], audiences: frozenset[str]) -> dict[str, Any]:

@@ -76,12 +76,12 @@ class MissionWork:
         trackings: list[MissionTracking] = []
         if scope.reversible:
             trackings = missions.find_trackings(scope.db, organization_id, scope.reversible)
-        wanted = _concerned(scope) | {tracking.mission_id for tracking in trackings}
+        mission_ids = _concerned(scope) | {tracking.mission_id for tracking in trackings}
         members = scope.members
-        if not wanted or not members:
+        if not mission_ids or not members:
             return cls(scope, badges, coupons, MissionProgressState({}, {}), trackings)
-        progress = missions.progress_of_members(scope.db, organization_id, members, wanted)
-        periods = _periods(scope, wanted)
+        progress = missions.progress_of_members(scope.db, organization_id, members, mission_ids)
+        periods = _periods(scope, mission_ids)
         achieved = missions.achieved_in_periods(scope.db, organization_id, members, periods) if periods else {}
         return cls(scope, badges, coupons, MissionProgressState(progress, achieved), trackings)
 
@@ -94,11 +94,11 @@ class MissionWork:
         """The member's progress for expressions: every mission by its key, if any expression reads progress."""
         if not self._configuration.speaks_of_missions:
             return {}
-        found = {}
+        by_key = {}
         for key, compiled in self._by_key.items():
             progress = self._state.progress(member_id, compiled.mission).progress
-            found[key] = {"timesAchieved": progress.times_achieved, "currentCounterCount": progress.counter}
-        return found
+            by_key[key] = {"timesAchieved": progress.times_achieved, "currentCounterCount": progress.counter}
+        return by_key
 
     def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
         """Count an event of an active member in all its missions. Returns True if one moved.
@@ -147,17 +147,17 @@ class MissionWork:
     def take_derived(self) -> list[DerivedEvent]:
         """The missions that were achieved since the last call."""
         achieved, self._to_report = self._to_report, []
-        return [DerivedEvent(each.member_id, MISSION_ACHIEVED, achieved_payload(each)) for each in achieved]
+        return [DerivedEvent(move.member_id, MISSION_ACHIEVED, achieved_payload(move)) for move in achieved]
 
     def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Reverse the progress of a stored event; the participants that paid its rewards reverse those."""
-        found = []
+        parts = []
         for tracking in self._by_event.get(event_id, ()):
             if not self._state.is_reversed(tracking):
                 mission = self._mission(tracking.mission_id)
                 advance = self._state.reverse(tracking, mission, by.loyalty_event_id)
-                found.append(ReversedPart(MISSIONS, reversed_mission(mission, tracking, advance)))
-        return found
+                parts.append(ReversedPart(MISSIONS, reversed_mission(mission, tracking, advance)))
+        return parts
 
     def flush(self) -> None:
         """Store the new changes."""
@@ -184,10 +184,10 @@ class MissionWork:
         compiled = self._configuration.missions.get(mission_id)
         if compiled is not None:
             return compiled.mission
-        found = missions.find(self._scope.db, self._scope.organization.organization_id, mission_id)
-        if found is None:
+        mission = missions.find(self._scope.db, self._scope.organization.organization_id, mission_id)
+        if mission is None:
             raise AssertionError("missions are never removed")
-        return found.in_zone_of(self._scope.organization)
+        return mission.in_zone_of(self._scope.organization)
 
     def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         compiled = self._by_key.get(params["missionKey"].lower())
@@ -300,17 +300,17 @@ def _concerned(scope: UnitScope) -> set[int]:
         return set(configuration.missions)
     types = scope.event_types | possible_types(configuration)
     by_type = configuration.missions_by_type
-    return {each.mission.mission_id for event_type in types for each in by_type.get(event_type, ())}
+    return {compiled.mission.mission_id for event_type in types for compiled in by_type.get(event_type, ())}
 
 
 def _periods(scope: UnitScope, mission_ids: Collection[int]) -> Mapping[tuple[int, date], tuple[datetime, datetime]]:
     """The periods that the unit's counts can fall in, each with its begin and end."""
-    found = {}
+    periods = {}
     for mission_id in mission_ids:
         compiled = scope.configuration.missions.get(mission_id)
         if compiled is not None and (period := compiled.mission.repetition_period) is not None:
             zone = zone_named(compiled.mission.timezone)
             for first_day in {period_start(period, at, zone) for at in scope.moments}:
                 begin, end = start_of_day(first_day, zone), start_of_day(next_period(period, first_day), zone)
-                found[mission_id, first_day] = begin, end
-    return found
+                periods[mission_id, first_day] = begin, end
+    return periods

@@ -58,12 +58,12 @@ def usable_codes(
     considered = [event for event in incoming if event.event_type in programs.types]
     # An order keeps the code that it was created with, also for the events that follow, of this batch or later ones.
     codes = {code for event in incoming if considered and (code := named_code(event)) is not None}
-    orders = {name for each in considered if (name := _order(each).get("externalId")) is not None}
-    active = [each for each in considered if each.event_type in programs.active_types]
+    orders = {name for event in considered if (name := _order(event).get("externalId")) is not None}
+    active = [event for event in considered if event.event_type in programs.active_types]
     distance = reach_of_own_events(configuration, reported)
     if not distance:
-        loyalty_member_ids = {each.loyalty_member_id for each in active if each.loyalty_member_id is not None}
-        member_ids = {each.member_id for each in active if each.member_id is not None}
+        loyalty_member_ids = {event.loyalty_member_id for event in active if event.loyalty_member_id is not None}
+        member_ids = {event.member_id for event in active if event.member_id is not None}
     if not (codes or orders or loyalty_member_ids or member_ids):
         return {}
     organization_id = configuration.organization_id
@@ -227,12 +227,12 @@ class ReferralWork:
 
     def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
         """Reverse the uses of codes by an event: they no longer count."""
-        found = []
+        parts = []
         for log in self._logs.pop(event_id, ()):
             self._state.reverse(log)
             self._reversed[log.referral_log_id] = by.loyalty_event_id
-            found.append(reversed_referral(log, self._state.codes[log.referral_code_id].code))
-        return found
+            parts.append(reversed_referral(log, self._state.codes[log.referral_code_id].code))
+        return parts
 
     def flush(self) -> None:
         """Store new uses and reversals, with three statements at most."""
