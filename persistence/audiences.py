@@ -124,10 +124,10 @@ def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> s
 
 def lists_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, set[int]]:
     """The ids of the audiences that list each of the members, by member id; one statement for all."""
-    found: dict[int, set[int]] = {}
+    lists: dict[int, set[int]] = {}
     for member_id, audience_id in query(db, _LISTS, (organization_id, list(member_ids))):
-        found.setdefault(member_id, set()).add(audience_id)
-    return found
+        lists.setdefault(member_id, set()).add(audience_id)
+    return lists
 
 
 def add_audience(db: Connection, organization_id: int, **values: Any) -> Audience:

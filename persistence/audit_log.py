@@ -160,20 +160,20 @@ def add_entries(
     return bool(query(db, _ADD, values)[0][0])
 
 
-def find_page(db: Connection, organization_id: int, page: Page, wanted: AuditFilter) -> Paged[AuditEntry]:
+def find_page(db: Connection, organization_id: int, page: Page, filters: AuditFilter) -> Paged[AuditEntry]:
     """A page of the entries that match all filters, the newest first unless the page says otherwise."""
     table = audit_log.c
     conditions = [table.organization_id == organization_id]
     for name in ("actor", "user_id", "operation_id", "entity_type", "entity_id", "request_id"):
-        value = getattr(wanted, name)
+        value = getattr(filters, name)
         if value is not None:
             conditions.append(table[name] == value)
-    if wanted.member_id is not None:
-        conditions.append(table.member_ids.contains([wanted.member_id]))
-    if wanted.created_from is not None:
-        conditions.append(table.created_at >= wanted.created_from)
-    if wanted.created_to is not None:
-        conditions.append(table.created_at < wanted.created_to)
+    if filters.member_id is not None:
+        conditions.append(table.member_ids.contains([filters.member_id]))
+    if filters.created_from is not None:
+        conditions.append(table.created_at >= filters.created_from)
+    if filters.created_to is not None:
+        conditions.append(table.created_at < filters.created_to)
     columns = {"createdAt": table.created_at, "auditLogId": table.audit_log_id}
     return paged(db, AuditEntry, audit_log, conditions, page, table.audit_log_id, columns)
 

@@ -81,8 +81,8 @@ def _find(db: Connection, organization_id: int, condition: Any) -> Badge | None:
 
 def find_all_by_key(db: Connection, organization_id: int, badge_keys: Collection[str]) -> list[Badge]:
     """The existing badges among these, in no certain order."""
-    wanted = badges.c.badge_key.in_(list(badge_keys))
-    return records(Badge, db.execute(select(*_COLUMNS).where(badges.c.organization_id == organization_id, wanted)))
+    is_listed = badges.c.badge_key.in_(list(badge_keys))
+    return records(Badge, db.execute(select(*_COLUMNS).where(badges.c.organization_id == organization_id, is_listed)))
 
 
 def find_all(db: Connection, organization_id: int) -> list[Badge]:
@@ -131,10 +131,10 @@ def find_page_of_member(
 
 
 def _restrictions(active: bool | None, tags: Collection[str]) -> list[Any]:
-    found: list[Any] = [] if active is None else [badges.c.active == active]
+    restrictions: list[Any] = [] if active is None else [badges.c.active == active]
     if tags:
-        found.append(badges.c.tags.op("@>")(cast(list(tags), badges.c.tags.type)))
-    return found
+        restrictions.append(badges.c.tags.op("@>")(cast(list(tags), badges.c.tags.type)))
+    return restrictions
 
 
 def add_badge(db: Connection, organization_id: int, **values: Any) -> Badge:

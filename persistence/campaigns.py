@@ -114,7 +114,7 @@ def find_action_page(
 
 def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, list[Action]]]:
     """The active campaigns with their running actions, both by id."""
-    found = records(
+    active = records(
         Campaign,
         db.execute(
             select(*_COLUMNS)
@@ -122,7 +122,7 @@ def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, li
             .order_by(campaigns.c.campaign_id)
         ),
     )
-    actions: dict[int, list[Action]] = {campaign.campaign_id: [] for campaign in found}
+    actions: dict[int, list[Action]] = {campaign.campaign_id: [] for campaign in active}
     for action in records(
         Action,
         db.execute(
@@ -136,7 +136,7 @@ def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, li
         ),
     ):
         actions[action.campaign_id].append(action)
-    return [(campaign, actions[campaign.campaign_id]) for campaign in found]
+    return [(campaign, actions[campaign.campaign_id]) for campaign in active]
 
 
 def find_idle(

@@ -84,9 +84,9 @@ def tier_schedules(db: Connection, organization_id: int) -> list[TierSchedule]:
         .where(programs.organization_id == organization_id, programs.active)
         .order_by(programs.loyalty_program_id)
     )
-    found: dict[int, TierSchedule] = {}
+    schedules: dict[int, TierSchedule] = {}
     for program_id, key, account_id, default_id, policy, tier_id, least, order, active in rows:
-        schedule = found.get(program_id) or TierSchedule(
+        schedule = schedules.get(program_id) or TierSchedule(
             program_id, key, account_id, default_id, (), False, TierPolicy.of(policy)
         )
         if tier_id is not None:
@@ -95,5 +95,5 @@ def tier_schedules(db: Connection, organization_id: int) -> list[TierSchedule]:
             elif tier_id == default_id:
                 schedule = replace(schedule, default_tier_id=None)
             schedule = replace(schedule, moves=schedule.moves or tier_id != default_id)
-        found[program_id] = schedule
-    return list(found.values())
+        schedules[program_id] = schedule
+    return list(schedules.values())

@@ -65,10 +65,12 @@ class Prepared(str):
 
     def __init__(self, statement: str) -> None:
         super().__init__()
-        found = [each for each in _PLACEHOLDER.finditer(statement) if each[0] != "%%"]
-        self._places = [(each[2] or place, each[1] is not None) for place, each in enumerate(found)]
+        matches = [match for match in _PLACEHOLDER.finditer(statement) if match[0] != "%%"]
+        self._places = [(match[2] or place, match[1] is not None) for place, match in enumerate(matches)]
         # It begins its name, which is what people see of it while it runs.
-        self.subject = "_".join(each[1].lower() for each in (_VERB.search(statement), _TABLE.search(statement)) if each)
+        self.subject = "_".join(
+            match[1].lower() for match in (_VERB.search(statement), _TABLE.search(statement)) if match
+        )
         # The statement as PostgreSQL takes it, by the kinds of values for its places.
         self._forms: dict[tuple[int, ...], str] = {}
 
@@ -90,10 +92,10 @@ class Prepared(str):
                 values.append(value)
             kinds.append(kind)
         shape = tuple(kinds)
-        found = self._forms.get(shape)
-        if found is None:
-            found = self._forms[shape] = self._formed(iter(kinds))
-        return found, values
+        numbered = self._forms.get(shape)
+        if numbered is None:
+            numbered = self._forms[shape] = self._formed(iter(kinds))
+        return numbered, values
 
     def _formed(self, kinds: Iterator[int]) -> str:
         numbers = count(1)
@@ -321,7 +323,7 @@ class CompiledStatement:
         # Constants are a part of the statement: an index of some rows is chosen by them.
         constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
         quoted = {name: driver.adapt(value).getquoted().decode() for name, value in constants.items()}
-        self._text = Prepared(_PLACEHOLDER.sub(lambda each: quoted.get(each[2], each[0]), str(compiled)))
+        self._text = Prepared(_PLACEHOLDER.sub(lambda match: quoted.get(match[2], match[0]), str(compiled)))
 
     def rows(self, db: Connection, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows for values of its parameters, as `query`."""

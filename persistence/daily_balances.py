@@ -57,12 +57,12 @@ def find(
     ):
         changes[account_id, day] = amount
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-    found = []
+    daily_balances = []
     for view in views:
         balance = changes.get((view.ledger_account_id, None), _ZERO)
         for day in days:
             balance += changes.get((view.ledger_account_id, day), _ZERO)
-            found.append(
+            daily_balances.append(
                 DailyBalance(
                     ledger_account_id=view.ledger_account_id,
                     ledger_account_key=view.ledger_account_key,
@@ -72,7 +72,7 @@ def find(
                     amount=max(balance, _ZERO),
                 )
             )
-    return found
+    return daily_balances
 
 
 def _ended(view: WalletView, accounts: dict[int, LedgerAccount]) -> datetime | None:

@@ -81,11 +81,11 @@ def distribute(engine: Engine, shards: int = SHARDS) -> list[str]:
 @contextmanager
 def _without_triggers(db: Connection, tables: Collection[Table]) -> Iterator[None]:
     """Remove the triggers of tables meanwhile: rows that move are not new, and nothing is deleted."""
-    found = db.execute(_TRIGGERS, {"tables": [table.name for table in tables]}).all()
-    for table, name, _ in found:
+    triggers = db.execute(_TRIGGERS, {"tables": [table.name for table in tables]}).all()
+    for table, name, _ in triggers:
         db.exec_driver_sql(f"DROP TRIGGER {name} ON {table}")
     yield
-    for _, _, definition in found:
+    for _, _, definition in triggers:
         db.exec_driver_sql(definition)
 
 

@@ -181,10 +181,10 @@ def look_up(
     db: Connection, organization_id: int, keys: Collection[str], order_ids: Collection[str], **counts: int
 ) -> Known:
     """Look up the keys of events and the external ids of orders, and reserve so many ids, in one statement."""
-    wanted = {table: count for table, count in counts.items() if count}
-    given = (organization_id, list(keys), organization_id, list(order_ids), *wanted.values())
-    [(known_keys, known_orders, *found)] = query(db, _known(tuple(wanted)), given)
-    return Known(known_keys, known_orders, dict(zip(wanted, found, strict=True)))
+    requested = {table: count for table, count in counts.items() if count}
+    given = (organization_id, list(keys), organization_id, list(order_ids), *requested.values())
+    [(known_keys, known_orders, *ids)] = query(db, _known(tuple(requested)), given)
+    return Known(known_keys, known_orders, dict(zip(requested, ids, strict=True)))
 
 
 def find_answered(
@@ -201,14 +201,14 @@ def open_counters(
     """The values of counters; campaign-wide ones are locked if `lock`, a member's own by the member's lock."""
     own = [key for key in keys if key.member_id != ALL_MEMBERS]
     shared = [key for key in keys if key.member_id == ALL_MEMBERS]
-    found: dict[CounterKey, Decimal] = {}
+    values: dict[CounterKey, Decimal] = {}
     if shared and lock:
         defer(db, _CLAIM_COUNTERS, (organization_id, as_json(shared)))
-    for wanted, statement in ((own, _COUNTERS), (shared, _LOCK_COUNTERS if lock else _COUNTERS)):
-        if wanted:
-            rows = query(db, statement, (as_json(wanted), organization_id))
-            found.update({CounterKey(*row[:-1]): row[-1] for row in rows})
-    return found
+    for counter_keys, statement in ((own, _COUNTERS), (shared, _LOCK_COUNTERS if lock else _COUNTERS)):
+        if counter_keys:
+            rows = query(db, statement, (as_json(counter_keys), organization_id))
+            values.update({CounterKey(*row[:-1]): row[-1] for row in rows})
+    return values
 
 
 def find_counters(
@@ -219,8 +219,8 @@ def find_counters(
     period_starts: Collection[date],
 ) -> dict[CounterKey, Decimal]:
     """The values of the counters of these members, in these campaigns and periods."""
-    wanted = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
-    return {CounterKey(*row[:-1]): row[-1] for row in query(db, _COUNTERS_OF_MEMBERS, wanted)}
+    values = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
+    return {CounterKey(*row[:-1]): row[-1] for row in query(db, _COUNTERS_OF_MEMBERS, values)}
 
 
 def count(db: Connection, organization_id: int, counted: Mapping[CounterKey, Decimal]) -> None:

@@ -45,14 +45,14 @@ _ZERO = Decimal(0)
 
 def find_ledger(db: Connection, organization_id: int, ledger_id: int) -> Ledger | None:
     """The ledger with this id."""
-    found = find_all_ledgers(db, organization_id, [ledger_id])
-    return found[0] if found else None
+    existing = find_all_ledgers(db, organization_id, [ledger_id])
+    return existing[0] if existing else None
 
 
 def find_all_ledgers(db: Connection, organization_id: int, ledger_ids: Collection[int]) -> list[Ledger]:
     """The existing ledgers among these, in no certain order."""
-    wanted = ledgers.c.ledger_id.in_(list(ledger_ids))
-    statement = select(*columns_of(ledgers, Ledger)).where(ledgers.c.organization_id == organization_id, wanted)
+    is_listed = ledgers.c.ledger_id.in_(list(ledger_ids))
+    statement = select(*columns_of(ledgers, Ledger)).where(ledgers.c.organization_id == organization_id, is_listed)
     return records(Ledger, db.execute(statement))
 
 
@@ -69,20 +69,20 @@ def add_ledger(db: Connection, organization_id: int, **values: Any) -> Ledger:
 
 def find_account(db: Connection, organization_id: int, ledger_account_id: int) -> LedgerAccount | None:
     """The ledger account with this id."""
-    found = find_all_accounts(db, organization_id, [ledger_account_id])
-    return found[0] if found else None
+    existing = find_all_accounts(db, organization_id, [ledger_account_id])
+    return existing[0] if existing else None
 
 
 def find_all_accounts(db: Connection, organization_id: int, ledger_account_ids: Collection[int]) -> list[LedgerAccount]:
     """The existing ledger accounts among these, in no certain order."""
-    wanted = ledger_accounts.c.ledger_account_id.in_(list(ledger_account_ids))
-    return records(LedgerAccount, db.execute(_accounts(organization_id, wanted)))
+    is_listed = ledger_accounts.c.ledger_account_id.in_(list(ledger_account_ids))
+    return records(LedgerAccount, db.execute(_accounts(organization_id, is_listed)))
 
 
 def find_default_account(db: Connection, organization_id: int, ledger_id: int) -> LedgerAccount | None:
     """The default account of a ledger, if it has one."""
-    found = find_default_accounts(db, organization_id, [ledger_id])
-    return found[0] if found else None
+    existing = find_default_accounts(db, organization_id, [ledger_id])
+    return existing[0] if existing else None
 
 
 def find_default_accounts(db: Connection, organization_id: int, ledger_ids: Collection[int]) -> list[LedgerAccount]:

@@ -285,5 +285,5 @@ def plan_for_many(db: Connection) -> None:
 
 def broken(db: Connection, check: str, organization_id: int, most: int) -> list[str]:
     """Violations found by one of `CHECKS`, at most `most`, in words."""
-    found = db.execute(text(FOUND.format(check)), {"organization_id": organization_id, "most": most})
-    return list(found.scalars())
+    violations = db.execute(text(FOUND.format(check)), {"organization_id": organization_id, "most": most})
+    return list(violations.scalars())

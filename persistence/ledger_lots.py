@@ -91,9 +91,9 @@ def with_lots(
     reserved: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
     if tracked:
         wallet_id, limit = views[0].wallet_id, MOST_LISTED + 1
-        wanted = [{"ledger_account_id": i, "until": ends[i] or "infinity"} for i in tracked]
+        tracked_until = [{"ledger_account_id": i, "until": ends[i] or "infinity"} for i in tracked]
         for account_id, expires_at, amount in db.exec_driver_sql(
-            _EXPIRING, (as_json(wanted), organization_id, wallet_id, now, limit)
+            _EXPIRING, (as_json(tracked_until), organization_id, wallet_id, now, limit)
         ):
             available[account_id][expires_at] = amount
         holding = [{"ledger_account_id": v.ledger_account_id} for v in views if v.pending_debit_balance]
@@ -139,32 +139,32 @@ def _lots(
         reserved=view.pending_debit_balance,
         pending=view.pending_credit_balance,
         expiring=expiring,
-        unlisted=view.current_balance - sum((each.available + each.reserved for each in expiring), _ZERO),
+        unlisted=view.current_balance - sum((lots.available + lots.reserved for lots in expiring), _ZERO),
     )
 
 
 def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[TransactionRow]) -> list[TransactionRow]:
     """The rows of transactions, each with the lots that it took from the row's wallet; one query for all of them."""
-    wanted = [
+    places = [
         {"ledger_transaction_id": row.ledger_transaction_id, "wallet_id": row.wallet_id}
         for row in rows
         if row.wallet_id is not None and not row.is_overdraft
     ]
-    found: dict[tuple[int, int], list[tuple[int, ConsumedLot]]] = {}
+    consumed: dict[tuple[int, int], list[tuple[int, ConsumedLot]]] = {}
     for transaction_id, wallet_id, total, *lot in db.exec_driver_sql(
-        _CONSUMED, (as_json(wanted), organization_id, MOST_LISTED)
+        _CONSUMED, (as_json(places), organization_id, MOST_LISTED)
     ):
-        found.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
+        consumed.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
     return [
-        replace(row, lots=_consumed(found.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
+        replace(row, lots=_consumed(consumed.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
         if not row.is_overdraft
         else replace(row, lots=ConsumedLots(0, ()))
         for row in rows
     ]
 
 
-def _consumed(found: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
-    listed = list(found)
+def _consumed(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
+    listed = list(rows)
     return ConsumedLots(listed[0][0] if listed else 0, tuple(lot for _, lot in listed))
 
 

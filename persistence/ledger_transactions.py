@@ -130,24 +130,24 @@ def rows_as_answered(
     of the capture: the original is not kept.
     """
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
-    wanted = set(ledger_transaction_ids)
+    ids = set(ledger_transaction_ids)
     part_of = _t.c.part_of_ledger_transaction_id
-    is_named = _t.c.ledger_transaction_id.in_(wanted)
+    is_named = _t.c.ledger_transaction_id.in_(ids)
     # Each has an index; for the one or the other, the planner may read all transactions of the account.
     named, parts = (
         select(*_FIRST_COLUMNS, part_of)
         .select_from(joined)
         # A pending transaction is made with entries of zero; those that move come with its capture.
         .where(_t.c.organization_id == organization_id, condition, or_(~_MADE_PENDING, _e.c.amount == 0))
-        for condition in (is_named, and_(part_of.in_(wanted), ~_t.c.is_expiry, ~is_named))
+        for condition in (is_named, and_(part_of.in_(ids), ~_t.c.is_expiry, ~is_named))
     )
     rows = union_all(named, parts).order_by("ledger_transaction_id", "ledger_transaction_detail_index")
-    found: dict[int, list[TransactionRow]] = {}
+    by_transaction: dict[int, list[TransactionRow]] = {}
     for *row, of_transaction in db.execute(rows):
         shown = TransactionRow(*row)
-        owner = of_transaction if of_transaction in wanted else shown.ledger_transaction_id
-        found.setdefault(owner, []).append(shown)
-    return found
+        owner = of_transaction if of_transaction in ids else shown.ledger_transaction_id
+        by_transaction.setdefault(owner, []).append(shown)
+    return by_transaction
 
 
 def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
@@ -190,20 +190,20 @@ def rows_of_account(
 
 def _count_rows_of_account(db: Connection, organization_id: int, of_transactions: list[Any]) -> int:
     """As `count_rows`, by looking up the entries of no more transactions than are counted."""
-    found = select(_t.c.ledger_transaction_id).where(*of_transactions).limit(MOST_COUNTED + 1).subquery()
+    transactions = select(_t.c.ledger_transaction_id).where(*of_transactions).limit(MOST_COUNTED + 1).subquery()
     # As `_SHOWN`: entries of zero where there are no others; and a row without a wallet where there are none at all.
     moving = func.nullif(func.count().filter(_e.c.amount != 0), 0)
     shown = (
         select(func.greatest(1, func.coalesce(moving, func.count())))
         .where(
             _e.c.organization_id == organization_id,
-            _e.c.ledger_transaction_id == found.c.ledger_transaction_id,
+            _e.c.ledger_transaction_id == transactions.c.ledger_transaction_id,
             _e.c.wallet_id.is_not(None),
         )
-        .correlate(found)
+        .correlate(transactions)
         .scalar_subquery()
     )
-    counted = db.execute(select(func.coalesce(func.sum(shown), 0)).select_from(found)).scalar_one()
+    counted = db.execute(select(func.coalesce(func.sum(shown), 0)).select_from(transactions)).scalar_one()
     return min(int(counted), MOST_COUNTED + 1)
 
 

@@ -22,14 +22,14 @@ _ZERO = Decimal(0)
 
 def find_wallet(db: Connection, organization_id: int, wallet_id: int) -> Wallet | None:
     """The wallet with this id."""
-    found = find_wallets(db, organization_id, [wallet_id])
-    return found[0] if found else None
+    existing = find_wallets(db, organization_id, [wallet_id])
+    return existing[0] if existing else None
 
 
 def find_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[Wallet]:
     """The existing wallets among these, in no certain order."""
-    wanted = wallets.c.wallet_id.in_(list(wallet_ids))
-    statement = select(*columns_of(wallets, Wallet)).where(wallets.c.organization_id == organization_id, wanted)
+    is_listed = wallets.c.wallet_id.in_(list(wallet_ids))
+    statement = select(*columns_of(wallets, Wallet)).where(wallets.c.organization_id == organization_id, is_listed)
     return records(Wallet, db.execute(statement))
 
 
@@ -51,11 +51,11 @@ def balances_of_wallets(
 
     Every active account, and inactive ones of which the wallet ever had something.
     """
-    found: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
-    rows = _RELEVANT_VIEWS.rows(db, organization_id=organization_id, wallet_ids=list(found), now=now)
+    balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
+    rows = _RELEVANT_VIEWS.rows(db, organization_id=organization_id, wallet_ids=list(balances), now=now)
     for view in (_view(dict(zip(_VIEW_COLUMNS, row, strict=True)), now) for row in rows):
-        found[view.wallet_id].append(view)
-    return found
+        balances[view.wallet_id].append(view)
+    return balances
 
 
 _EARNINGS = """
@@ -75,12 +75,12 @@ def find_earnings(
 ) -> dict[Pair, tuple[Earning, ...]]:
     """The wallets' earnings of each account since a moment, with their times; without reverted mints."""
     rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
-    found: dict[Pair, list[Earning]] = {}
+    earnings: dict[Pair, list[Earning]] = {}
     for wallet_id, account_id, moment, amount in query(
         db, _EARNINGS, (list(wallet_ids), as_json(rows), organization_id)
     ):
-        found.setdefault((wallet_id, account_id), []).append(Earning(moment, amount))
-    return {pair: tuple(earned) for pair, earned in found.items()}
+        earnings.setdefault((wallet_id, account_id), []).append(Earning(moment, amount))
+    return {pair: tuple(earned) for pair, earned in earnings.items()}
 
 
 # Evaluated per balance: the index of spendable lots directly finds the expired ones of each.

@@ -70,7 +70,7 @@ def find_page(
     db: Connection,
     member: Member,
     page: Page,
-    wanted: MemberMissionFilter,
+    filters: MemberMissionFilter,
     audience_ids: Collection[int],
     now: datetime,
     timezones: Sequence[str],
@@ -85,10 +85,10 @@ def find_page(
         held.c.member_id == member.member_id,
     )
     table = missions.outerjoin(held, of_member)
-    conditions = [missions.c.organization_id == member.organization_id, *_conditions(wanted)]
-    if wanted.is_available is not None:
+    conditions = [missions.c.organization_id == member.organization_id, *_conditions(filters)]
+    if filters.is_available is not None:
         available = _available(member, audience_ids, now, timezones)
-        conditions.append(available if wanted.is_available else not_(available))
+        conditions.append(available if filters.is_available else not_(available))
     statement = select(*_MISSION, *_BALANCE).select_from(table).where(*conditions)
     statement = statement.order_by(*ordering(page.order, ORDER_COLUMNS, missions.c.mission_id))
     rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
@@ -97,31 +97,33 @@ def find_page(
     else:
         total = db.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
     split = len(_MISSION)
-    found = [MemberMission(Mission(*row[:split]), MissionBalance(member.member_id, *row[split:])) for row in rows]
-    return Paged(total, page.page, page.limit, found)
+    member_missions = [
+        MemberMission(Mission(*row[:split]), MissionBalance(member.member_id, *row[split:])) for row in rows
+    ]
+    return Paged(total, page.page, page.limit, member_missions)
 
 
-def _conditions(wanted: MemberMissionFilter) -> list[Any]:
+def _conditions(filters: MemberMissionFilter) -> list[Any]:
     """The conditions that do not depend on the moment."""
-    found = all_missions.filters(
-        loyalty_program_id=wanted.loyalty_program_id, type_=wanted.type, codes=wanted.codes, tags=wanted.tags
+    conditions = all_missions.filters(
+        loyalty_program_id=filters.loyalty_program_id, type_=filters.type, codes=filters.codes, tags=filters.tags
     )
-    if wanted.mission_key is not None:
-        found.append(missions.c.mission_key == wanted.mission_key)
-    if wanted.active is not None:
-        found.append(missions.c.active == wanted.active)
-    if wanted.valid_from is not None:
-        found.append(or_(missions.c.valid_to.is_(None), missions.c.valid_to >= wanted.valid_from))
-    if wanted.valid_to is not None:
-        found.append(or_(missions.c.valid_from.is_(None), missions.c.valid_from <= wanted.valid_to))
-    if wanted.min_times_achieved is not None:
-        found.append(_times >= wanted.min_times_achieved)
-    if wanted.min_counter_count is not None:
-        found.append(_counter >= wanted.min_counter_count)
-    if wanted.is_in_progress is not None:
+    if filters.mission_key is not None:
+        conditions.append(missions.c.mission_key == filters.mission_key)
+    if filters.active is not None:
+        conditions.append(missions.c.active == filters.active)
+    if filters.valid_from is not None:
+        conditions.append(or_(missions.c.valid_to.is_(None), missions.c.valid_to >= filters.valid_from))
+    if filters.valid_to is not None:
+        conditions.append(or_(missions.c.valid_from.is_(None), missions.c.valid_from <= filters.valid_to))
+    if filters.min_times_achieved is not None:
+        conditions.append(_times >= filters.min_times_achieved)
+    if filters.min_counter_count is not None:
+        conditions.append(_counter >= filters.min_counter_count)
+    if filters.is_in_progress is not None:
         under_way = and_(_counter > 0, _counter < _goal, _times < missions.c.max_repetitions)
-        found.append(under_way if wanted.is_in_progress else not_(under_way))
-    return found
+        conditions.append(under_way if filters.is_in_progress else not_(under_way))
+    return conditions
 
 
 def _available(member: Member, audience_ids: Collection[int], now: datetime, timezones: Sequence[str]) -> Any:

@@ -120,12 +120,12 @@ def of_wallets(
 
 def of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:
     """The tiers that the members hold, by member id and in the order of the programs; one statement for all."""
-    found: dict[int, list[MemberTier]] = {member_id: [] for member_id in member_ids}
-    if found:
-        for row in query(db, _OF_MEMBERS, (organization_id, list(found))):
+    tiers: dict[int, list[MemberTier]] = {member_id: [] for member_id in member_ids}
+    if tiers:
+        for row in query(db, _OF_MEMBERS, (organization_id, list(tiers))):
             tier = MemberTier(*row)
-            found[tier.member_id].append(tier)
-    return found
+            tiers[tier.member_id].append(tier)
+    return tiers
 
 
 def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, HeldTier | None], at: datetime) -> None:

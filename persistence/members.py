@@ -121,14 +121,14 @@ class MemberFilter:
 
 def find(db: Connection, organization_id: int, member_id: int) -> Member | None:
     """The member with this id."""
-    found = find_all(db, organization_id, [member_id])
-    return found[0] if found else None
+    existing = find_all(db, organization_id, [member_id])
+    return existing[0] if existing else None
 
 
 def find_by_loyalty_member_id(db: Connection, organization_id: int, loyalty_member_id: str) -> Member | None:
     """The member with this `loyaltyMemberId`."""
-    found = find_all_by_loyalty_member_id(db, organization_id, [loyalty_member_id])
-    return found[0] if found else None
+    existing = find_all_by_loyalty_member_id(db, organization_id, [loyalty_member_id])
+    return existing[0] if existing else None
 
 
 def find_all(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[Member]:
@@ -156,42 +156,42 @@ def find_all_by_gov_id(db: Connection, organization_id: int, gov_id: str, most: 
     return records(Member, db.execute(select(*_COLUMNS).where(*mine).limit(most)).all())
 
 
-def find_page(db: Connection, organization_id: int, page: Page, wanted: MemberFilter) -> Paged[Member]:
+def find_page(db: Connection, organization_id: int, page: Page, filters: MemberFilter) -> Paged[Member]:
     """A page of the members that meet every condition."""
     table: Any = members
-    conditions = [members.c.organization_id == organization_id, *_conditions(wanted)]
-    if wanted.loyalty_program_id is not None:
+    conditions = [members.c.organization_id == organization_id, *_conditions(filters)]
+    if filters.loyalty_program_id is not None:
         table = join(
             members,
             member_tiers,
             (member_tiers.c.organization_id == members.c.organization_id)
             & (member_tiers.c.member_id == members.c.member_id),
         )
-        conditions.append(member_tiers.c.loyalty_program_id == wanted.loyalty_program_id)
-        if wanted.loyalty_tier_id is not None:
-            conditions.append(member_tiers.c.loyalty_tier_id == wanted.loyalty_tier_id)
-    count = partial(count_all, db, organization_id, MEMBERS) if wanted == MemberFilter() else None
+        conditions.append(member_tiers.c.loyalty_program_id == filters.loyalty_program_id)
+        if filters.loyalty_tier_id is not None:
+            conditions.append(member_tiers.c.loyalty_tier_id == filters.loyalty_tier_id)
+    count = partial(count_all, db, organization_id, MEMBERS) if filters == MemberFilter() else None
     return paged(db, Member, table, conditions, page, members.c.member_id, MEMBER_ORDER, count)
 
 
-def _conditions(wanted: MemberFilter) -> list[ColumnElement[bool]]:
+def _conditions(filters: MemberFilter) -> list[ColumnElement[bool]]:
     equal = {
-        members.c.loyalty_member_id: wanted.loyalty_member_id,
-        members.c.gov_id: wanted.gov_id,
-        members.c.wallet_id: wanted.wallet_id,
-        members.c.member_type: wanted.member_type,
-        members.c.channel_acquisition: wanted.channel_acquisition,
+        members.c.loyalty_member_id: filters.loyalty_member_id,
+        members.c.gov_id: filters.gov_id,
+        members.c.wallet_id: filters.wallet_id,
+        members.c.member_type: filters.member_type,
+        members.c.channel_acquisition: filters.channel_acquisition,
     }
-    found: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
-    if wanted.email is not None:
-        found.append(members.c.email == func.lower(wanted.email))
-    if wanted.created_from is not None:
-        found.append(members.c.created_at >= wanted.created_from)
-    if wanted.created_to is not None:
-        found.append(members.c.created_at < wanted.created_to)
-    if wanted.words is not None:
-        found.append(members.c.search_text.bool_op("@@")(func.to_tsquery("simple", _text_query(wanted.words))))
-    return found
+    conditions: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
+    if filters.email is not None:
+        conditions.append(members.c.email == func.lower(filters.email))
+    if filters.created_from is not None:
+        conditions.append(members.c.created_at >= filters.created_from)
+    if filters.created_to is not None:
+        conditions.append(members.c.created_at < filters.created_to)
+    if filters.words is not None:
+        conditions.append(members.c.search_text.bool_op("@@")(func.to_tsquery("simple", _text_query(filters.words))))
+    return conditions
 
 
 def _text_query(words: str) -> str:

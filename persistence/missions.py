@@ -92,14 +92,16 @@ WHERE m.organization_id = %s AND m.member_id = x.member_id AND m.mission_id = x.
 
 def find(db: Connection, organization_id: int, mission_id: int) -> Mission | None:
     """The mission with this id."""
-    found = find_some(db, organization_id, [mission_id])
-    return found[0] if found else None
+    existing = find_some(db, organization_id, [mission_id])
+    return existing[0] if existing else None
 
 
 def find_some(db: Connection, organization_id: int, mission_ids: Collection[int]) -> list[Mission]:
     """The existing missions among these, in no certain order."""
-    wanted = missions.c.mission_id.in_(list(mission_ids))
-    return records(Mission, db.execute(select(*_COLUMNS).where(missions.c.organization_id == organization_id, wanted)))
+    is_listed = missions.c.mission_id.in_(list(mission_ids))
+    return records(
+        Mission, db.execute(select(*_COLUMNS).where(missions.c.organization_id == organization_id, is_listed))
+    )
 
 
 def find_all(db: Connection, organization_id: int) -> list[Mission]:
@@ -179,11 +181,11 @@ def achieved_in_periods(
     periods: Mapping[tuple[int, date], tuple[datetime, datetime]],
 ) -> dict[Period, int]:
     """How often members achieved missions in `periods`: their begin and end, by mission id and first day."""
-    wanted = [
+    bounds = [
         {"mission_id": mission_id, "first_day": first_day, "begins": begins, "ends": ends}
         for (mission_id, first_day), (begins, ends) in periods.items()
     ]
-    rows = query(db, _ACHIEVED, (as_json(wanted), organization_id, list(member_ids)))
+    rows = query(db, _ACHIEVED, (as_json(bounds), organization_id, list(member_ids)))
     return {(member_id, mission_id, first_day): times for member_id, mission_id, first_day, times in rows}
 
 
@@ -205,15 +207,17 @@ def find_trackings(db: Connection, organization_id: int, event_ids: Collection[i
 def find_tracked(db: Connection, organization_id: int, system_unique_keys: Collection[str]) -> list[MissionTracking]:
     """The trackings made under these keys."""
     table = mission_trackings
-    wanted = table.c.system_unique_key.in_(list(system_unique_keys))
-    rows = db.execute(select(*_TRACKING_COLUMNS).where(table.c.organization_id == organization_id, wanted))
+    is_listed = table.c.system_unique_key.in_(list(system_unique_keys))
+    rows = db.execute(select(*_TRACKING_COLUMNS).where(table.c.organization_id == organization_id, is_listed))
     return records(MissionTracking, rows)
 
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:
     """Store the changes of a unit of work; at most four statements."""
     if changes.reversals:
-        undone = [{"mission_tracking_id": each, "by_event_id": by} for each, by in changes.reversals.items()]
+        undone = [
+            {"mission_tracking_id": tracking_id, "by_event_id": by} for tracking_id, by in changes.reversals.items()
+        ]
         defer(db, _UNDO, (*given(undone), organization_id))
     if changes.trackings:
         rows = [{name: getattr(tracking, name) for name in _NEW_TRACKING} for tracking in changes.trackings]

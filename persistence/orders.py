@@ -80,12 +80,12 @@ def known_programs(db: Connection, organization_id: int, program_ids: Collection
 def find_items(db: Connection, organization_id: int, order_ids: Collection[int]) -> dict[int, tuple[OrderItem, ...]]:
     """The items of orders, in order, by the order's id."""
     items: dict[int, list[OrderItem]] = {order_id: [] for order_id in order_ids}
-    found = db.execute(
+    rows = db.execute(
         select(*columns_of(order_items, OrderItem))
         .where(order_items.c.organization_id == organization_id, order_items.c.order_id.in_(list(items)))
         .order_by(order_items.c.order_item_id)
     )
-    for item in records(OrderItem, found):
+    for item in records(OrderItem, rows):
         items[item.order_id].append(item)
     return {order_id: tuple(of_order) for order_id, of_order in items.items()}
 
@@ -94,11 +94,11 @@ def find_by_external_ids(
     db: Connection, organization_id: int, external_ids: Collection[str]
 ) -> dict[str, tuple[Order, tuple[OrderItem, ...]]]:
     """The orders with these external ids, with their items in order."""
-    found = [Order(*row) for row in query(db, _BY_EXTERNAL_IDS, (organization_id, list(external_ids)))]
-    if not found:
+    orders = [Order(*row) for row in query(db, _BY_EXTERNAL_IDS, (organization_id, list(external_ids)))]
+    if not orders:
         return {}
-    items = find_items(db, organization_id, [order.order_id for order in found])
-    return {order.external_id: (order, items[order.order_id]) for order in found}
+    items = find_items(db, organization_id, [order.order_id for order in orders])
+    return {order.external_id: (order, items[order.order_id]) for order in orders}
 
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:

@@ -74,10 +74,10 @@ def find(db: Connection, organization_id: int) -> Organization | None:
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
     """The organization and the present permissions of a user, who may be unknown, in one query."""
-    found = find_with_rights_of(db, organization_id, [user_id])
-    if found is None:
+    organization_with_rights = find_with_rights_of(db, organization_id, [user_id])
+    if organization_with_rights is None:
         return None
-    organization, rights = found
+    organization, rights = organization_with_rights
     return organization, rights[user_id]
 
 

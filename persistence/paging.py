@@ -127,19 +127,19 @@ def page_of(
     """
     # One row more than the page has says whether there is another page.
     most, skipped = page.limit + 1, page.page * page.limit
-    found: list[AnyRow] = []
+    rows_read: list[AnyRow] = []
     if page.after is None:
-        found += read(Section((), sorting.ordering, most, skipped))
+        rows_read += read(Section((), sorting.ordering, most, skipped))
     else:
         for section in sorting.after(page.after, most):
-            if len(found) < most:
-                found += read(section)
-    rows, goes_on = found[: page.limit], len(found) > page.limit
+            if len(rows_read) < most:
+                rows_read += read(section)
+    rows, goes_on = rows_read[: page.limit], len(rows_read) > page.limit
     if page.after is not None:
         total = page.after.total_count
     elif goes_on:
         # At least the rows that were read, also beyond the bound of the count.
-        total = max(count(), skipped + len(found))
+        total = max(count(), skipped + len(rows_read))
     else:
         total = skipped + len(rows) if rows or page.page == 0 else min(count(), skipped)
     fields = len(rows[0]) - len(sorting.columns) if rows else 0

@@ -62,8 +62,8 @@ def keys_of_groups(members: Table) -> Any:
 
 def find_by_key(db: Connection, organization_id: int, permission_group_key: str) -> PermissionGroup | None:
     """The group with this key."""
-    found = find_by_keys(db, organization_id, [permission_group_key])
-    return found[0] if found else None
+    existing = find_by_keys(db, organization_id, [permission_group_key])
+    return existing[0] if existing else None
 
 
 def find_by_keys(db: Connection, organization_id: int, keys: Collection[str]) -> list[PermissionGroup]:

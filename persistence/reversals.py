@@ -95,17 +95,17 @@ def find_members(db: Connection, organization_id: int, event_ids: Collection[int
 
 def find_members_of_orders(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[int]:
     """As `find_members`, of the events that led to these orders."""
-    found = db.exec_driver_sql(_ORDER_EVENTS, (organization_id, list(external_ids))).scalars().all()
-    return find_members(db, organization_id, found) if found else set()
+    event_ids = db.exec_driver_sql(_ORDER_EVENTS, (organization_id, list(external_ids))).scalars().all()
+    return find_members(db, organization_id, event_ids) if event_ids else set()
 
 
 def find_families(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[LoyaltyEvent]]:
     """Each of these events with all events that it caused, newest first, by its id."""
-    found: dict[int, list[LoyaltyEvent]] = {}
+    families: dict[int, list[LoyaltyEvent]] = {}
     values = (organization_id, list(event_ids), organization_id, organization_id)
     for row in query(db, _FAMILY_EVENTS, values):
-        found.setdefault(row[0], []).append(LoyaltyEvent(*row[1:]))
-    return found
+        families.setdefault(row[0], []).append(LoyaltyEvent(*row[1:]))
+    return families
 
 
 def find_standing(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[Stored]]:
@@ -113,10 +113,10 @@ def find_standing(db: Connection, organization_id: int, event_ids: Collection[in
     rows = query(db, _STANDING, (organization_id, list(event_ids)))
     of_event: dict[int, int] = {row[0]: row[1] for row in rows}
     stored = posting.find_stored(db, organization_id, of_event)
-    found: dict[int, list[Stored]] = {}
+    standing: dict[int, list[Stored]] = {}
     for transaction_id, event_id in of_event.items():
-        found.setdefault(event_id, []).append(stored[transaction_id])
-    return found
+        standing.setdefault(event_id, []).append(stored[transaction_id])
+    return standing
 
 
 def write_events(db: Connection, organization_id: int, changed: Iterable[LoyaltyEvent], at: datetime) -> None:

@@ -139,11 +139,11 @@ def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
 
     Ids come from each table's own sequence, so two processes can never compute the same one.
     """
-    wanted = {table: count for table, count in counts.items() if count}
-    if not wanted:
+    requested = {table: count for table, count in counts.items() if count}
+    if not requested:
         return {table: [] for table in counts}
-    [found] = query(db, _ids_of(tuple(wanted)), tuple(wanted.values()))
-    return {table: [] for table in counts} | dict(zip(wanted, found, strict=True))
+    [ids] = query(db, _ids_of(tuple(requested)), tuple(requested.values()))
+    return {table: [] for table in counts} | dict(zip(requested, ids, strict=True))
 
 
 @cache

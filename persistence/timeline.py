@@ -154,9 +154,9 @@ def find_heads(
 
     A position is the id that all rows must be below; None is the beginning.
     """
-    found: dict[str, list[Head]] = {name: [] for name in positions}
+    heads: dict[str, list[Head]] = {name: [] for name in positions}
     if not positions:
-        return found
+        return heads
     names = tuple(positions)
     bounds = _bounds(db, member, names, created_from, created_to)
     values = {**_values(member), "limit": limit, "created_from": created_from, "created_to": created_to}
@@ -164,11 +164,11 @@ def find_heads(
         low, high = bounds[name]
         place = positions[name]
         values[f"low{number}"] = 0 if low is None else low
-        values[f"high{number}"] = min(each for each in (place, high, _ABOVE_ALL) if each is not None)
+        values[f"high{number}"] = min(bound for bound in (place, high, _ABOVE_ALL) if bound is not None)
     statement = _next_rows(names, created_from is not None, created_to is not None)
     for number, *head in db.execute(statement, values):
-        found[names[number]].append(Head(*head))
-    return found
+        heads[names[number]].append(Head(*head))
+    return heads
 
 
 _ABOVE_ALL = 2**63 - 1
@@ -222,9 +222,9 @@ def _bounds(
         values["after"] = _moved(created_from, -_SLACK)
     if created_to is not None:
         values["before"] = _moved(created_to, _SLACK)
-    found = iter(db.execute(_searches(names, created_from is not None, created_to is not None), values).one())
+    ids = iter(db.execute(_searches(names, created_from is not None, created_to is not None), values).one())
     return {
-        name: (next(found) if created_from is not None else None, next(found) if created_to is not None else None)
+        name: (next(ids) if created_from is not None else None, next(ids) if created_to is not None else None)
         for name in names
     }
 

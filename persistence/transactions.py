@@ -129,5 +129,5 @@ def violated(error: DBAPIError, constraints: Collection[str]) -> str | None:
     name = getattr(diagnostics, "constraint_name", None)
     if name is not None:
         return name if name in constraints else None
-    found = _OF_A_SHARD.search(getattr(diagnostics, "message_primary", None) or "")
-    return next((name for name in constraints if name.startswith(found[1])), None) if found else None
+    match = _OF_A_SHARD.search(getattr(diagnostics, "message_primary", None) or "")
+    return next((name for name in constraints if name.startswith(match[1])), None) if match else None

@@ -305,10 +305,10 @@ def claim_due(
     At most `most` in all and `most_of_one` of each trigger; of all organizations unless one is named.
     """
     values = {"now": now, "until": until, "most_of_one": most_of_one}
-    wanted = {"now": now, "most": most, "busy": list(busy), "organization_id": organization_id}
+    criteria = {"now": now, "most": most, "busy": list(busy), "organization_id": organization_id}
     claimed: list[ClaimedDelivery] = []
-    for found, trigger_ids in query(db, _WITH_DUE, wanted):
-        of_one = {"organization_id": found, "trigger_ids": trigger_ids, "most": most - len(claimed)}
+    for due_organization_id, trigger_ids in query(db, _WITH_DUE, criteria):
+        of_one = {"organization_id": due_organization_id, "trigger_ids": trigger_ids, "most": most - len(claimed)}
         claimed += [ClaimedDelivery(*row) for row in query(db, _CLAIM, {**values, **of_one})]
     return claimed
 

@@ -120,8 +120,8 @@ def _find(db: Connection, *conditions: Any) -> list[User]:
 
 def find(db: Connection, organization_id: int, user_id: int) -> User | None:
     """The user with this id who belongs to the organization, active or not."""
-    found = _find(db, memberships.c.organization_id == organization_id, users.c.user_id == user_id)
-    return found[0] if found else None
+    existing = _find(db, memberships.c.organization_id == organization_id, users.c.user_id == user_id)
+    return existing[0] if existing else None
 
 
 def find_api_users(db: Connection, organization_id: int) -> list[User]:
@@ -132,8 +132,8 @@ def find_api_users(db: Connection, organization_id: int) -> list[User]:
 def find_by_emails(db: Connection, organization_id: int, emails: Collection[str]) -> dict[str, User]:
     """The organization's users with these addresses, by lower-case address; of several the oldest."""
     lowered = [email.lower() for email in emails]
-    found = _find(db, memberships.c.organization_id == organization_id, func.lower(users.c.email).in_(lowered))
-    return {user.email.lower(): user for user in reversed(found) if user.email is not None}
+    matching = _find(db, memberships.c.organization_id == organization_id, func.lower(users.c.email).in_(lowered))
+    return {user.email.lower(): user for user in reversed(matching) if user.email is not None}
 
 
 def find_page(db: Connection, organization_id: int, page: Page, filters: UserFilters) -> Paged[User]:
@@ -147,37 +147,37 @@ def find_page(db: Connection, organization_id: int, page: Page, filters: UserFil
 
 
 def _conditions(filters: UserFilters) -> list[Any]:
-    found: list[Any] = []
+    conditions: list[Any] = []
     if filters.email is not None:
-        found.append(func.lower(users.c.email) == filters.email.lower())
+        conditions.append(func.lower(users.c.email) == filters.email.lower())
     if filters.user_name is not None:
-        found.append(users.c.user_name == filters.user_name)
+        conditions.append(users.c.user_name == filters.user_name)
     if filters.auth_client_id is not None:
-        found.append(users.c.auth_client_id == filters.auth_client_id)
+        conditions.append(users.c.auth_client_id == filters.auth_client_id)
     if filters.active is not None:
-        found.append(_ACTIVE if filters.active else ~_ACTIVE)
+        conditions.append(_ACTIVE if filters.active else ~_ACTIVE)
     if filters.also_in is not None:
         other = memberships.alias()
         there = select(other.c.user_id).where(other.c.organization_id == filters.also_in)
-        found.append(users.c.user_id.in_(there))
+        conditions.append(users.c.user_id.in_(there))
     if not filters.with_api_users:
-        found.append(~users.c.is_api_user)
+        conditions.append(~users.c.is_api_user)
     if not filters.with_external_users:
-        found.append(~users.c.is_external)
+        conditions.append(~users.c.is_external)
     if filters.search is not None:
         texts = (users.c.name, users.c.nickname, users.c.user_name, users.c.email, users.c.auth_client_id)
-        found.append(or_(*(text.icontains(filters.search, autoescape=True) for text in texts)))
-    return found
+        conditions.append(or_(*(text.icontains(filters.search, autoescape=True) for text in texts)))
+    return conditions
 
 
 def memberships_of(db: Connection, user_ids: Collection[int]) -> dict[int, list[Membership]]:
     """All memberships of the users, in any organization, in order; for system administrators only."""
     statement = select(*_MEMBERSHIP_COLUMNS).where(memberships.c.user_id.in_(list(user_ids)))
-    found: dict[int, list[Membership]] = {user_id: [] for user_id in user_ids}
+    by_user: dict[int, list[Membership]] = {user_id: [] for user_id in user_ids}
     for row in db.execute(statement.order_by(memberships.c.organization_id)):
-        each = _membership(row)
-        found[each.user_id].append(each)
-    return found
+        membership = _membership(row)
+        by_user[membership.user_id].append(membership)
+    return by_user
 
 
 def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> bool:
@@ -190,12 +190,12 @@ def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> boo
 
 def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set[int]:
     """Serialize changes of the organizations' users; returns the ids of the existing organizations."""
-    found: set[int] = set()
+    existing: set[int] = set()
     for organization_id in sorted(organization_ids):
-        wanted = organizations.c.organization_id == organization_id
-        statement = select(organizations.c.organization_id).where(wanted).with_for_update(key_share=True)
-        found.update(db.execute(statement).scalars())
-    return found
+        condition = organizations.c.organization_id == organization_id
+        statement = select(organizations.c.organization_id).where(condition).with_for_update(key_share=True)
+        existing.update(db.execute(statement).scalars())
+    return existing
 
 
 def lock_users(db: Connection, user_ids: Collection[int]) -> None:

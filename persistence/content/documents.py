@@ -115,10 +115,14 @@ def lock_versions(
     if not places:
         return {}
     keys, locales = zip(*places, strict=True)
-    wanted = text("(document_key, locale) IN (SELECT * FROM unnest(CAST(:keys AS uuid[]), CAST(:locales AS text[])))")
-    statement = select(*COLUMNS).where(*_of(collection), wanted).order_by(table.c.content_document_id).with_for_update()
-    found = db.execute(statement, {"keys": list(keys), "locales": list(locales)})
-    return {(each.document_key, each.locale): each for each in records(ContentDocument, found)}
+    is_listed = text(
+        "(document_key, locale) IN (SELECT * FROM unnest(CAST(:keys AS uuid[]), CAST(:locales AS text[])))"
+    )
+    statement = (
+        select(*COLUMNS).where(*_of(collection), is_listed).order_by(table.c.content_document_id).with_for_update()
+    )
+    rows = db.execute(statement, {"keys": list(keys), "locales": list(locales)})
+    return {(document.document_key, document.locale): document for document in records(ContentDocument, rows)}
 
 
 def locales_of(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:
@@ -149,7 +153,7 @@ def upsert(
     if not rows:
         return []
     written = [{**row, **derived_values(row), "language": languages[row["locale"]]} for row in rows]
-    found = db.execute(
+    stored = db.execute(
         _UPSERT_ROWS,
         {
             "organization_id": collection.organization_id,
@@ -159,7 +163,7 @@ def upsert(
             "now": now,
         },
     )
-    by_place = {(each.document_key, each.locale): each for each in records(ContentDocument, found)}
+    by_place = {(document.document_key, document.locale): document for document in records(ContentDocument, stored)}
     documents = [by_place[row["document_key"], row["locale"]] for row in rows]
     _store_values(db, collection, documents)
     return documents

@@ -79,7 +79,7 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
     begin, end, audiences = documents.c.from_date, documents.c.to_date, documents.c.audience_keys
     is_for_all = func.cardinality(audiences) == 0
     keys = cast(list(viewer.audience_keys), audiences.type)
-    found = [
+    conditions = [
         *_of(collection),
         documents.c.status == PUBLISHED,
         _locale(collection, viewer.locale),
@@ -89,8 +89,8 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
         _is_open(viewer),
     ]
     if viewer.book_keys is not None:
-        found.append(documents.c.coupon_book_key.in_(list(viewer.book_keys)) if viewer.book_keys else false())
-    return found
+        conditions.append(documents.c.coupon_book_key.in_(list(viewer.book_keys)) if viewer.book_keys else false())
+    return conditions
 
 
 def _locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:

@@ -45,8 +45,8 @@ def order_by(
     """The ORDER BY of keys for documents with the id `id_`; `series` are those that a field's values may be in."""
     order: list[Any] = []
     for key in keys:
-        found = [RECORD_COLUMNS[key.field]] if key.of_record else _values_of(key, id_, organization_id, series)
-        order += [directed(each, key).nulls_last() for each in found]
+        columns = [RECORD_COLUMNS[key.field]] if key.of_record else _values_of(key, id_, organization_id, series)
+        order += [directed(column, key).nulls_last() for column in columns]
     return order
 
 

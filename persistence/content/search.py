@@ -65,38 +65,38 @@ def find_by_ids(db: Connection, collection: ContentCollection, ids: Sequence[int
         documents.c.content_document_id == func.any(cast(list(ids), ARRAY(documents.c.content_document_id.type))),
     )
     by_id = {record.content_document_id: record for record in records(ContentDocument, db.execute(statement))}
-    return [by_id[each] for each in ids if each in by_id]
+    return [by_id[id_] for id_ in ids if id_ in by_id]
 
 
 def _page_ids(db: Connection, query: _Query, total: int) -> list[int]:
     """The ids of the page, one pass after the other until it is full."""
     search = query.search
-    found: list[int] = []
+    ids: list[int] = []
     offset = search.page * search.limit
     if offset >= total:
-        return found
+        return ids
     for one_pass in query.passes():
-        wanted = search.limit - len(found)
-        rows = list(db.execute(one_pass.limit(wanted).offset(offset)).scalars())
-        found += rows
-        if len(found) == search.limit:
+        missing = search.limit - len(ids)
+        rows = list(db.execute(one_pass.limit(missing).offset(offset)).scalars())
+        ids += rows
+        if len(ids) == search.limit:
             break
         if rows or not offset:
             offset = 0
         else:
             offset -= db.execute(select(func.count()).select_from(one_pass.order_by(None).subquery())).scalar_one()
-    return found
+    return ids
 
 
 def _facets(db: Connection, query: _Query, total: int) -> dict[str, list[tuple[str, int]]]:
     fields = list(query.search.collection.facet_fields)
-    found: dict[str, list[tuple[str, int]]] = {field: [] for field in fields}
+    facets: dict[str, list[tuple[str, int]]] = {field: [] for field in fields}
     if not fields or not total:
-        return found
+        return facets
     by_series = {query.series(field): field for field in fields}
     for series, value, count in db.execute(query.facets(list(by_series))):
-        found[by_series[series]].append((value, count))
-    return found
+        facets[by_series[series]].append((value, count))
+    return facets
 
 
 class _Query:
@@ -169,15 +169,15 @@ class _Query:
             select(ids).where(*self._in_series(field), values.c.text_value.in_(some))
             for field, some in search.facets.items()
         ]
-        parts += [select(ids).where(*self._in_series(each.field), *_within(each)) for each in search.ranges]
+        parts += [select(ids).where(*self._in_series(bounds.field), *_within(bounds)) for bounds in search.ranges]
         if search.words:
             id_ = documents.c.content_document_id.label("id")
             parts.append(select(id_).where(*self._scope(), documents.c.search.bool_op("@@")(self._words())))
         if not parts:
             return None
-        found = intersect(*parts) if len(parts) > 1 else parts[0].distinct()
+        matching = intersect(*parts) if len(parts) > 1 else parts[0].distinct()
         # Computed once, though the facets ask for it once for each field.
-        return found.cte("matching").prefix_with("MATERIALIZED")
+        return matching.cte("matching").prefix_with("MATERIALIZED")
 
     def _words(self) -> ColumnElement[Any]:
         """The words as a text search query: in the language's stems, and the last one also as a beginning."""
@@ -220,7 +220,7 @@ class _Query:
             *self._in_series(key.field),
             values.c.position == 0,
             column_.is_not(None),
-            *(each.is_(None) for each in before),
+            *(earlier_column.is_(None) for earlier_column in before),
             *self._matching(id_),
         )
         if self._further_needs_documents():
@@ -260,11 +260,11 @@ class _Query:
 
 def _within(bounds: Bounds) -> list[ColumnElement[bool]]:
     column_: Any = values.c.number_value if bounds.type == NUMBER else values.c.instant_value
-    found = [column_.is_not(None)]
+    conditions = [column_.is_not(None)]
     if bounds.least is not None:
-        found.append(column_ >= bounds.least)
+        conditions.append(column_ >= bounds.least)
     if bounds.most is not None:
-        found.append(column_ <= bounds.most)
+        conditions.append(column_ <= bounds.most)
     if bounds.before is not None:
-        found.append(column_ < bounds.before)
-    return found
+        conditions.append(column_ < bounds.before)
+    return conditions

@@ -75,17 +75,17 @@ class BookFilter:
     coupon_book_keys: Collection[str] | None = None
 
 
-def find_page(db: Connection, organization_id: int, page: Page, wanted: BookFilter) -> Paged[CouponBook]:
+def find_page(db: Connection, organization_id: int, page: Page, filters: BookFilter) -> Paged[CouponBook]:
     """A page of the books that meet every condition."""
-    conditions = conditions_of(organization_id, wanted)
+    conditions = conditions_of(organization_id, filters)
     return paged(db, CouponBook, table, conditions, page, table.c.coupon_book_id, ORDER_COLUMNS)
 
 
 def find_matching(
-    db: Connection, organization_id: int, order: str | None, wanted: BookFilter, *more: Any
+    db: Connection, organization_id: int, order: str | None, filters: BookFilter, *more: Any
 ) -> list[CouponBook]:
     """All books that meet every condition, in order."""
-    conditions = [*conditions_of(organization_id, wanted), *more]
+    conditions = [*conditions_of(organization_id, filters), *more]
     return records(
         CouponBook,
         db.execute(
@@ -94,58 +94,58 @@ def find_matching(
     )
 
 
-def conditions_of(organization_id: int, wanted: BookFilter) -> list[Any]:
+def conditions_of(organization_id: int, filters: BookFilter) -> list[Any]:
     """The conditions of a filter, of one organization."""
-    found = [table.c.organization_id == organization_id]
+    conditions = [table.c.organization_id == organization_id]
     for name in ("loyalty_program_key", "external_id", "external_key", "type", "coupon_book_id", "coupon_book_key"):
-        value = getattr(wanted, name)
+        value = getattr(filters, name)
         if value is not None:
-            found.append(table.c[name] == value)
-    if wanted.coupon_book_keys is not None:
-        found.append(table.c.coupon_book_key.in_(list(wanted.coupon_book_keys)))
-    if wanted.loyalty_program_id is not None:
-        own = table.c.loyalty_program_id == wanted.loyalty_program_id
-        found.append(or_(own, table.c.loyalty_program_id.is_(None)) if wanted.or_no_program else own)
-    if wanted.search is not None:
+            conditions.append(table.c[name] == value)
+    if filters.coupon_book_keys is not None:
+        conditions.append(table.c.coupon_book_key.in_(list(filters.coupon_book_keys)))
+    if filters.loyalty_program_id is not None:
+        own = table.c.loyalty_program_id == filters.loyalty_program_id
+        conditions.append(or_(own, table.c.loyalty_program_id.is_(None)) if filters.or_no_program else own)
+    if filters.search is not None:
         columns = (table.c.name, table.c.description, table.c.external_id)
-        found.append(or_(*(column.icontains(wanted.search, autoescape=True) for column in columns)))
-    if wanted.statuses:
-        found.append(table.c.publishing_status.in_(list(wanted.statuses)))
-    if wanted.locale is not None:
-        found.append(or_(table.c.locale == wanted.locale, table.c.locale.is_(None)))
-    return found + _about_lists(wanted) + _about_validity(wanted)
+        conditions.append(or_(*(column.icontains(filters.search, autoescape=True) for column in columns)))
+    if filters.statuses:
+        conditions.append(table.c.publishing_status.in_(list(filters.statuses)))
+    if filters.locale is not None:
+        conditions.append(or_(table.c.locale == filters.locale, table.c.locale.is_(None)))
+    return conditions + _about_lists(filters) + _about_validity(filters)
 
 
-def _about_lists(wanted: BookFilter) -> list[Any]:
-    found: list[Any] = []
-    if wanted.tags:
-        found.append(table.c.tags.bool_op("@>")(_array("tags", wanted.tags)))
-    if wanted.tags_any:
-        found.append(_any_of("tags", wanted.tags_any))
+def _about_lists(filters: BookFilter) -> list[Any]:
+    conditions: list[Any] = []
+    if filters.tags:
+        conditions.append(table.c.tags.bool_op("@>")(_array("tags", filters.tags)))
+    if filters.tags_any:
+        conditions.append(_any_of("tags", filters.tags_any))
     for name in ("audience_keys", "tier_keys", "tiers", "categories", "product_categories"):
-        if getattr(wanted, name):
-            found.append(_any_of(name, getattr(wanted, name)))
+        if getattr(filters, name):
+            conditions.append(_any_of(name, getattr(filters, name)))
     for name in ("locations", "payment_methods", "channels", "days_of_week"):
-        values = getattr(wanted, name)
-        if values and name == "channels" and wanted.channels_match == EXACT:
-            found.append(_any_of(name, values))
+        values = getattr(filters, name)
+        if values and name == "channels" and filters.channels_match == EXACT:
+            conditions.append(_any_of(name, values))
         elif values:
-            found.append(or_(_any_of(name, values), func.cardinality(table.c[name]) == 0))
-    return found
+            conditions.append(or_(_any_of(name, values), func.cardinality(table.c[name]) == 0))
+    return conditions
 
 
-def _about_validity(wanted: BookFilter) -> list[Any]:
+def _about_validity(filters: BookFilter) -> list[Any]:
     begin, end = table.c.valid_from_date, table.c.valid_to_date
-    found = []
-    if wanted.valid_from is not None:
-        found.append(or_(end.is_(None), end >= wanted.valid_from))
-    if wanted.valid_to is not None:
-        found.append(or_(begin.is_(None), begin <= wanted.valid_to))
-    if wanted.valid_from_min is not None:
-        found.append(begin >= wanted.valid_from_min)
-    if wanted.valid_to_max is not None:
-        found.append(end <= wanted.valid_to_max)
-    return found
+    conditions = []
+    if filters.valid_from is not None:
+        conditions.append(or_(end.is_(None), end >= filters.valid_from))
+    if filters.valid_to is not None:
+        conditions.append(or_(begin.is_(None), begin <= filters.valid_to))
+    if filters.valid_from_min is not None:
+        conditions.append(begin >= filters.valid_from_min)
+    if filters.valid_to_max is not None:
+        conditions.append(end <= filters.valid_to_max)
+    return conditions
 
 
 def _any_of(name: str, values: Collection[Any]) -> Any:

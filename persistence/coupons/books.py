@@ -22,14 +22,14 @@ BY_ID = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_id = ANY(%s::bigint[]) ORD
 
 def find(db: Connection, organization_id: int, coupon_book_id: int) -> CouponBook | None:
     """The book with this id."""
-    found = find_all(db, organization_id, [coupon_book_id])
-    return found[0] if found else None
+    existing = find_all(db, organization_id, [coupon_book_id])
+    return existing[0] if existing else None
 
 
 def find_by_key(db: Connection, organization_id: int, coupon_book_key: str) -> CouponBook | None:
     """The book with this key."""
-    found = find_all_by_key(db, organization_id, [coupon_book_key])
-    return found[0] if found else None
+    existing = find_all_by_key(db, organization_id, [coupon_book_key])
+    return existing[0] if existing else None
 
 
 def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[int]) -> list[CouponBook]:
@@ -46,15 +46,19 @@ def find_all_named(db: Connection, organization_id: int, names: Collection[str])
     """The books with these keys or names, which several may have, by id."""
     keys = [name.lower() for name in names if is_key(name.lower())]
     named = or_(table.c.coupon_book_key.in_(keys), table.c.name.in_(list(names)))
-    found = select(*COLUMNS).where(table.c.organization_id == organization_id, named).order_by(table.c.coupon_book_id)
-    return records(CouponBook, db.execute(found).all())
+    statement = (
+        select(*COLUMNS).where(table.c.organization_id == organization_id, named).order_by(table.c.coupon_book_id)
+    )
+    return records(CouponBook, db.execute(statement).all())
 
 
 def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
     """The given keys that belong to books; one statement."""
-    wanted = table.c.coupon_book_key.in_(list(keys))
+    is_listed = table.c.coupon_book_key.in_(list(keys))
     return set(
-        db.execute(select(table.c.coupon_book_key).where(table.c.organization_id == organization_id, wanted)).scalars()
+        db.execute(
+            select(table.c.coupon_book_key).where(table.c.organization_id == organization_id, is_listed)
+        ).scalars()
     )
 
 

@@ -42,9 +42,9 @@ class CouponFilter:
         return self == CouponFilter()
 
 
-def find_page(db: Connection, organization_id: int, page: Page, wanted: CouponFilter, at: datetime) -> Paged[Coupon]:
+def find_page(db: Connection, organization_id: int, page: Page, filters: CouponFilter, at: datetime) -> Paged[Coupon]:
     """A page of the coupons that meet every condition at `at`."""
-    source, conditions = _source(organization_id, wanted, at)
+    source, conditions = _source(organization_id, filters, at)
     sorting = sorting_of(page.order, ORDER_COLUMNS, table.c.coupon_id)
     ids: AnySelect = select(table.c.coupon_id).select_from(source).where(*conditions)
 
@@ -60,31 +60,31 @@ def find_page(db: Connection, organization_id: int, page: Page, wanted: CouponFi
         return db.execute(statement).all()
 
     def count() -> int:
-        if wanted.is_plain:
+        if filters.is_plain:
             return _count_all(db, organization_id)
         return count_rows(db, source, conditions)
 
     return page_of(Coupon, page, sorting, read, count)
 
 
-def _source(organization_id: int, wanted: CouponFilter, at: datetime) -> tuple[Any, list[Any]]:
+def _source(organization_id: int, filters: CouponFilter, at: datetime) -> tuple[Any, list[Any]]:
     source: Any = table
     conditions: list[Any] = [table.c.organization_id == organization_id]
     expiry: Any = table.c.expired_at
-    if wanted.code is not None:
-        conditions.append(table.c.code == wanted.code)
-    if wanted.book is not None:
-        conditions.append(table.c.coupon_book_id == wanted.book.coupon_book_id)
-    if wanted.member is not None:
+    if filters.code is not None:
+        conditions.append(table.c.code == filters.code)
+    if filters.book is not None:
+        conditions.append(table.c.coupon_book_id == filters.book.coupon_book_id)
+    if filters.member is not None:
         held = member_coupons
         source = table.join(
             held, (held.c.organization_id == table.c.organization_id) & (held.c.coupon_id == table.c.coupon_id)
         )
-        conditions += [held.c.member_id == wanted.member.member_id, held.c.amount_assigned > 0]
+        conditions += [held.c.member_id == filters.member.member_id, held.c.amount_assigned > 0]
         expiry = expiry_of_member(at)
-    if wanted.expired is True:
+    if filters.expired is True:
         conditions.append(expiry <= at)
-    if wanted.expired is False:
+    if filters.expired is False:
         conditions.append(or_(expiry.is_(None), expiry > at))
     return source, conditions
 

@@ -260,7 +260,7 @@ def had_of_books(
 ) -> dict[Place, Had]:
     """Members' totals of books; `since` has the starts of each book's periods of uses and of discounts."""
     members = list(member_ids)
-    found = {
+    totals = {
         (member_id, book_id): Had(assigned)
         for member_id, book_id, assigned in query(db, _HAD, (organization_id, members, list(book_ids)))
     }
@@ -273,9 +273,9 @@ def had_of_books(
         for member_id, book_id, used, discounted in query(
             db, _IN_PERIODS, (as_json(periods), organization_id, members)
         ):
-            assigned = found.get((member_id, book_id), Had()).assigned
-            found[member_id, book_id] = Had(assigned, used, discounted)
-    return found
+            assigned = totals.get((member_id, book_id), Had()).assigned
+            totals[member_id, book_id] = Had(assigned, used, discounted)
+    return totals
 
 
 def claim_free(db: Connection, book: CouponBook, count: int, at_hand: Collection[int], lock: bool) -> list[Coupon]:
@@ -287,10 +287,10 @@ def claim_free(db: Connection, book: CouponBook, count: int, at_hand: Collection
     values = (book.organization_id, book.coupon_book_id, list(at_hand), count)
     if not lock:
         return [Coupon(*row) for row in query(db, _FREE, values)]
-    found = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE SKIP LOCKED", values)]
-    if not found:
-        found = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE", values)]
-    return found
+    free = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE SKIP LOCKED", values)]
+    if not free:
+        free = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE", values)]
+    return free
 
 
 def find_coupons(

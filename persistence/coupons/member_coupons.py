@@ -84,10 +84,10 @@ class MemberCouponFilter:
 
 
 def find_page(
-    db: Connection, member: Member, page: Page, wanted: MemberCouponFilter, at: datetime
+    db: Connection, member: Member, page: Page, filters: MemberCouponFilter, at: datetime
 ) -> Paged[MemberCouponEntry]:
     """A page of the member's coupons at `at`, used up or not, without those reversed entirely."""
-    conditions = [*_of_member(member), *_conditions(wanted, at)]
+    conditions = [*_of_member(member), *_conditions(filters, at)]
     order = ordering(page.order, {**ORDER, "expiredAt": expiry_of_member(at)}, table.c.member_coupon_id)
     # The page is determined first, and only its coupons' lots are read.
     ids = select(table.c.member_coupon_id).select_from(_JOINED).where(*conditions).order_by(*order)
@@ -187,26 +187,26 @@ def _of_program(loyalty_program_id: int) -> ColumnElement[bool]:
     return or_(program.is_(None), program == loyalty_program_id)
 
 
-def _conditions(wanted: MemberCouponFilter, at: datetime) -> list[ColumnElement[bool]]:
+def _conditions(filters: MemberCouponFilter, at: datetime) -> list[ColumnElement[bool]]:
     equal = {
-        coupons.c.code: wanted.code,
-        table.c.coupon_id: wanted.coupon_id,
-        coupon_books.c.coupon_book_key: wanted.coupon_book_key,
-        table.c.coupon_book_id: wanted.coupon_book_id,
+        coupons.c.code: filters.code,
+        table.c.coupon_id: filters.coupon_id,
+        coupon_books.c.coupon_book_key: filters.coupon_book_key,
+        table.c.coupon_book_id: filters.coupon_book_id,
     }
-    found: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
-    if wanted.not_used_only:
-        found.append(usable_lots(table.c.organization_id, at).where(*_same_coupon()).exists())
-    if wanted.loyalty_program_id is not None:
-        found.append(_of_program(wanted.loyalty_program_id))
-    return [*found, *tagged(wanted.tags)]
+    conditions: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
+    if filters.not_used_only:
+        conditions.append(usable_lots(table.c.organization_id, at).where(*_same_coupon()).exists())
+    if filters.loyalty_program_id is not None:
+        conditions.append(_of_program(filters.loyalty_program_id))
+    return [*conditions, *tagged(filters.tags)]
 
 
 def tagged(tags: BookTags) -> list[ColumnElement[bool]]:
     """The condition that the coupon book in the statement has these tags."""
-    found: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = []
     if tags.every is not None:
-        found.append(coupon_books.c.tags.bool_op("@>")(cast(list(tags.every), ARRAY(Text))))
+        conditions.append(coupon_books.c.tags.bool_op("@>")(cast(list(tags.every), ARRAY(Text))))
     if tags.some is not None:
-        found.append(coupon_books.c.tags.bool_op("&&")(cast(list(tags.some), ARRAY(Text))))
-    return found
+        conditions.append(coupon_books.c.tags.bool_op("&&")(cast(list(tags.some), ARRAY(Text))))
+    return conditions

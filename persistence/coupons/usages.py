@@ -147,31 +147,31 @@ def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict
     return {usage.coupon_book_id: usage for usage in records(CouponUsage, db.execute(statement))}
 
 
-def find_page(db: Connection, member: Member, page: Page, wanted: UsageFilter, at: datetime) -> Paged[CouponUsage]:
+def find_page(db: Connection, member: Member, page: Page, filters: UsageFilter, at: datetime) -> Paged[CouponUsage]:
     """A page of a member's usages that meet every condition at `at`."""
     conditions = [
         table.c.organization_id == member.organization_id,
         table.c.member_id == member.member_id,
-        *_conditions(wanted, at),
+        *_conditions(filters, at),
     ]
     sorting = sorting_of(page.order, ORDER, table.c.coupon_usage_id)
     return paged_columns(db, CouponUsage, _COLUMNS, _JOINED, conditions, page, sorting)
 
 
-def _conditions(wanted: UsageFilter, at: datetime) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
-    if wanted.created_from is not None:
-        found.append(table.c.created_at >= wanted.created_from)
-    if wanted.created_to is not None:
-        found.append(table.c.created_at < wanted.created_to)
-    if wanted.codes is not None:
-        found.append(coupons.c.code.in_(wanted.codes))
-    if wanted.unused_only:
+def _conditions(filters: UsageFilter, at: datetime) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if filters.created_from is not None:
+        conditions.append(table.c.created_at >= filters.created_from)
+    if filters.created_to is not None:
+        conditions.append(table.c.created_at < filters.created_to)
+    if filters.codes is not None:
+        conditions.append(coupons.c.code.in_(filters.codes))
+    if filters.unused_only:
         own_lot = coupon_lots.c.coupon_lot_id == table.c.coupon_usage_id
-        found += [table.c.amount_assigned > 0, usable_lots(table.c.organization_id, at).where(own_lot).exists()]
-    if wanted.coupon_book_key is not None:
-        found.append(coupon_books.c.coupon_book_key == wanted.coupon_book_key)
-    return [*found, *tagged(wanted.tags)]
+        conditions += [table.c.amount_assigned > 0, usable_lots(table.c.organization_id, at).where(own_lot).exists()]
+    if filters.coupon_book_key is not None:
+        conditions.append(coupon_books.c.coupon_book_key == filters.coupon_book_key)
+    return [*conditions, *tagged(filters.tags)]
 
 
 def add_usages(db: Connection, usages: Collection[CouponUsage]) -> None:
@@ -200,10 +200,10 @@ def _row(usage: CouponUsage) -> dict[str, Any]:
 
 
 def _find(db: Connection, organization_id: int, condition: Any) -> CouponUsage | None:
-    found = select(*_COLUMNS).select_from(_JOINED).where(table.c.organization_id == organization_id, condition)
-    return record(CouponUsage, db.execute(found).one_or_none())
+    statement = select(*_COLUMNS).select_from(_JOINED).where(table.c.organization_id == organization_id, condition)
+    return record(CouponUsage, db.execute(statement).one_or_none())
 
 
 def _select(db: Connection, organization_id: int, *conditions: Any) -> list[CouponUsage]:
-    found = select(*_COLUMNS).select_from(_JOINED).where(table.c.organization_id == organization_id, *conditions)
-    return records(CouponUsage, db.execute(found).all())
+    statement = select(*_COLUMNS).select_from(_JOINED).where(table.c.organization_id == organization_id, *conditions)
+    return records(CouponUsage, db.execute(statement).all())

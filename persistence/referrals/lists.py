@@ -234,9 +234,9 @@ def add_codes(
         added = records(ReferralCode, db.exec_driver_sql(_ADD_CODES, given))
         if len(added) == len(codes):
             place = {code: number for number, code in enumerate(codes)}
-            return sorted(added, key=lambda each: place[each.code])
+            return sorted(added, key=lambda referral_code: place[referral_code.code])
         # Another request was faster.
-        taken = sorted(set(codes) - {each.code for each in added})
+        taken = sorted(set(codes) - {referral_code.code for referral_code in added})
     raise ReferralCodeTaken(f"Taken already: {', '.join(taken)}.")
 
 

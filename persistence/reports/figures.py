@@ -132,7 +132,7 @@ def find_sum(
     query = FigureQuery(organization_id, kind, label, subject)
     summed = f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found"
     row = db.execute(text(summed), query.values).one()
-    return Figures(*(each or _ZERO for each in row))
+    return Figures(*(figure or _ZERO for figure in row))
 
 
 def count_all(db: Connection, organization_id: int, kind: str) -> int:
@@ -173,24 +173,24 @@ def find_series(
     rows = db.execute(
         text(f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day"), query.values
     )
-    found = {row[0]: Figures(*row[1:]) for row in rows}
-    return [found.get(number, Figures()) for number in range(1, len(days) + 1)]
+    by_number = {row[0]: Figures(*row[1:]) for row in rows}
+    return [by_number.get(number, Figures()) for number in range(1, len(days) + 1)]
 
 
 def rest(query: FigureQuery, made_of: Cover, columns: str) -> list[str]:
     """The part of a range that totals do not cover: changes, and records at its ends."""
-    found = [query.changes(made_of.begin, made_of.end, columns) + query.without(made_of.pieces)]
+    parts = [query.changes(made_of.begin, made_of.end, columns) + query.without(made_of.pieces)]
     if made_of.pieces:
-        found.append(query.records(made_of.pieces, columns))
-    return found
+        parts.append(query.records(made_of.pieces, columns))
+    return parts
 
 
 def _broken(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
     """The quarters of an hour in which days begin or end, as far as they lie in the range."""
-    found: dict[datetime, Piece] = {}
+    pieces: dict[datetime, Piece] = {}
     for bound in bounds:
         starts = floor(bound, QUARTER_HOUR)
         if starts != bound:
             ends = ceiling(bound, QUARTER_HOUR)
-            found[starts] = Piece(max(starts, begin), end if ends is None else min(ends, end))
-    return [piece for piece in found.values() if piece.begin < piece.end]
+            pieces[starts] = Piece(max(starts, begin), end if ends is None else min(ends, end))
+    return [piece for piece in pieces.values() if piece.begin < piece.end]

@@ -93,8 +93,8 @@ def _by_wallet(
 def _named(db: Connection, organization_id: int, top: Sequence[tuple[int, Decimal]]) -> list[TopMember]:
     values = {"organization_id": organization_id, "wallet_ids": [wallet_id for wallet_id, _ in top]}
     names = {row[0]: row[1:] for row in db.execute(text(_NAMES), values)}
-    found = []
+    top_members = []
     for wallet_id, amount in top:
         key, name, lastname = names[wallet_id]
-        found.append(TopMember(key, amount, name, lastname))
-    return found
+        top_members.append(TopMember(key, amount, name, lastname))
+    return top_members

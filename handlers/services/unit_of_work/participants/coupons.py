@@ -153,8 +153,8 @@ class CouponWork:
             loyalty_event_id=by.loyalty_event_id,
             external_event_date=by.external_event_date,
         )
-        usages = self.loader.state.usages
-        of_event = [usage.coupon_usage_id for usage in usages.values() if usage.loyalty_event_id == event_id]
+        by_id = self.loader.state.usages
+        of_event = [usage.coupon_usage_id for usage in by_id.values() if usage.loyalty_event_id == event_id]
         parts = []
         for usage_id in sorted(of_event, reverse=True):
             if self._service.stands(usage_id):
