@@ -46,7 +46,7 @@ class Audited:
     shape: Shape
     before: str | None = None
     records: Callable[[Any], Iterable[Any]] = _itself
-    # The record before the change comes from `AuditTrail.found`, since the handler reads it under its own lock.
+    # The record before the change comes from `AuditTrail.keep_before`, since the handler reads it under its own lock.
     is_found_by_handler: bool = False
 
     def changing(
@@ -98,7 +98,7 @@ class AuditTrail:
     is_erasure: bool = False
     entries: list[NewEntry] = field(default_factory=list)
 
-    def found(self, record: Any) -> None:
+    def keep_before(self, record: Any) -> None:
         """Keep the record as it was before the change, read under the lock that the change holds."""
         self.before = record
 
@@ -158,7 +158,7 @@ def without_secrets(value: Any, name: str = "") -> Any:
     if value is not None and not _SECRETS.isdisjoint(name.split(".")):
         return NOT_SHOWN
     if isinstance(value, Mapping):
-        return {key: without_secrets(each, str(key)) for key, each in value.items()}
+        return {key: without_secrets(part, str(key)) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [without_secrets(item) for item in value]
     return value

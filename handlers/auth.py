@@ -80,10 +80,10 @@ def create_access_token(call: Call, prepared: _SignIn | _Refused, body: TokenReq
         if isinstance(prepared, _Refused):
             raise prepared
         user = _still_right(call, prepared)
-        found = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
-        if found is None or not found[1].is_member:
+        organization_and_rights = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
+        if organization_and_rights is None or not organization_and_rights[1].is_member:
             raise _unknown_client()
-        grant = _narrowed(found[1].grant, body.scope)
+        grant = _narrowed(organization_and_rights[1].grant, body.scope)
         generation = _store(call, prepared, user)
     except _Refused as refused:
         return refused.as_answer()
@@ -91,7 +91,7 @@ def create_access_token(call: Call, prepared: _SignIn | _Refused, body: TokenReq
         "sub": user.auth_client_id,
         "userId": user.user_id,
         "organizationId": user.organization_id,
-        "environment": found[0].environment,
+        "environment": organization_and_rights[0].environment,
         "roles": sorted(grant.roles),
         "isAdmin": grant.is_admin,
         "isSystemAdmin": grant.is_system_admin,

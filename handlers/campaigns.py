@@ -67,7 +67,7 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
 )
 def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
-    body, organization_id = _checked(call, body, None), call.organization.organization_id
+    body, organization_id = _validated(call, body, None), call.organization.organization_id
     values = values_of(body)
     made = campaigns.add_campaign(
         call.db, organization_id, campaign_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
@@ -92,7 +92,7 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
 )
 def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) -> Campaign:
     """Change a campaign; all processes use the change from their next event on."""
-    body = _checked(call, body, campaign)
+    body = _validated(call, body, campaign)
     changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **values_of(body))
     entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(changed))
     return changed
@@ -163,7 +163,7 @@ def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> Non
         raise CampaignChanged(f"The campaign is at version {now.campaign_version_id}, not {version}.")
 
 
-def _checked(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
+def _validated(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
     """The campaign as it is stored; refuses unknown references, an end before its begin, and limits out of reach.
 
     An event type that it named `before` may have been deactivated since.

@@ -108,7 +108,7 @@ def update_collection(
     if "jsonschema" in body.sent:
         check_schema(body.sent["jsonschema"])
     before = collections.lock(call.db, collection)
-    call.audit.found(before)
+    call.audit.keep_before(before)
     values = values_of(body.of(before))
     refusals = {collections.SLUG_CONSTRAINT: _slug_taken(values["slug"])}
     if values["fts_fields"] != before.fts_fields:

@@ -68,7 +68,7 @@ def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookPro
     """Change the fields that are sent; the resulting book must be consistent."""
     book = books.lock(call.db, book)
     refuse_archived(book)
-    call.audit.found(book)
+    call.audit.keep_before(book)
     changed = settled_book(call, body, book)
     return _told(call, books.change_book(call.db, book, updated_at=call.now, **changed), UPDATED)
 
@@ -78,7 +78,7 @@ def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) 
     """Publish, withdraw or archive a book; archiving is final."""
     book = books.lock(call.db, book)
     refuse_archived(book)
-    call.audit.found(book)
+    call.audit.keep_before(book)
     status = body.publishing_status
     return _told(call, books.change_book(call.db, book, publishing_status=status, updated_at=call.now), UPDATED)
 

@@ -63,8 +63,10 @@ _AUDITED_REVERSALS = Audited(
 
 def _requests(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[assign_and_use.CouponRequest]:
     return [
-        assign_and_use.CouponRequest(call, each["member"], each["book"], command_of(each["body"]))
-        for call, each in zip(calls, arguments, strict=True)
+        assign_and_use.CouponRequest(
+            call, call_arguments["member"], call_arguments["book"], command_of(call_arguments["body"])
+        )
+        for call, call_arguments in zip(calls, arguments, strict=True)
     ]
 
 
@@ -83,7 +85,7 @@ def _assign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any
 
 
 def _revert_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[CouponUsage | Refusal]:
-    return revert_usages(calls, [each["coupon_usage"] for each in arguments])
+    return revert_usages(calls, [call_arguments["coupon_usage"] for call_arguments in arguments])
 
 
 @operation(

@@ -29,7 +29,7 @@ def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
         member = members.find_by_loyalty_member_id(call.db, organization_id, query["loyaltyMemberId"])
         if member is None:
             return Paged(0, page.page, page.limit, [])
-    wanted = CouponFilter(query.get("code"), book, member, query.get("expired"))
-    if book is not None and wanted == CouponFilter(book=book):
+    filters = CouponFilter(query.get("code"), book, member, query.get("expired"))
+    if book is not None and filters == CouponFilter(book=book):
         return codes.find_page_of_book(call.db, book, page)
-    return code_lists.find_page(call.db, organization_id, page, wanted, call.now)
+    return code_lists.find_page(call.db, organization_id, page, filters, call.now)

@@ -14,7 +14,7 @@ from handlers.schemas.campaigns import effect_record
 from persistence.paging import Page, Paged
 
 
-@operation("listEffects", answer=listed(lambda found: found))
+@operation("listEffects", answer=listed(lambda record: record))
 def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the catalogue, by `effectId` unless `order` says otherwise."""
     page = Page.of(query, default_limit=100)
@@ -25,7 +25,7 @@ def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     return Paged(len(records), page.page, page.limit, records[first : first + page.limit])
 
 
-@operation("getEffect", answer=wrapped("effect", lambda found: found))
+@operation("getEffect", answer=wrapped("effect", lambda record: record))
 def get_effect(call: Call, effect_id: str) -> dict[str, Any]:
     """One effect of the catalogue."""
     effect = EFFECTS.get(effect_id)

@@ -45,7 +45,7 @@ from persistence.paging import Page
 
 def _track_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Track the batches of several calls as one. Returns the result of each call, as `track_events`."""
-    bodies: list[Tracking] = [each["body"] for each in arguments]
+    bodies: list[Tracking] = [call_arguments["body"] for call_arguments in arguments]
     incoming = [event for body in bodies for event in body.events]
     request_ids = [call.request_id for call, body in zip(calls, bodies, strict=True) for _ in body.events]
     results = iter(track(UnitOfWork(calls[0]), incoming, request_ids=request_ids))
@@ -107,11 +107,11 @@ def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[st
             "isCancelled": True,
             "description": body.description,
             "allowOverdraft": body.allow_overdraft,
-            "loyaltyEventIds": [each.event.loyalty_event_id for each in reverted],
+            "loyaltyEventIds": [reversal.event.loyalty_event_id for reversal in reverted],
         },
-        member_ids={each.event.member_id for each in reverted},
+        member_ids={reversal.event.member_id for reversal in reverted},
     )
-    return {"results": [reverted_event(each) for each in reverted], "executionMode": FULL, "dryRun": False}
+    return {"results": [reverted_event(reversal) for reversal in reverted], "executionMode": FULL, "dryRun": False}
 
 
 @operation("evaluateEvent", audit="event")
@@ -138,7 +138,7 @@ def get_event(call: Call, event: LoyaltyEvent, query: Mapping[str, Any]) -> dict
 @operation("listMemberEvents")
 def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of a member's events."""
-    found = events.find_page_of_member(
+    page = events.find_page_of_member(
         call.db,
         member,
         Page.of(query),
@@ -147,15 +147,15 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
         from_created_at=instant_of(query["fromCreatedAt"]) if "fromCreatedAt" in query else None,
         to_created_at=instant_of(query["toCreatedAt"]) if "toCreatedAt" in query else None,
     )
-    return walked(partial(detailed_event, include=query.get("include", ())))(found)
+    return walked(partial(detailed_event, include=query.get("include", ())))(page)
 
 
 @operation("listDeadLetterEvents")
 def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the dead letters."""
     organization_id = call.organization.organization_id
-    found = queue.find_page_dead(call.db, organization_id, Page.of(query), query.get("eventType"))
-    return listed(partial(dead_letter, include=query.get("include", ())))(found)
+    page = queue.find_page_dead(call.db, organization_id, Page.of(query), query.get("eventType"))
+    return listed(partial(dead_letter, include=query.get("include", ())))(page)
 
 
 @operation("requeueDeadLetterEvent", audit="event")
@@ -164,7 +164,7 @@ def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]
     queued = requeue(call.db, event, call.now)
     if queued is None:
         raise EventNotDead(f"The event {event.loyalty_event_key} is {event.status}, and not on the dead-letter list.")
-    states = ({"status": each.status} for each in (event, queued))
+    states = ({"status": record.status} for record in (event, queued))
     call.audit.add(
         "event", event.loyalty_event_id, before=next(states), after=next(states), member_ids=(event.member_id,)
     )

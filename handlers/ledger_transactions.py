@@ -69,26 +69,26 @@ _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 @operation("listLedgerTransactions", answer=walked(TRANSACTION_ROW))
 def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of an account's transactions."""
-    found = ledger_transactions.rows_of_account(
+    page = ledger_transactions.rows_of_account(
         call.db, account.organization_id, account.ledger_account_id, _filters(query), Page.of(query)
     )
-    return _with_lots(call, found, query)
+    return _with_lots(call, page, query)
 
 
 @operation("listMemberLedgerTransactions", answer=walked(TRANSACTION_ROW))
 def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of transactions of a member's wallet."""
-    found = ledger_transactions.rows_of_wallet(
+    page = ledger_transactions.rows_of_wallet(
         call.db, member.organization_id, member.wallet_id, _filters(query), Page.of(query)
     )
-    return _with_lots(call, found, query)
+    return _with_lots(call, page, query)
 
 
-def _with_lots(call: Call, found: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
-    if "lots" not in query.get("include", ()) or not found.results:
-        return found
-    rows = ledger_lots.with_consumed_lots(call.db, call.organization.organization_id, found.results)
-    return found.showing(rows)
+def _with_lots(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
+    if "lots" not in query.get("include", ()) or not page.results:
+        return page
+    rows = ledger_lots.with_consumed_lots(call.db, call.organization.organization_id, page.results)
+    return page.showing(rows)
 
 
 def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,16 +108,20 @@ def _post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> Posted:
         if outcome is not None and outcome.ledger_transaction_id is not None
     }
     rows = answered(calls[0], [movements[position] for position in posted], [*posted.values()]) if posted else []
-    found = dict(zip(posted, rows, strict=True))
+    rows_by_position = dict(zip(posted, rows, strict=True))
     return [
-        [found[position]] if position in found else None if outcome is None else outcome.refusal
+        [rows_by_position[position]] if position in rows_by_position else None if outcome is None else outcome.refusal
         for position, outcome in enumerate(outcomes)
     ]
 
 
 def _create_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
     return _post_each(
-        calls, [movement(each["body"], ledger_account_id=each["account"].ledger_account_id) for each in arguments]
+        calls,
+        [
+            movement(call_arguments["body"], ledger_account_id=call_arguments["account"].ledger_account_id)
+            for call_arguments in arguments
+        ],
     )
 
 
@@ -153,11 +157,11 @@ def _burn_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
         calls,
         [
             movement(
-                each["body"],
-                ledger_account_id=each["account"].ledger_account_id,
-                from_wallet_id=each["wallet"].wallet_id,
+                call_arguments["body"],
+                ledger_account_id=call_arguments["account"].ledger_account_id,
+                from_wallet_id=call_arguments["wallet"].wallet_id,
             )
-            for each in arguments
+            for call_arguments in arguments
         ],
     )
 
@@ -176,12 +180,18 @@ def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body:
 
 def _mint_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
     organization_id = calls[0].organization.organization_id
-    ledger_ids = {each["ledger"].ledger_id for each in arguments}
+    ledger_ids = {call_arguments["ledger"].ledger_id for call_arguments in arguments}
     accounts = {
         account.ledger_id: account.ledger_account_id
         for account in ledger.find_default_accounts(calls[0].db, organization_id, ledger_ids)
     }
-    return _post_each(calls, [_mint_into(accounts.get(each["ledger"].ledger_id), **each) for each in arguments])
+    return _post_each(
+        calls,
+        [
+            _mint_into(accounts.get(call_arguments["ledger"].ledger_id), **call_arguments)
+            for call_arguments in arguments
+        ],
+    )
 
 
 def _mint_into(default_account_id: int | None, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Movement:
@@ -219,7 +229,9 @@ def capture_ledger_transactions(call: Call, account: LedgerAccount, body: Captur
 def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Processed]:
     """Post mints, burns, transfers and reverts, each on its own or together with those of its set."""
     movements = [_in_organization(call, batch_item) for batch_item in body]
-    identities = [{"index": index, "systemUniqueKey": each.system_unique_key} for index, each in enumerate(body)]
+    identities = [
+        {"index": index, "systemUniqueKey": batch_item.system_unique_key} for index, batch_item in enumerate(body)
+    ]
     done = _processed(call, movements, post_batch(call, movements), identities)
     return [
         replace(item, identity={**item.identity, "systemUniqueKey": item.rows[0].system_unique_key})
@@ -258,15 +270,17 @@ def _processed(
 ) -> list[Processed]:
     """The items of a batch with their rows, all read at once."""
     posted = [
-        (each, outcome.ledger_transaction_id)
-        for each, outcome in zip(movements, outcomes, strict=True)
+        (requested, outcome.ledger_transaction_id)
+        for requested, outcome in zip(movements, outcomes, strict=True)
         if outcome.ledger_transaction_id is not None
     ]
-    found = iter(answered(call, [each for each, _ in posted], [transaction_id for _, transaction_id in posted]))
-    rows = [next(found) if outcome.ledger_transaction_id is not None else [] for outcome in outcomes]
+    posted_rows = iter(
+        answered(call, [requested for requested, _ in posted], [transaction_id for _, transaction_id in posted])
+    )
+    rows = [next(posted_rows) if outcome.ledger_transaction_id is not None else [] for outcome in outcomes]
     account_ids = [
-        of_item[0].ledger_account_id if of_item else each.ledger_account_id or 0
-        for each, of_item in zip(movements, rows, strict=True)
+        of_item[0].ledger_account_id if of_item else requested.ledger_account_id or 0
+        for requested, of_item in zip(movements, rows, strict=True)
     ]
     keys = ledger.keys_of_accounts(call.db, call.organization.organization_id, set(account_ids))
     return [

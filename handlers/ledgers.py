@@ -49,8 +49,8 @@ _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of the organization's ledgers."""
     organization_id, external_key = call.organization.organization_id, query.get("externalKey")
-    found = ledgers.find_ledgers(call.db, organization_id, Page.of(query), external_key=external_key)
-    return found.showing([_ledger(call, result) for result in found.results])
+    page = ledgers.find_ledgers(call.db, organization_id, Page.of(query), external_key=external_key)
+    return page.showing([_ledger(call, result) for result in page.results])
 
 
 @operation(
@@ -75,8 +75,8 @@ def _ledger(call: Call, ledger: Ledger) -> dict[str, Any]:
 def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of a ledger's accounts, each with its issued amount."""
     filters = {column: query[name] for name, column in _ACCOUNT_FILTERS.items() if name in query}
-    found = ledgers.find_accounts(call.db, ledger, Page.of(query), filters)
-    return found.showing(_accounts(call, ledger, found.results))
+    page = ledgers.find_accounts(call.db, ledger, Page.of(query), filters)
+    return page.showing(_accounts(call, ledger, page.results))
 
 
 @operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
@@ -107,7 +107,7 @@ def update_ledger_account(
     Settings that define the meaning of stored amounts are fixed once there are any.
     """
     account = ledgers.lock_account(call.db, ledger, account)
-    call.audit.found(account)
+    call.audit.keep_before(account)
     settings = complete_settings(asdict(body.of(account)), account)
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
@@ -162,8 +162,8 @@ def _with_lots(call: Call, views: list[WalletView], accounts: Mapping[int, Ledge
 
 
 def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
-    found = configuration.accounts_of_ledger(call.db, ledger.organization_id, ledger.ledger_id)
-    return {account.ledger_account_id: account for account in found}
+    accounts = configuration.accounts_of_ledger(call.db, ledger.organization_id, ledger.ledger_id)
+    return {account.ledger_account_id: account for account in accounts}
 
 
 @operation("listDailyBalances", answer=results(DAILY_BALANCE))

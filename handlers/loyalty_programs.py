@@ -26,7 +26,7 @@ _AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
 def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The organization's programs; with `default=false` without the default one."""
     default_id = call.organization.default_loyalty_program_id
-    found = programs.find_page(
+    page = programs.find_page(
         call.db,
         call.organization.organization_id,
         Page.of(query),
@@ -34,7 +34,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
         external_key=query.get("externalKey"),
         without=None if query["default"] else default_id,
     )
-    return [_answered(program, default_id) for program in found.results]
+    return [_answered(program, default_id) for program in page.results]
 
 
 @operation(
@@ -46,7 +46,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
 )
 def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
-    body = _checked(call, body)
+    body = _validated(call, body)
     if body.default_tier_id is not None:
         raise UnknownTier(f"There is no tier {body.default_tier_id} in the new loyalty program, which has none yet.")
     organization_id = call.organization.organization_id
@@ -79,9 +79,9 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
 
     A program can become the organization's default, but only another one can replace it as such.
     """
-    properties = _checked(call, body.of(program))
+    properties = _validated(call, body.of(program))
     _refuse_as_default(call, program, properties.default_tier_id)
-    call.audit.found(_answered(program, call.organization.default_loyalty_program_id))
+    call.audit.keep_before(_answered(program, call.organization.default_loyalty_program_id))
     if "default_tier_id" in body.sent:
         tier_id = properties.default_tier_id
         programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
@@ -89,7 +89,7 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
     return _answered(program, _default_after(call, program, properties.set_as_default))
 
 
-def _checked(call: Call, body: ProgramProperties) -> ProgramProperties:
+def _validated(call: Call, body: ProgramProperties) -> ProgramProperties:
     """The properties with every field of the tier policy.
 
     Refuses a policy whose fields contradict each other, an unknown ledger or portal, and accounts that are not of the

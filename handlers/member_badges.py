@@ -42,11 +42,11 @@ def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeB
 
 
 def _assign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[BadgeTracking | Refusal]:
-    return assign_badges(calls, [_grant(ASSIGN, **each) for each in arguments])
+    return assign_badges(calls, [_grant(ASSIGN, **call_arguments) for call_arguments in arguments])
 
 
 def _unassign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[BadgeTracking | Refusal]:
-    return unassign_badges(calls, [_grant(UNASSIGN, **each) for each in arguments])
+    return unassign_badges(calls, [_grant(UNASSIGN, **call_arguments) for call_arguments in arguments])
 
 
 @operation(

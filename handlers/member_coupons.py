@@ -26,7 +26,7 @@ def list_member_coupon_books(
     if "outOfStock" in query:
         in_stock = not query["outOfStock"]
     filters = book_filter(query, **ours)
-    found = member_books_page(
+    page = member_books_page(
         call, member, Page.of(query), filters, in_stock=in_stock, explain=query.get("dryRun", False)
     )
-    return with_last_usages(call, member, found) if query.get("includeLastUsage") else found
+    return with_last_usages(call, member, page) if query.get("includeLastUsage") else page

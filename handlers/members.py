@@ -101,8 +101,8 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
         created_from=_moment(query, "fromCreatedAt"),
         created_to=_moment(query, "toCreatedAt"),
     )
-    found = members.find_page(call.db, call.organization.organization_id, Page.of(query), filters)
-    return found.showing(view_members(call, found.results))
+    page = members.find_page(call.db, call.organization.organization_id, Page.of(query), filters)
+    return page.showing(view_members(call, page.results))
 
 
 @operation(
@@ -139,8 +139,8 @@ def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
 def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     """The members with these ids, in the order of the request; unknown ids are left out."""
     ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= LONGEST_ID]
-    found = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, ids)
-    by_id = {member.loyalty_member_id: member for member in found}
+    existing = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, ids)
+    by_id = {member.loyalty_member_id: member for member in existing}
     return [by_id[member_id] for member_id in ids if member_id in by_id]
 
 
@@ -148,8 +148,8 @@ def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
 def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     """The members with these ids, and the unknown ids, both in the order of the request."""
     ids = list(dict.fromkeys(body.member_ids))
-    found = members.find_all(call.db, call.organization.organization_id, ids)
-    by_id = {member.member_id: member for member in found}
+    existing = members.find_all(call.db, call.organization.organization_id, ids)
+    by_id = {member.member_id: member for member in existing}
     return {
         "members": view_members(call, [by_id[member_id] for member_id in ids if member_id in by_id]),
         "not_found": [member_id for member_id in ids if member_id not in by_id],
@@ -182,7 +182,7 @@ def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> di
     is_changed = _properties_of(replace(before, **values)) != _properties_of(before)
     after = members.change_member(call.db, before, updated_at=call.now, **values) if is_changed else before
     call.audit.reason = update.update_reason
-    call.audit.found(before)
+    call.audit.keep_before(before)
     if not is_changed:
         return _viewed(call, after)
     if update.emit_event:
@@ -224,24 +224,24 @@ def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, 
         loyalty_program_id=program_id,
         loyalty_tier_id=None if tier is None else tier.loyalty_tier_id,
     )
-    found = members.find_page(call.db, organization_id, page, filters)
-    tiers = current_tiers(call, found.results)
+    matching = members.find_page(call.db, organization_id, page, filters)
+    tiers = current_tiers(call, matching.results)
     shown = call.organization.default_loyalty_program_id if program_id is None else program_id
     rows = [
         (member, next((held for held in tiers[member.member_id] if held.loyalty_program_id == shown), None))
-        for member in found.results
+        for member in matching.results
     ]
-    return found.showing(rows)
+    return matching.showing(rows)
 
 
 def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
     """The tier that the id and the key mean, as far as they are given."""
-    organization_id, found = call.organization.organization_id, []
+    organization_id, tiers = call.organization.organization_id, []
     if "loyaltyTierId" in query:
-        found.append(programs.find_tier(call.db, organization_id, query["loyaltyTierId"]))
+        tiers.append(programs.find_tier(call.db, organization_id, query["loyaltyTierId"]))
     if "loyaltyTierKey" in query:
-        found.append(programs.find_tier_by_key(call.db, organization_id, query["loyaltyTierKey"]))
-    return found[0] if all(tier == found[0] for tier in found) else None
+        tiers.append(programs.find_tier_by_key(call.db, organization_id, query["loyaltyTierKey"]))
+    return tiers[0] if all(tier == tiers[0] for tier in tiers) else None
 
 
 @operation("listMemberTiers", answer=listed(MEMBER_TIER))
@@ -294,8 +294,8 @@ def _tier_set(
 @operation("checkMemberAudiences", body=AUDIENCE_IDS, answer=audience_ids)
 def check_member_audiences(call: Call, member: Member, body: AudienceIds) -> list[CompiledAudience]:
     """The audiences that the member is in, of those in the request, in its order."""
-    found = {audience.audience_id: audience for audience in _audiences_of(call, member)}
-    return [found[audience_id] for audience_id in dict.fromkeys(body.audience_ids) if audience_id in found]
+    by_id = {audience.audience_id: audience for audience in _audiences_of(call, member)}
+    return [by_id[audience_id] for audience_id in dict.fromkeys(body.audience_ids) if audience_id in by_id]
 
 
 @operation("getMemberAudiences", answer=audience_keys)
@@ -351,8 +351,8 @@ def _move_points(
 ) -> list[MovedPoints | Refusal | None]:
     return move_points_of(
         [
-            PointsRequest(call, each["member"], transaction_type, each["body"])
-            for call, each in zip(calls, arguments, strict=True)
+            PointsRequest(call, call_arguments["member"], transaction_type, call_arguments["body"])
+            for call, call_arguments in zip(calls, arguments, strict=True)
         ]
     )
 

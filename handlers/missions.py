@@ -81,7 +81,7 @@ def update_mission(call: Call, mission: Mission, body: MissionProperties) -> Mis
 def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberMission]:
     """A page of missions with the member's progress in each."""
     configuration = configuration_of(call.db, call.organization)
-    found = match_audiences(call.db, member.organization_id, configuration.audiences, [member], call.now)
+    audiences_by_member = match_audiences(call.db, member.organization_id, configuration.audiences, [member], call.now)
     filters = MemberMissionFilter(
         loyalty_program_id=query.get("loyaltyProgramId"),
         type=query.get("type"),
@@ -96,7 +96,7 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
         is_available=query.get("available"),
         is_in_progress=query.get("inProgress"),
     )
-    audience_ids = [audience.audience_id for audience in found[member.member_id]]
+    audience_ids = [audience.audience_id for audience in audiences_by_member[member.member_id]]
     named = {
         mission.mission.timezone for mission in configuration.missions.values() if mission.mission.timezone is not None
     }
@@ -109,8 +109,8 @@ def _advance_together(
 ) -> list[Mapping[str, Any] | Refusal]:
     return advance_missions(
         [
-            AdvanceRequest(call, each["member"], each["mission"], each["body"])
-            for call, each in zip(calls, arguments, strict=True)
+            AdvanceRequest(call, call_arguments["member"], call_arguments["mission"], call_arguments["body"])
+            for call, call_arguments in zip(calls, arguments, strict=True)
         ]
     )
 

@@ -34,5 +34,5 @@ def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Or
         raise InvalidRequest(faults)
     organization_id = call.organization.organization_id
     references.refuse_unknown(call, loyalty_program=body.sent.get("default_loyalty_program_id"))
-    call.audit.found(organizations.find(call.db, organization_id))
+    call.audit.keep_before(organizations.find(call.db, organization_id))
     return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.sent)

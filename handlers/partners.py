@@ -23,7 +23,10 @@ def _together(
     calls: Sequence[Call], arguments: Sequence[Mapping[str, PaymentIntent]]
 ) -> list[PaymentOutcome | Refusal | None]:
     return create_payment_intents(
-        [ReportedPayment(call, _key_of(call), each["body"]) for call, each in zip(calls, arguments, strict=True)]
+        [
+            ReportedPayment(call, _key_of(call), call_arguments["body"])
+            for call, call_arguments in zip(calls, arguments, strict=True)
+        ]
     )
 
 

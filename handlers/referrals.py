@@ -46,7 +46,7 @@ _AUDITED = Audited(
     "referral-program",
     "referral_program_id",
     PROGRAM_BODY,
-    records=lambda found: found[:1],
+    records=lambda result: result[:1],
 )
 
 
@@ -57,8 +57,8 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
     external_key = query.get("externalKey")
     page = referrals.find_page(call.db, organization_id, Page.of(query), external_key=external_key)
     totals = referrals.totals_of(call.db, organization_id, [result.referral_program_id for result in page.results])
-    found = [(result, totals[result.referral_program_id]) for result in page.results]
-    return page.showing(found)
+    rows = [(result, totals[result.referral_program_id]) for result in page.results]
+    return page.showing(rows)
 
 
 @operation(
@@ -70,7 +70,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
 )
 def create_referral_program(call: Call, body: ReferralProgramProperties) -> Found:
     """Create a program, which has no codes yet."""
-    organization_id, values = call.organization.organization_id, values_of(_checked(call, body, None))
+    organization_id, values = call.organization.organization_id, values_of(_validated(call, body, None))
     key = call.new_key()
     program = referrals.add_program(
         call.db, organization_id, referral_program_key=key, created_at=call.now, updated_at=call.now, **values
@@ -94,7 +94,7 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found
 )
 def update_referral_program(call: Call, referral_program: ReferralProgram, body: ReferralProgramProperties) -> Found:
     """Change a program; all processes use the change from their next event on."""
-    properties = _checked(call, body, referral_program)
+    properties = _validated(call, body, referral_program)
     changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **values_of(properties))
     return _with_totals(call, changed)
 
@@ -140,7 +140,9 @@ def _with_totals(call: Call, program: ReferralProgram) -> Found:
     return program, referrals.totals_of(call.db, program.organization_id, [identity])[identity]
 
 
-def _checked(call: Call, body: ReferralProgramProperties, before: ReferralProgram | None) -> ReferralProgramProperties:
+def _validated(
+    call: Call, body: ReferralProgramProperties, before: ReferralProgram | None
+) -> ReferralProgramProperties:
     """The program as it is stored; refuses unknown references, an end before its begin, and rewards not to be paid.
 
     The event type that it named `before` may have been deactivated since.

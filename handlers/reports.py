@@ -167,6 +167,8 @@ def _series(
 ) -> DailySeries:
     """The figures of each day of the range; `names` maps their names to the columns that store them."""
     days = days_of(_range(call, query))
-    found = figures.find_series(call.db, _organization(call), kind, days, label=label, subject=subject)
-    rows: Sequence[tuple[Decimal, ...]] = [tuple(getattr(row, column) for column in names.values()) for row in found]
+    daily_figures = figures.find_series(call.db, _organization(call), kind, days, label=label, subject=subject)
+    rows: Sequence[tuple[Decimal, ...]] = [
+        tuple(getattr(row, column) for column in names.values()) for row in daily_figures
+    ]
     return DailySeries(title, tuple(names), [day.date for day in days], rows)

@@ -22,10 +22,10 @@ class Rate:
         """Read `600/minute`, or None from `off`; raises ValueError."""
         if text == "off":
             return None
-        found = _RATE.fullmatch(text)
-        if not found:
+        match = _RATE.fullmatch(text)
+        if not match:
             raise ValueError("a rate is a number, / and second, minute, hour or day, such as 600/minute")
-        return cls(int(found[1]), _SECONDS[found[2]])
+        return cls(int(match[1]), _SECONDS[match[2]])
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

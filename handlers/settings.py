@@ -102,15 +102,15 @@ def _bind(value: str) -> str:
 
 def ports_of(value: str) -> frozenset[int] | None:
     """The ports of a list separated by commas; None for `any`. Raises ValueError."""
-    return None if value == "any" else frozenset(int(each) for each in value.split(","))
+    return None if value == "any" else frozenset(int(port) for port in value.split(","))
 
 
 def _ports(value: str) -> str:
     try:
-        found = ports_of(value.lower())
+        ports = ports_of(value.lower())
     except ValueError:
-        found = frozenset({0})
-    if found is not None and not all(0 < each < 65_536 for each in found):
+        ports = frozenset({0})
+    if ports is not None and not all(0 < port < 65_536 for port in ports):
         raise SettingError(f"must be ports from 1 to 65535, separated by commas, or any, not {value!r}")
     return value.lower()
 
@@ -335,16 +335,16 @@ class Settings:
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
         """Read all settings; an empty variable counts as unset. Raises SettingError naming the variable."""
         values = {}
-        for each in dataclasses.fields(cls):
-            text = environ.get(variable(each), "").strip()
+        for setting in dataclasses.fields(cls):
+            text = environ.get(variable(setting), "").strip()
             if not text:
                 continue
             try:
-                values[each.name] = each.metadata["parse"](text)
+                values[setting.name] = setting.metadata["parse"](text)
             except SettingError as error:
-                raise SettingError(f"{variable(each)} {error}") from None
+                raise SettingError(f"{variable(setting)} {error}") from None
             except ValueError:
-                raise SettingError(f"{variable(each)} cannot be read") from None
+                raise SettingError(f"{variable(setting)} cannot be read") from None
         values.setdefault("external_audience", values.get("token_audience", cls.token_audience))
         settings = cls(**values)
         if bool(settings.external_issuer) != bool(settings.external_jwks_url):
@@ -359,5 +359,5 @@ def variable(setting: dataclasses.Field[Any]) -> str:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """The variables that look like settings but are none, most likely typing errors."""
-    known = {variable(each) for each in dataclasses.fields(Settings)}
+    known = {variable(setting) for setting in dataclasses.fields(Settings)}
     return sorted(name for name in environ if name.startswith(PREFIX) and name not in known)

@@ -22,7 +22,7 @@ _AUDITED = Audited("tier", "loyalty_tier_id", TIER)
 @operation("listTiers", answer=listed(TIER))
 def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the program's tiers."""
-    found = programs.find_tier_page(
+    page = programs.find_tier_page(
         call.db,
         program,
         Page.of(query),
@@ -30,7 +30,7 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
         external_key=query.get("externalKey"),
         only_active=query["onlyActive"],
     )
-    return found.showing([_answered(program, tier) for tier in found.results])
+    return page.showing([_answered(program, tier) for tier in page.results])
 
 
 @operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED, configures=True)
@@ -65,7 +65,7 @@ def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Ti
     """
     if body.is_default or tier.is_default:
         refuse_inactive_default(tier.name, body.active)
-    call.audit.found(_answered(program, tier))
+    call.audit.keep_before(_answered(program, tier))
     tier = programs.change_tier(call.db, tier, updated_at=call.now, **values_of(body))
     return _answered(program, _made_default(call, tier) if body.is_default else tier)
 

@@ -90,7 +90,11 @@ def joint(name: str, contexts: Sequence[Any]) -> AbstractContextManager[Any]:
         return nullcontext()
     from opentelemetry import trace
 
-    links = [trace.Link(trace.get_current_span(each).get_span_context()) for each in contexts[1:] if each is not None]
+    links = [
+        trace.Link(trace.get_current_span(context).get_span_context())
+        for context in contexts[1:]
+        if context is not None
+    ]
     return spanning(name, context=contexts[0], links=links, attributes={"loyalty.calls": len(contexts)})
 
 

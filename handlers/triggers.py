@@ -40,9 +40,9 @@ OVERLAP = timedelta(hours=24)
 _AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_STATE)
 
 
-def _audited(found: Trigger | ShownTrigger) -> dict[str, Any]:
+def _audited(trigger: Trigger | ShownTrigger) -> dict[str, Any]:
     """The record with its headers, so that the audit log notes if they changed; it shows none of their values."""
-    shown = found if isinstance(found, ShownTrigger) else ShownTrigger(found)
+    shown = trigger if isinstance(trigger, ShownTrigger) else ShownTrigger(trigger)
     record = trigger_record(shown)
     return {**record, "settings": {**record["settings"], "headers": shown.trigger.settings["headers"]}}
 
@@ -53,7 +53,7 @@ _AUDITED = Audited("trigger", "trigger_id", _audited)
 @operation("listTriggers", answer=listed(trigger_record))
 def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
     """A page of the triggers that match all filters."""
-    found = triggers.find_page(
+    page = triggers.find_page(
         call.db,
         call.organization.organization_id,
         Page.of(query),
@@ -62,7 +62,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
         name=query.get("name"),
         external_key=query.get("externalKey"),
     )
-    return found.showing([ShownTrigger(result) for result in found.results])
+    return page.showing([ShownTrigger(result) for result in page.results])
 
 
 @operation(
@@ -97,7 +97,7 @@ def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties
     """Change a trigger and single settings of it; all processes use the change from their next event on."""
     before = triggers.lock(call.db, trigger)
     _refuse_reach(call, body.sent.get("settings", {}), before.settings)
-    call.audit.found(before)
+    call.audit.keep_before(before)
     properties, given = _validated(call, body.of(before), before.settings)
     values = values_of(properties)
     is_new = given is not None and given != before.secret
@@ -163,24 +163,24 @@ def _validated(call: Call, body: TriggerProperties, stored: Mapping[str, Any]) -
 
 
 def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault]:
-    found = []
+    faults = []
     settings = call.settings
     ports = ports_of(settings.webhook_ports)
     fault = url_fault(given["url"], settings.webhook_allow_http, settings.webhook_allow_private, ports)
     if fault is not None:
-        found.append(FieldFault(f"url {fault}.", pointer="/settings/url"))
+        faults.append(FieldFault(f"url {fault}.", pointer="/settings/url"))
     if given.get("secret") is not None:
         try:
             key_of(given["secret"])
         except ValueError as error:
-            found.append(FieldFault(f"secret {error}", pointer="/settings/secret"))
+            faults.append(FieldFault(f"secret {error}", pointer="/settings/secret"))
     headers = given.get("headers", {})
     for name, value in headers.items():
         fault = header_fault(name)
         if fault is not None:
-            found.append(FieldFault(f"headers has {name}, which {fault}", pointer="/settings/headers"))
+            faults.append(FieldFault(f"headers has {name}, which {fault}", pointer="/settings/headers"))
         elif value is None:
-            found.append(
+            faults.append(
                 FieldFault(
                     f"headers has null for {name}, which has no value yet that could be kept",
                     pointer="/settings/headers",
@@ -188,17 +188,17 @@ def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault
             )
     repeated = repeated_header(headers)
     if repeated is not None:
-        found.append(FieldFault(f"headers has {repeated} twice, in letters of any case", pointer="/settings/headers"))
+        faults.append(FieldFault(f"headers has {repeated} twice, in letters of any case", pointer="/settings/headers"))
     if given.get("eventTypes") and type_ == ENTITY_CHANGE:
-        found.append(
+        faults.append(
             FieldFault(
                 f"eventTypes is given for a trigger of the type {type_}, which has none", pointer="/settings/eventTypes"
             )
         )
     if given.get("entities") and type_ != ENTITY_CHANGE:
-        found.append(
+        faults.append(
             FieldFault(
                 f"entities is given for a trigger of the type {type_}, which has none", pointer="/settings/entities"
             )
         )
-    return found
+    return faults

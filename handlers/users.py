@@ -59,8 +59,8 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
         with_external_users=query["includeCognitoUsers"],
         search=query.get("search"),
     )
-    found = users.find_page(call.db, call.organization.organization_id, Page.of(query, 100), filters)
-    return found.showing(_shown(call, *found.results))
+    page = users.find_page(call.db, call.organization.organization_id, Page.of(query, 100), filters)
+    return page.showing(_shown(call, *page.results))
 
 
 def _hash_given(preparation: Preparation) -> str | None:
@@ -159,7 +159,7 @@ def update_permission_group(
     """Change a group; its users have the new permissions from their next request on."""
     with administering(call) as held:
         before = permission_groups.lock(call.db, permission_group)
-        call.audit.found(before)
+        call.audit.keep_before(before)
         properties = body.of(before)
         values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
         after = Grant(frozenset(values["roles"]), properties.is_admin)
@@ -173,9 +173,9 @@ def _sees_all(call: Call) -> bool:
     return call.caller is not None and call.caller.is_system_admin
 
 
-def _shown(call: Call, *found: User) -> list[ShownUser]:
+def _shown(call: Call, *records: User) -> list[ShownUser]:
     """The users with their membership of this organization; system administrators also see those of others."""
     if not _sees_all(call):
-        return [ShownUser(user, [user.membership]) for user in found]
-    memberships = users.memberships_of(call.db, [user.user_id for user in found])
-    return [ShownUser(user, memberships[user.user_id]) for user in found]
+        return [ShownUser(user, [user.membership]) for user in records]
+    memberships = users.memberships_of(call.db, [user.user_id for user in records])
+    return [ShownUser(user, memberships[user.user_id]) for user in records]

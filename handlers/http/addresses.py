@@ -48,22 +48,22 @@ Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
 
 
 def _in_organization(find: Callable[..., Any]) -> Resolve:
-    return lambda call, value, found: find(call.db, call.organization.organization_id, value)
+    return lambda call, value, parents: find(call.db, call.organization.organization_id, value)
 
 
 def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
     """Find a record that must belong to `parent`, which the path names before it."""
 
-    def resolve(call: Call, value: Any, found: Mapping[str, Any]) -> Any:
+    def resolve(call: Call, value: Any, parents: Mapping[str, Any]) -> Any:
         record = find(call.db, call.organization.organization_id, value)
-        if record is None or parent not in found:
+        if record is None or parent not in parents:
             return record
-        return record if getattr(record, parent_id) == getattr(found[parent], parent_id) else None
+        return record if getattr(record, parent_id) == getattr(parents[parent], parent_id) else None
 
     return resolve
 
 
-def _member(call: Call, value: str, found: Mapping[str, Any]) -> Any:
+def _member(call: Call, value: str, parents: Mapping[str, Any]) -> Any:
     """The member. A member's own token is refused for any other id, even if no such member exists."""
     own = call.caller.loyalty_member_id if call.caller is not None else None
     if own is not None and own != value:
@@ -71,14 +71,14 @@ def _member(call: Call, value: str, found: Mapping[str, Any]) -> Any:
     return members.find_by_loyalty_member_id(call.db, call.organization.organization_id, value)
 
 
-def _document(call: Call, value: str, found: Mapping[str, Any]) -> DocumentAddress | None:
+def _document(call: Call, value: str, parents: Mapping[str, Any]) -> DocumentAddress | None:
     """The document with this slug or key.
 
     The form decides which of the two it is; a document with the key need not exist yet.
     """
     if is_uuid(value):
         return DocumentAddress(value, value.lower())
-    key = documents.find_key(call.db, found["collection"], value)
+    key = documents.find_key(call.db, parents["collection"], value)
     return None if key is None else DocumentAddress(value, key)
 
 
@@ -104,7 +104,7 @@ _BY_MEMBER_ID = "memberId:"
 _BY_LOYALTY_MEMBER_ID = "loyaltyMemberId:"
 
 
-def _identified_member(call: Call, value: str, found: Mapping[str, Any]) -> Any:
+def _identified_member(call: Call, value: str, parents: Mapping[str, Any]) -> Any:
     """The member that an identifier means: by the id of its prefix, if it has one, else by either of the two ids.
 
     Raises AmbiguousMember for digits that are the `memberId` of one member and the `loyaltyMemberId` of another.
@@ -156,7 +156,7 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "couponBookKey": ("book", _in_organization(books.find_by_key)),
     "couponBookId": ("book", _in_organization(books.find)),
     "couponId": ("coupon", _inside(codes.find, "book", "coupon_book_id")),
-    "couponCode": ("coupon", lambda call, value, found: codes.find_by_code(call.db, found["book"], value)),
+    "couponCode": ("coupon", lambda call, value, parents: codes.find_by_code(call.db, parents["book"], value)),
     "couponUsageKey": ("coupon_usage", _inside(usages.find_by_key, "member", "member_id")),
     "couponUsageId": ("coupon_usage", _in_organization(usages.find)),
     "referralProgramId": ("referral_program", _in_organization(referrals.find)),
@@ -167,7 +167,7 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "partnerApiKeyId": ("partner_api_key", _in_organization(partners.find)),
     "collectionKeyOrSlug": ("collection", _in_organization(collections.find)),
     "documentKeyOrSlug": ("document", _document),
-    "locale": ("locale", lambda call, value, found: DEFAULT_LOCALE if value == DEFAULT_LOCALE_IN_PATHS else value),
+    "locale": ("locale", lambda call, value, parents: DEFAULT_LOCALE if value == DEFAULT_LOCALE_IN_PATHS else value),
     "apiCode": ("event_type", _in_organization(event_types.find)),
     "orderId": ("order", _inside(orders.find, "member", "member_id")),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),
@@ -175,9 +175,9 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "permissionGroupKey": ("permission_group", _in_organization(permission_groups.find_by_key)),
     "importId": ("import_job", _in_organization(imports.find)),
     "exportId": ("export_job", _in_organization(exports.find)),
-    "partNumber": ("part_number", lambda call, value, found: value),
+    "partNumber": ("part_number", lambda call, value, parents: value),
     # The catalogue of effects is the product's own: the handler looks the id up in it.
-    "effectId": ("effect_id", lambda call, value, found: value),
+    "effectId": ("effect_id", lambda call, value, parents: value),
 }
 
 
@@ -195,11 +195,11 @@ _NOUNS: Mapping[str, str] = {
 
 def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
     """The handler's arguments for a path's parameters; raises NotFound naming the first one without a record."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, value in _records_of(path):
         argument, resolve = ADDRESSES[name]
-        found[argument] = _existing(resolve(call, value, found), name, value)
-    return found
+        arguments[argument] = _existing(resolve(call, value, arguments), name, value)
+    return arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,25 +238,25 @@ def resolve_all_addresses(calls: Sequence[Call], paths: Sequence[Mapping[str, An
 
     One statement for each parameter of the path, however many calls there are.
     """
-    found: list[dict[str, Any]] = [{} for _ in paths]
+    all_arguments: list[dict[str, Any]] = [{} for _ in paths]
     refused: dict[int, NotFound] = {}
     for name, _ in _records_of(paths[0]):
-        wanted, argument = _SETS[name], ADDRESSES[name][0]
+        lookup, argument = _SETS[name], ADDRESSES[name][0]
         values = {path[name] for path in paths}
         records = {
-            getattr(record, wanted.address): record
-            for record in wanted.find_all(calls[0].db, calls[0].organization.organization_id, values)
+            getattr(record, lookup.address): record
+            for record in lookup.find_all(calls[0].db, calls[0].organization.organization_id, values)
         }
         for position, path in enumerate(paths):
             record = records.get(path[name])
-            if record is not None and wanted.inside is not None and position not in refused:
-                parent, shared = wanted.inside
-                record = record if getattr(record, shared) == getattr(found[position][parent], shared) else None
+            if record is not None and lookup.inside is not None and position not in refused:
+                parent, shared = lookup.inside
+                record = record if getattr(record, shared) == getattr(all_arguments[position][parent], shared) else None
             try:
-                found[position][argument] = _existing(record, name, path[name])
+                all_arguments[position][argument] = _existing(record, name, path[name])
             except NotFound as refusal:
                 refused.setdefault(position, refusal)
-    return [refused.get(position, arguments) for position, arguments in enumerate(found)]
+    return [refused.get(position, arguments) for position, arguments in enumerate(all_arguments)]
 
 
 def _records_of(path: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -18,7 +18,7 @@ def client_address(peer: str, forwarded: str, proxies: Sequence[Network]) -> str
     """
     seen = [peer]
     if proxies:
-        seen = [*(each.strip() for each in forwarded.split(",") if each.strip()), peer]
+        seen = [*(part.strip() for part in forwarded.split(",") if part.strip()), peer]
     while True:
         address = _address(seen.pop())
         if address is None:

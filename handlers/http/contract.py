@@ -76,9 +76,9 @@ class ResponseContract:
             # A page for a browser that has lost its way.
             return []
         if status >= 400 and not self._has_own_form(operation_id, status, media_type):
-            found = _problem_violations(status, media_type, body)
-            if found or operation_id is None:
-                return found
+            violations = _problem_violations(status, media_type, body)
+            if violations or operation_id is None:
+                return violations
         elif operation_id is None:
             return []
         responses = self._responses[operation_id]
@@ -110,8 +110,8 @@ def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:
     for status, declared in responses.items():
         content = schemas.resolved(declared).get("content", {})
         compiled[str(status)] = {
-            media_type.lower(): schemas.validator(each["schema"]) if "schema" in each else None
-            for media_type, each in content.items()
+            media_type.lower(): schemas.validator(body["schema"]) if "schema" in body else None
+            for media_type, body in content.items()
         }
     return compiled
 

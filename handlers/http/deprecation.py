@@ -26,9 +26,9 @@ class DeprecationPlan:
         self._where = where
         self._always = self._time(operation, "the operation")
         self._query = {
-            each["name"]: moment
-            for each in declared
-            if each["in"] == "query" and (moment := self._time(each, each["name"])) is not None
+            parameter["name"]: moment
+            for parameter in declared
+            if parameter["in"] == "query" and (moment := self._time(parameter, parameter["name"])) is not None
         }
         members: dict[str, int] = {}
         self._items: dict[str | None, dict[str, int]] = {}
@@ -50,19 +50,19 @@ class DeprecationPlan:
 
         `sent` are the names of the query parameters that the client wrote, without defaults.
         """
-        found = [] if self._always is None else [self._always]
-        found.extend(self._query[name] for name in sent if name in self._query)
+        moments = [] if self._always is None else [self._always]
+        moments.extend(self._query[name] for name in sent if name in self._query)
         if isinstance(body, dict):
-            found.extend(moment for name, moment in self._members.items() if name in body)
+            moments.extend(moment for name, moment in self._members.items() if name in body)
         for holder, members in self._items.items():
             items = body if holder is None else body.get(holder) if isinstance(body, dict) else None
             if isinstance(items, list):
-                found.extend(
+                moments.extend(
                     moment
                     for name, moment in members.items()
                     if any(isinstance(item, dict) and name in item for item in items)
                 )
-        return min(found, default=None)
+        return min(moments, default=None)
 
     def _add_items(self, holder: str | None, array: Mapping[str, Any]) -> None:
         if array.get("type") != "array":

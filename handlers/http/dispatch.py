@@ -285,10 +285,10 @@ def _permitted(
     organization_id = next(caller.organization_id for caller in callers if caller is not None)
     assert organization_id is not None
     user_ids = {caller.user_id for caller in callers if caller is not None and caller.user_id is not None}
-    found = organizations.find_with_rights_of(db, organization_id, user_ids)
-    if found is None:
+    organization_and_rights = organizations.find_with_rights_of(db, organization_id, user_ids)
+    if organization_and_rights is None:
         raise NotFound(f"There is no organization {organization_id}.")
-    organization, rights = found
+    organization, rights = organization_and_rights
     permitted: list[tuple[Organization, Caller] | Exception | None] = []
     for request in requests:
         assert request.caller is not None
@@ -341,10 +341,10 @@ def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) 
         if caller.loyalty_member_id is not None:
             _refuse_former_member(db, organization_id, caller)
         return organization, caller
-    found = organizations.find_with_rights_of(db, organization_id, [caller.user_id])
-    if found is None:
+    organization_and_rights = organizations.find_with_rights_of(db, organization_id, [caller.user_id])
+    if organization_and_rights is None:
         raise NotFound(f"There is no organization {organization_id}.")
-    organization, rights = found
+    organization, rights = organization_and_rights
     return organization, _current(caller, rights, scopes)
 
 
@@ -403,7 +403,7 @@ def _routes(document: Mapping[str, Any]) -> dict[str, Route]:
                 content = operation["responses"][str(success)].get("content", {})
                 further = tuple(response for response in content if response != JSON)
                 # Alternatives are whole schemes; that of tokens is the one with roles.
-                scopes = next((tuple(each["oauth2"]) for each in operation["security"] if "oauth2" in each), ())
+                scopes = next((tuple(scheme["oauth2"]) for scheme in operation["security"] if "oauth2" in scheme), ())
                 routes[operation["operationId"]] = Route(success, method == "get", parameters, scopes, further)
     return routes
 

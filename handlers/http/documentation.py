@@ -102,7 +102,7 @@ def search(query: str) -> Sequence[Found]:
     words = query.lower().split()[:10]
     if not words:
         return []
-    found = []
+    ranked = []
     for name in names():
         page = find(name)
         assert page is not None
@@ -110,8 +110,8 @@ def search(query: str) -> Sequence[Found]:
             title, text = f"{page.title} {section.title}".lower(), section.text.lower()
             if all(word in title or word in text for word in words):
                 rank = -sum(word in title for word in words), -sum(text.count(word) for word in words)
-                found.append((rank, Found(page, section, _snippet(section.text, words))))
-    return [each for _, each in sorted(found, key=lambda one: one[0])[:_MOST_RESULTS]]
+                ranked.append((rank, Found(page, section, _snippet(section.text, words))))
+    return [result for _, result in sorted(ranked, key=lambda one: one[0])[:_MOST_RESULTS]]
 
 
 @functools.cache
@@ -130,7 +130,7 @@ def guide(address: str, root: str) -> str:
         lines.append(f"- [OpenAPI, {surface}]({address}{root}/v2/{surface}/openapi.json): the interface {about}")
     for title, entries in contents():
         lines += ["", f"## {title}", ""]
-        lines += [f"- [{each.title}]({address}{root}/docs/{each.name}.md): {each.about}" for each in entries]
+        lines += [f"- [{entry.title}]({address}{root}/docs/{entry.name}.md): {entry.about}" for entry in entries]
     return "\n".join([*lines, ""])
 
 
@@ -141,7 +141,7 @@ def _parser() -> MarkdownIt:
 
 def _sections(tokens: Sequence[Token]) -> tuple[Section, ...]:
     """The sections of a page; its headings get the anchors that GitHub gives them."""
-    found: list[tuple[str, str, list[str]]] = []
+    sections: list[tuple[str, str, list[str]]] = []
     taken: dict[str, int] = {}
     for before, token in zip([None, *tokens], tokens, strict=False):
         if before is not None and before.type == "heading_open":
@@ -150,12 +150,12 @@ def _sections(tokens: Sequence[Token]) -> tuple[Section, ...]:
             taken[anchor] = taken.get(anchor, -1) + 1
             anchor += f"-{taken[anchor]}" if taken[anchor] else ""
             before.attrSet("id", anchor)
-            found.append((title, anchor, []))
+            sections.append((title, anchor, []))
         elif token.type == "inline":
-            found[-1][2].append("".join(_text_of(child) for child in token.children or ()))
+            sections[-1][2].append("".join(_text_of(child) for child in token.children or ()))
         elif token.type == "fence":
-            found[-1][2].append(token.content)
-    return tuple(Section(title, anchor, " ".join(" ".join(texts).split())) for title, anchor, texts in found)
+            sections[-1][2].append(token.content)
+    return tuple(Section(title, anchor, " ".join(" ".join(texts).split())) for title, anchor, texts in sections)
 
 
 def _text_of(token: Token) -> str:

@@ -101,17 +101,21 @@ def _guide(base_url: str) -> flask.Response:
 def _search(query: str, base_url: str) -> flask.Response:
     query, root = query[:_LONGEST_QUERY], root_of(base_url)
     results = []
-    for each in documentation.search(query):
-        place = "" if each.page.name == documentation.INDEX else f"/{each.page.name}"
-        title = each.page.title if each.section.title == each.page.title else f"{each.page.title}: {each.section.title}"
-        results.append(
-            f'<li><a href="{root}/docs{place}#{html.escape(each.section.anchor)}">{html.escape(title)}</a>'
-            f"<br>{html.escape(each.snippet)}</li>"
+    for result in documentation.search(query):
+        place = "" if result.page.name == documentation.INDEX else f"/{result.page.name}"
+        title = (
+            result.page.title
+            if result.section.title == result.page.title
+            else f"{result.page.title}: {result.section.title}"
         )
-    found = (
+        results.append(
+            f'<li><a href="{root}/docs{place}#{html.escape(result.section.anchor)}">{html.escape(title)}</a>'
+            f"<br>{html.escape(result.snippet)}</li>"
+        )
+    listing = (
         f"<ol>{''.join(results)}</ol>" if results else "<p>Nothing was found. All words have to be in one section.</p>"
     )
-    return html_page(framed("Search - Loyalty server", f"<h1>Search</h1>{found}", root, current="", query=query))
+    return html_page(framed("Search - Loyalty server", f"<h1>Search</h1>{listing}", root, current="", query=query))
 
 
 def _problem_pages(documents: Mapping[str, Mapping[str, Any]], root: str = "") -> dict[str, str]:
@@ -120,7 +124,7 @@ def _problem_pages(documents: Mapping[str, Mapping[str, Any]], root: str = "") -
     These are the pages behind the `type` of problems (RFC 9457, 3.1.1).
     """
     schemas = (document.get("components", {}).get("schemas", {}) for document in documents.values())
-    tables = (found["Problem"].get("description", "") for found in schemas if "Problem" in found)
+    tables = (by_name["Problem"].get("description", "") for by_name in schemas if "Problem" in by_name)
     sections = documentation.problem_sections()
     pages = {}
     for slug, status, meaning in (row for table in tables for row in _PROBLEM_ROW.findall(table)):

@@ -142,5 +142,5 @@ def _fields_of(operation: Mapping[str, Any], schemas: Schemas) -> frozenset[str]
 
 def _properties(schema: Mapping[str, Any], schemas: Schemas) -> set[str]:
     declared = schemas.resolved(schema)
-    parts = [each for word in ("allOf", "oneOf", "anyOf") for each in declared.get(word, ())]
-    return {*declared.get("properties", ())}.union(*(_properties(each, schemas) for each in parts))
+    parts = [part for word in ("allOf", "oneOf", "anyOf") for part in declared.get(word, ())]
+    return {*declared.get("properties", ())}.union(*(_properties(part, schemas) for part in parts))

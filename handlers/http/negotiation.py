@@ -50,7 +50,7 @@ def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
     """The quality of the most specific range that an offered type is in."""
     of_kind = f"{offered.partition('/')[0]}/*"
     for media_range in (offered, of_kind, "*/*"):
-        found = [quality for name, quality in ranges if name == media_range]
-        if found:
-            return max(found)
+        qualities = [quality for name, quality in ranges if name == media_range]
+        if qualities:
+            return max(qualities)
     return 0.0

@@ -348,8 +348,8 @@ def _rendered(plan: OperationPlan, answer: Answer) -> Rendered:
 def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: Schemas) -> list[Mapping[str, Any]]:
     """The operation's parameters with those of its path; the operation's own take precedence."""
     by_key = {}
-    for each in (*item.get("parameters", ()), *operation.get("parameters", ())):
-        declared = schemas.resolved(each)
+    for parameter in (*item.get("parameters", ()), *operation.get("parameters", ())):
+        declared = schemas.resolved(parameter)
         by_key[declared["in"], declared["name"]] = declared
     return list(by_key.values())
 

@@ -82,11 +82,11 @@ class Rates:
     def _find(self, fingerprint: int, first: int, now: float) -> tuple[int, float]:
         """The slot of the key's number, existing or new, and the number."""
         places = [(first + n) * _SLOT.size for n in range(_PROBES)]
-        found = [_SLOT.unpack_from(self._memory, place) for place in places]
-        for place, (owner, used_up) in zip(places, found, strict=True):
+        slots = [_SLOT.unpack_from(self._memory, place) for place in places]
+        for place, (owner, used_up) in zip(places, slots, strict=True):
             if owner == fingerprint:
                 return place, max(used_up, now)
-        soonest = min(range(_PROBES), key=lambda n: found[n][1])
+        soonest = min(range(_PROBES), key=lambda n: slots[n][1])
         return places[soonest], now
 
     @contextmanager

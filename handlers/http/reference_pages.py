@@ -94,7 +94,7 @@ def add_reference(
     text = encode(_with_address(document, base_url) if base_url else document)
     title = f"{document['info']['title']} {document['info']['version']}"
     links = " ".join(
-        f"<b>{each}</b>" if each == surface else f'<a href="../{each}/docs">{each}</a>' for each in surfaces
+        f"<b>{name}</b>" if name == surface else f'<a href="../{name}/docs">{name}</a>' for name in surfaces
     )
     page = _PAGE.format(title=html.escape(title), links=links, root=html.escape(root_of(base_url))).encode()
 
@@ -109,10 +109,10 @@ def add_reference(
 
 
 def _asset(name: str) -> flask.Response:
-    found = _file(name)
-    if found is None:
+    file = _file(name)
+    if file is None:
         flask.abort(404)
-    return cached_page(*found)
+    return cached_page(*file)
 
 
 @functools.cache

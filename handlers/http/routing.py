@@ -81,15 +81,15 @@ class SegmentTree(Generic[Target]):
         segment = segments[depth]
         literal = node.literal.get(_literal(segment))
         if literal is not None:
-            found = self._walk(literal, segments, depth + 1, variables)
-            if found is not None:
-                return found
+            reached = self._walk(literal, segments, depth + 1, variables)
+            if reached is not None:
+                return reached
         if node.variable is not None and segment:
             mark = len(variables)
             variables.append(segment)
-            found = self._walk(node.variable, segments, depth + 1, variables)
-            if found is not None:
-                return found
+            reached = self._walk(node.variable, segments, depth + 1, variables)
+            if reached is not None:
+                return reached
             del variables[mark:]
         return None
 
@@ -143,12 +143,12 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
             await self._app(scope, receive, send)
             return
         context = scope.setdefault("extensions", {}).setdefault(ROUTING_CONTEXT, {})
-        found = self._tree.find(_origin_form(scope.get("raw_path") or scope["path"].encode()))
-        if found is None:
+        match = self._tree.find(_origin_form(scope.get("raw_path") or scope["path"].encode()))
+        if match is None:
             context.update(api_base_path=None, operation_id=None)
             await self._app(scope, receive, send)
             return
-        targets, allow, variables = found
+        targets, allow, variables = match
         target = targets.get(scope["method"])
         if target is None:
             if scope["method"] == "OPTIONS":

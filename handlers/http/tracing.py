@@ -45,7 +45,7 @@ def _parent(headers: dict[str, str]) -> Any:
 
 
 def _attributes(method: str, exchange: Exchange) -> dict[str, Any]:
-    found = {
+    attributes = {
         "http.request.method": method,
         "http.response.status_code": exchange.status,
         "http.route": exchange.route,
@@ -53,4 +53,4 @@ def _attributes(method: str, exchange: Exchange) -> dict[str, Any]:
         "loyalty.organization_id": None if exchange.caller is None else exchange.caller.organization_id,
         "loyalty.request_id": exchange.request_id,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}

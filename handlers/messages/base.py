@@ -46,7 +46,7 @@ def exact_number(value: Decimal | int) -> Decimal | int:
 def json_able(value: Any) -> Any:
     """A value of an expression as JSON has it."""
     if isinstance(value, dict):
-        return {str(name): json_able(each) for name, each in value.items()}
+        return {str(name): json_able(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [json_able(item) for item in value]
     if isinstance(value, Decimal):
@@ -342,20 +342,20 @@ def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str,
 
 def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
     """A function that renders the answer of a paged list (integration 1, convention 3)."""
-    return lambda found: {
-        "totalCount": found.total_count,
-        "page": found.page,
-        "limit": found.limit,
-        "results": [shape(r) for r in found.results],
+    return lambda paged: {
+        "totalCount": paged.total_count,
+        "page": paged.page,
+        "limit": paged.limit,
+        "results": [shape(r) for r in paged.results],
     }
 
 
 def walked(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
     """The same for a list that can be read by cursor, too."""
     page = listed(shape)
-    return lambda found: {**page(found), "nextCursor": found.next_cursor}
+    return lambda paged: {**page(paged), "nextCursor": paged.next_cursor}
 
 
 def results(shape: Callable[[Any], Any], name: str = "results") -> Callable[[Sequence[Any]], dict[str, Any]]:
     """A function that renders the answer of a list that is not paged: `{results: [...]}`."""
-    return lambda found: {name: [shape(r) for r in found]}
+    return lambda records: {name: [shape(r) for r in records]}

@@ -24,13 +24,13 @@ class _MemberDocument(WireSchema):
 MEMBER_DOCUMENT = Shape(_MemberDocument)
 
 
-def member_documents(collection: Any, query: dict[str, Any], found: Paged[ContentDocument]) -> dict[str, Any]:
+def member_documents(collection: Any, query: dict[str, Any], page: Paged[ContentDocument]) -> dict[str, Any]:
     """A page of the documents that a member is shown."""
     return {
         "collection": COLLECTION_NAME.dump(collection),
         "query": query,
-        "totalCount": found.total_count,
-        "items": [MEMBER_DOCUMENT.dump(result) for result in found.results],
+        "totalCount": page.total_count,
+        "items": [MEMBER_DOCUMENT.dump(result) for result in page.results],
     }
 
 

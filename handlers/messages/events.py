@@ -54,22 +54,22 @@ def track_result(
     event: IncomingEvent,
     key: str | None,
     status: str,
-    found: Evaluation | None,
+    evaluation: Evaluation | None,
     error: Refusal | None,
     missions: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The result of one event: returned now, and returned again for the same key."""
-    found = found or Evaluation()
+    evaluation = evaluation or Evaluation()
     result: dict[str, Any] = {
         "systemUniqueKey": event.system_unique_key,
         "loyaltyEventKey": key,
         "status": status,
-        "effects": [_effect(effect) for effect in found.effects],
-        "limitDiscardedTotalAmount": exact_number(found.limit_discarded),
+        "effects": [_effect(effect) for effect in evaluation.effects],
+        "limitDiscardedTotalAmount": exact_number(evaluation.limit_discarded),
         "missions": list(missions),
         "referrals": [],
-        "explain": [_explanation(explanation) for explanation in found.explanations],
-        "errors": [_rule_error(fault) for fault in found.errors],
+        "explain": [_explanation(explanation) for explanation in evaluation.explanations],
+        "errors": [_rule_error(fault) for fault in evaluation.errors],
     }
     if error is not None:
         result["error"] = error.as_problem()
@@ -78,8 +78,8 @@ def track_result(
 
 def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | None) -> dict[str, Any]:
     """The result of a stored event without any effects."""
-    said = IncomingEvent(event.system_unique_key, event.event_type)
-    result = track_result(said, event.loyalty_event_key, status, None, None)
+    incoming = IncomingEvent(event.system_unique_key, event.event_type)
+    result = track_result(incoming, event.loyalty_event_key, status, None, None)
     return result if error is None else {**result, "error": dict(error)}
 
 

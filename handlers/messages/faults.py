@@ -66,7 +66,7 @@ class Explainer:
             case "enum":
                 return _none_of(error.instance, ["null" if option is None else str(option) for option in kind.options])
             case "type":
-                return f"is not of type {' or '.join(each for each in kind.types if each != 'null')}"
+                return f"is not of type {' or '.join(type_name for type_name in kind.types if type_name != 'null')}"
             case "pattern":
                 schema = self._schema_at(error.schema_path)
                 return schema.get(PATTERN_FAULT) or _in_words(error.instance, kind.pattern)

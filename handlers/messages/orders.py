@@ -54,7 +54,7 @@ _ITEM = Shape(_Item)
 _ORDER = Shape(_Order)
 
 
-def order_record(found: tuple[Order, tuple[OrderItem, ...]]) -> dict[str, Any]:
+def order_record(order_and_items: tuple[Order, tuple[OrderItem, ...]]) -> dict[str, Any]:
     """The record of an order with its items."""
-    order, items = found
+    order, items = order_and_items
     return {**_ORDER.dump(order), "items": [_ITEM.dump(item) for item in items]}

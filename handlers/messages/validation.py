@@ -162,9 +162,9 @@ class Schemas:
 
     def _values_of(self, schema: Mapping[str, Any], name: str) -> list[str]:
         schema = self.resolved(schema)
-        found = schema.get("properties", {}).get(name)
-        if found is not None:
-            return list(self.resolved(found).get("enum", ()))
+        field_schema = schema.get("properties", {}).get(name)
+        if field_schema is not None:
+            return list(self.resolved(field_schema).get("enum", ()))
         for part in schema.get("allOf", ()):
             if values := self._values_of(part, name):
                 return values
@@ -203,14 +203,14 @@ class Validator:
 
     def faults(self, value: Any) -> list[tuple[Place, str]]:
         """Every fault of the value as (place, what is wrong), at most 50."""
-        found: list[tuple[Place, str]] = []
+        faults: list[tuple[Place, str]] = []
         errors = list(islice(self._errors(value), MAX_FAULTS))
         # A text of the wrong length gets no second fault about its form.
         lengths = {tuple(fault.instance_path) for fault in errors if fault.kind.name in ("minLength", "maxLength")}
         for error in errors:
             if error.kind.name != "pattern" or tuple(error.instance_path) not in lengths:
-                found.extend(self._explainer.explain(error))
-        return list(dict.fromkeys(found))[:MAX_FAULTS]
+                faults.extend(self._explainer.explain(error))
+        return list(dict.fromkeys(faults))[:MAX_FAULTS]
 
 
 def schema_holding(*roots: Mapping[str, Any]) -> SchemaAt:

@@ -80,11 +80,11 @@ AUDIENCE = Shape(AudienceProperties, _Record)
 LIST_CHANGE = Body(ListChange)
 
 
-def audience_ids(found: Sequence[CompiledAudience]) -> dict[str, Any]:
+def audience_ids(audiences: Sequence[CompiledAudience]) -> dict[str, Any]:
     """The ids of audiences."""
-    return {"audienceIds": [audience.audience_id for audience in found]}
+    return {"audienceIds": [audience.audience_id for audience in audiences]}
 
 
-def audience_keys(found: Sequence[CompiledAudience]) -> dict[str, Any]:
+def audience_keys(audiences: Sequence[CompiledAudience]) -> dict[str, Any]:
     """The keys of audiences."""
-    return {"audienceKeys": [audience.audience_key for audience in found]}
+    return {"audienceKeys": [audience.audience_key for audience in audiences]}

@@ -34,8 +34,8 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
         if end in ranges.setdefault(field, {}):
             reader.fault(parameter, f"The {end} of {field[:100]} is given more than once.")
         ranges[field][end] = (parameter, value)
-    for name, found in ((FACET, facets), (RANGE, ranges)):
-        if len(found) > MOST_FIELDS:
+    for name, by_field in ((FACET, facets), (RANGE, ranges)):
+        if len(by_field) > MOST_FIELDS:
             reader.fault(name, f"A search names at most {MOST_FIELDS} fields in its {name} parameters.")
     sort = reader.sort(query.get("sort"))
     search = Search(
@@ -90,16 +90,16 @@ def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End
         yield from ((field, end, RANGE, text) for end, text in zip(_ENDS, (least, most), strict=True) if text)
 
 
-def search_answer(collection: ContentCollection, query: Mapping[str, Any], found: Found) -> dict[str, Any]:
+def search_answer(collection: ContentCollection, query: Mapping[str, Any], page: Found) -> dict[str, Any]:
     """The answer of a search."""
     return {
         "collection": COLLECTION_NAME.dump(collection),
         "query": query,
-        "totalCount": found.total_count,
-        "items": [DOCUMENT.dump(item) for item in found.items],
+        "totalCount": page.total_count,
+        "items": [DOCUMENT.dump(item) for item in page.items],
         "facets": {
             field: [{"value": value, "count": count} for value, count in _typed(collection.type_of(field), counted)]
-            for field, counted in found.facets.items()
+            for field, counted in page.facets.items()
         },
     }
 

@@ -94,15 +94,15 @@ BOOK_STATUS = Body(StatusChange)
 BOOK = {INTEGRATION: Shape(_Integration, _IntegrationRecord), ADMINISTRATION: Shape(_Administration, _Record)}
 
 
-def references(found: Mapping[str, Any]) -> dict[str, Any]:
+def references(referring: Mapping[str, Any]) -> dict[str, Any]:
     """The records that refer to a book: actions of campaigns, by id and key, and documents."""
     campaigns = [
         {"campaignId": campaign_id, "campaignKey": campaign_key, "actionId": action_id}
-        for campaign_id, campaign_key, action_id in found["campaigns"]
+        for campaign_id, campaign_key, action_id in referring["campaigns"]
     ]
     documents = [
         {"collectionKey": collection_key, "documentKey": document_key}
-        for collection_key, document_key in found["documents"]
+        for collection_key, document_key in referring["documents"]
     ]
     return {
         "isReferenced": bool(campaigns or documents),
@@ -142,10 +142,10 @@ _MOMENT_FILTERS = {
 
 def book_filter(query: Mapping[str, Any], **more: Any) -> BookFilter:
     """The filter that the query parameters of a list of books describe."""
-    found = {inside: query[wire] for wire, inside in _FILTERS.items() if wire in query}
-    found |= {inside: query[wire].lower() for wire, inside in _KEY_FILTERS.items() if wire in query}
-    found |= {
+    filters = {inside: query[wire] for wire, inside in _FILTERS.items() if wire in query}
+    filters |= {inside: query[wire].lower() for wire, inside in _KEY_FILTERS.items() if wire in query}
+    filters |= {
         inside: [key.lower() for key in query[wire]] for wire, inside in _KEY_LIST_FILTERS.items() if wire in query
     }
-    found |= {inside: instant_of(query[wire]) for wire, inside in _MOMENT_FILTERS.items() if wire in query}
-    return BookFilter(**found, **more)
+    filters |= {inside: instant_of(query[wire]) for wire, inside in _MOMENT_FILTERS.items() if wire in query}
+    return BookFilter(**filters, **more)

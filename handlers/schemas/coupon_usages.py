@@ -170,9 +170,9 @@ def done(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
     return lambda usage: {"status": SUCCESS, "message": message, "couponUsage": USAGE(usage)}
 
 
-def usage_list(found: Sequence[CouponUsage]) -> dict[str, Any]:
+def usage_list(usages: Sequence[CouponUsage]) -> dict[str, Any]:
     """`{couponUsages: [...]}`."""
-    return {"couponUsages": [USAGE(usage) for usage in found]}
+    return {"couponUsages": [USAGE(usage) for usage in usages]}
 
 
 def one_as_usages(usage: CouponUsage) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _batch_result(outcome: Outcome) -> dict[str, Any]:
     return result if outcome.refusal is None else {**result, "error": outcome.refusal.as_problem()}
 
 
-def totals(found: tuple[Decimal, Decimal]) -> Mapping[str, Any]:
+def totals(amounts: tuple[Decimal, Decimal]) -> Mapping[str, Any]:
     """`{amountUsed, amountAssigned}`."""
-    used, assigned = found
+    used, assigned = amounts
     return {"amountUsed": exact_number(used), "amountAssigned": exact_number(assigned)}

@@ -184,9 +184,9 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchItem:
     return BatchItem(asked, loaded.organization_id, loaded.system_unique_key)
 
 
-def transactions(found: Sequence[Sequence[TransactionRow]]) -> dict[str, Any]:
+def transactions(posted: Sequence[Sequence[TransactionRow]]) -> dict[str, Any]:
     """The rows of each posted transaction, in order."""
-    return {"transactions": [TRANSACTION_ROW.dump(row) for rows in found for row in rows]}
+    return {"transactions": [TRANSACTION_ROW.dump(row) for rows in posted for row in rows]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,10 +76,14 @@ def enrolled(name: str) -> Callable[[Enrolment], dict[str, Any]]:
     return lambda enrolment: {name: MEMBER.dump(enrolment.record), "referrals": enrolment.referrals}
 
 
-def enrolments(found: Sequence[Enrolment]) -> dict[str, Any]:
+def enrolments(outcomes: Sequence[Enrolment]) -> dict[str, Any]:
     """The outcomes of a batch of new members, in the order of the request."""
-    failed = sum(enrolment.refusal is not None for enrolment in found)
-    return {"created": len(found) - failed, "failed": failed, "results": [_outcome(enrolment) for enrolment in found]}
+    failed = sum(enrolment.refusal is not None for enrolment in outcomes)
+    return {
+        "created": len(outcomes) - failed,
+        "failed": failed,
+        "results": [_outcome(enrolment) for enrolment in outcomes],
+    }
 
 
 def _outcome(enrolment: Enrolment) -> dict[str, Any]:
@@ -93,25 +97,25 @@ def _outcome(enrolment: Enrolment) -> dict[str, Any]:
     return {**answer, "loyaltyMember": MEMBER.dump(enrolment.record)}
 
 
-def member_page(found: Paged[Any]) -> dict[str, Any]:
+def member_page(page: Paged[Any]) -> dict[str, Any]:
     """A page of members in the form of the integration interface (integration 1, convention 4)."""
     return {
-        "results": [MEMBER.dump(member) for member in found.results],
-        "total": found.total_count,
-        "page": found.page,
-        "limit": found.limit,
-        "nextCursor": found.next_cursor,
+        "results": [MEMBER.dump(member) for member in page.results],
+        "total": page.total_count,
+        "page": page.page,
+        "limit": page.limit,
+        "nextCursor": page.next_cursor,
     }
 
 
-def member_batch(found: Mapping[str, Any]) -> dict[str, Any]:
+def member_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
     """The members of a batch, and the ids without a member."""
-    return {"members": [MEMBER.dump(member) for member in found["members"]], "notFound": found["not_found"]}
+    return {"members": [MEMBER.dump(member) for member in batch["members"]], "notFound": batch["not_found"]}
 
 
-def search_row(found: tuple[Member, MemberTier | None]) -> dict[str, Any]:
+def search_row(row: tuple[Member, MemberTier | None]) -> dict[str, Any]:
     """A member found by a search, with the tier in one program (administration, "Member search row")."""
-    member, tier = found
+    member, tier = row
     answered = MEMBER_PROPERTIES.dump(member)
     profile = answered["profile"]
     data = {

@@ -25,6 +25,6 @@ MISSION = Shape(MissionProperties, _Record)
 PROGRESS_BODY = Body(MissionAdvance)
 
 
-def member_mission(found: MemberMission) -> dict[str, Any]:
+def member_mission(mission: MemberMission) -> dict[str, Any]:
     """A mission with the member's progress."""
-    return {**MISSION.dump(found.mission), "balance": BALANCE.dump(found.balance)}
+    return {**MISSION.dump(mission.mission), "balance": BALANCE.dump(mission.balance)}

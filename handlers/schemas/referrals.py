@@ -104,7 +104,7 @@ LEADERBOARD_ROW = Shape(_LeaderboardRow)
 _PROGRAM = Shape(ReferralProgramProperties, _ProgramRecord)
 
 
-def program_record(found: tuple[ReferralProgram, ProgramTotals]) -> dict[str, Any]:
+def program_record(program_and_totals: tuple[ReferralProgram, ProgramTotals]) -> dict[str, Any]:
     """The record of a program, with its totals."""
-    program, totals = found
+    program, totals = program_and_totals
     return _PROGRAM.dump({**asdict(program), **asdict(totals)})

@@ -69,7 +69,7 @@ def series_as_csv(report: DailySeries) -> str:
     table = csv.writer(text)
     table.writerow(["date", *report.names])
     for day, row in zip(report.days, report.rows, strict=True):
-        table.writerow([day.isoformat(), *(format(Decimal(exact_number(each)), "f") for each in row)])
+        table.writerow([day.isoformat(), *(format(Decimal(exact_number(figure)), "f") for figure in row)])
     return text.getvalue()
 
 

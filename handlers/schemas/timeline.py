@@ -52,9 +52,9 @@ def timeline_row(row: TimelineRow) -> dict[str, Any]:
 
 def _exact(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _exact(each) for name, each in value.items()}
+        return {name: _exact(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_exact(each) for each in value]
+        return [_exact(part) for part in value]
     return exact_number(value) if isinstance(value, Decimal) else value
 
 

@@ -59,12 +59,12 @@ def with_key(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
     """All tools, or those of some tags; a name that both interfaces have is prefixed where it administers."""
-    found = [_simulation()]
+    all_tools = [_simulation()]
     for surface in openapi.SURFACES:
-        names = {tool.name for tool in found}
+        names = {tool.name for tool in all_tools}
         for tool in _of_document(openapi.bundle(surface), names):
-            found.append(tool)
-    return [tool for tool in found if not tags or tool.tag in tags]
+            all_tools.append(tool)
+    return [tool for tool in all_tools if not tags or tool.tag in tags]
 
 
 def _of_document(document: Mapping[str, Any], taken: set[str]) -> Iterator[AssistantTool]:
@@ -75,13 +75,16 @@ def _of_document(document: Mapping[str, Any], taken: set[str]) -> Iterator[Assis
                 continue
             name = operation["operationId"]
             parameters = [
-                _resolved(document, each) for each in (*item.get("parameters", ()), *operation.get("parameters", ()))
+                _resolved(document, parameter)
+                for parameter in (*item.get("parameters", ()), *operation.get("parameters", ()))
             ]
             asked = [
-                each for each in parameters if each["name"] != "organizationId" and each["in"] in ("path", "query")
+                parameter
+                for parameter in parameters
+                if parameter["name"] != "organizationId" and parameter["in"] in ("path", "query")
             ]
-            properties = {each["name"]: _schema(document, each) for each in asked}
-            required = [each["name"] for each in asked if each.get("required")]
+            properties = {parameter["name"]: _schema(document, parameter) for parameter in asked}
+            required = [parameter["name"] for parameter in asked if parameter.get("required")]
             if method == "post":
                 properties["body"] = {"type": "object", "description": _example(operation)}
                 required.append("body")
@@ -93,7 +96,7 @@ def _of_document(document: Mapping[str, Any], taken: set[str]) -> Iterator[Assis
                 role=operation["security"][0]["oauth2"][0],
                 method=method.upper(),
                 path=path,
-                query=frozenset(each["name"] for each in asked if each["in"] == "query"),
+                query=frozenset(parameter["name"] for parameter in asked if parameter["in"] == "query"),
             )
 
 

@@ -137,7 +137,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         settings = self._settings
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         return {
-            "bind": [each for each in (f"{host}:{settings.port}", settings.management_bind) if each],
+            "bind": [address for address in (f"{host}:{settings.port}", settings.management_bind) if address],
             "workers": settings.workers,
             "worker_class": "handlers.server.connections.Worker",
             "worker_connections": settings.connections,

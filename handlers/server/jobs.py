@@ -67,7 +67,7 @@ class ExpiredPoints:
 def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> ExpiredPoints:
     """Post the expiries of one organization, a bounded number of wallets at a time."""
     now, after = datetime.now(UTC), 0
-    found = ExpiredPoints({}, {})
+    expired = ExpiredPoints({}, {})
 
     def next_batch(db: Connection) -> Expired | None:
         return expire_next(db, organization_id, after, now)
@@ -75,9 +75,9 @@ def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], b
     while not stopping() and (done := transactions.run(engine, next_batch)) is not None:
         after = done.last_wallet_id
         for account_id, amount in done.amounts.items():
-            found.amounts[account_id] = found.amounts.get(account_id, Decimal(0)) + amount
-            found.wallets[account_id] = found.wallets.get(account_id, 0) + len(done.wallets[account_id])
-    return found
+            expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + amount
+            expired.wallets[account_id] = expired.wallets.get(account_id, 0) + len(done.wallets[account_id])
+    return expired
 
 
 def evaluate_tiers(
@@ -98,15 +98,15 @@ def evaluate_tiers(
 
 
 def _expire(run: JobRun) -> Mapping[str, Any] | None:
-    found = [expire_points(run.engine, organization_id, run.stopping) for organization_id in run.organization_ids]
-    return None if run.stopping() else {"wallets": sum(sum(batch.wallets.values()) for batch in found)}
+    expired = [expire_points(run.engine, organization_id, run.stopping) for organization_id in run.organization_ids]
+    return None if run.stopping() else {"wallets": sum(sum(batch.wallets.values()) for batch in expired)}
 
 
 def _evaluate(run: JobRun) -> Mapping[str, Any] | None:
-    found = [
+    counts = [
         evaluate_tiers(run.engine, organization_id, stopping=run.stopping) for organization_id in run.organization_ids
     ]
-    members, moves = (sum(each) for each in zip(*found, strict=True)) if found else (0, 0)
+    members, moves = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     return None if run.stopping() else {"members": members, "moves": moves}
 
 
@@ -167,7 +167,7 @@ JOBS: Sequence[Job] = (
 
 def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
     """Run a job now, even if it runs elsewhere, and store its summary."""
-    job = next(each for each in JOBS if each.name == name)
+    job = next(job for job in JOBS if job.name == name)
     transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
     last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
     result = _run(engine, settings, job, last_result, _never)
@@ -185,7 +185,7 @@ def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool]
     due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
     if due is None:
         return False
-    job = next(each for each in jobs if each.name == due.name)
+    job = next(job for job in jobs if job.name == due.name)
     try:
         with tracing.span(f"job {job.name}", {}):
             result = _run(engine, settings, job, due.last_result, stopping)

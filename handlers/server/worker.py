@@ -93,7 +93,7 @@ class Worker:
         pause = _FIRST_PAUSE_SECONDS
         while not self._stopped.is_set():
             try:
-                found = loop.step()
+                has_more = loop.step()
             except Exception as error:
                 # Single pieces of work handle their own faults, so this is a fault of the database, or of all work.
                 if is_away(error):
@@ -104,7 +104,7 @@ class Worker:
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             else:
                 pause = _FIRST_PAUSE_SECONDS
-                if not found:
+                if not has_more:
                     self._stopped.wait(loop.seconds)
 
 

@@ -59,17 +59,19 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
         raise click.ClickException(f"{folder} holds files of an export already: --replace replaces them")
     with _told_faults(as_json), migrated_engine(load_settings()) as engine:
         api = _api(engine)
-        found = transactions.run(engine, lambda db: exported(api, api.within(db, named_organization(db, organization))))
+        records_by_ref = transactions.run(
+            engine, lambda db: exported(api, api.within(db, named_organization(db, organization)))
+        )
     for path in former:
         path.unlink()
-    for ref, name in file_names(found).items():
+    for ref, name in file_names(records_by_ref).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dump(ref, found[ref]), encoding="utf-8")
+        path.write_text(dump(ref, records_by_ref[ref]), encoding="utf-8")
     if as_json:
-        print_json({"folder": str(folder), "records": len(found)})
+        print_json({"folder": str(folder), "records": len(records_by_ref)})
     else:
-        click.echo(f"{len(found)} records are in {folder}.")
+        click.echo(f"{len(records_by_ref)} records are in {folder}.")
 
 
 @config.command()

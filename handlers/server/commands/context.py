@@ -76,19 +76,19 @@ def organization_ids(engine: Engine, organization: int | None) -> list[int]:
     if organization is not None:
         statement = statement.where(organizations.c.organization_id == organization)
     with engine.connect() as db:
-        found = list(db.execute(statement).scalars())
-    if organization is not None and not found:
+        ids = list(db.execute(statement).scalars())
+    if organization is not None and not ids:
         raise click.ClickException(f"there is no organization {organization}")
-    return found
+    return ids
 
 
 def the_organization(engine: Engine, organization: int | None) -> int:
     """The id of the organization named, or of the only one; a usage error where that is not clear."""
-    found = organization_ids(engine, organization)
-    if len(found) != 1:
-        there = f"there are {len(found)} organizations: say which one by" if found else "there is none for"
+    ids = organization_ids(engine, organization)
+    if len(ids) != 1:
+        there = f"there are {len(ids)} organizations: say which one by" if ids else "there is none for"
         raise click.UsageError(f"{there} --organization")
-    return found[0]
+    return ids[0]
 
 
 @contextmanager

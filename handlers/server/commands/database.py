@@ -103,24 +103,27 @@ def verify(organization: int | None, as_json: bool) -> None:
     heads: list[tuple[int, int, str]] = []
 
     def check(db: Connection, organization_id: int) -> tuple[list[str], tuple[int, str] | None]:
-        found = verify_ledger(db, organization_id) + verify_reports(db, organization_id)
-        return found, audit_log.chain_head(db, organization_id)
+        faults = verify_ledger(db, organization_id) + verify_reports(db, organization_id)
+        return faults, audit_log.chain_head(db, organization_id)
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
         for organization_id in organization_ids(engine, organization):
             seal_audit_log(engine, organization_id)
-            found, head = transactions.run(engine, partial(check, organization_id=organization_id))
-            broken += found
+            faults, head = transactions.run(engine, partial(check, organization_id=organization_id))
+            broken += faults
             if head is not None:
                 heads.append((organization_id, *head))
     if as_json:
-        seals = [{"organizationId": each, "number": number, "hash": digits} for each, number, digits in heads]
+        seals = [
+            {"organizationId": organization_id, "number": number, "hash": digits}
+            for organization_id, number, digits in heads
+        ]
         print_json({"isSound": not broken, "broken": list(broken), "seals": seals})
         if broken:
             raise click.exceptions.Exit(1)
         return
-    for each in broken:
-        click.echo(bad(each))
+    for name in broken:
+        click.echo(bad(name))
     if broken:
         raise click.exceptions.Exit(1)
     for organization_id, number, digits in heads:
@@ -148,7 +151,10 @@ def doctor(as_json: bool) -> None:
     findings = list(_examine(load_settings()))
     if as_json:
         print_json(
-            {"isWell": all(each.is_well for each in findings), "findings": [_as_json(each) for each in findings]}
+            {
+                "isWell": all(finding.is_well for finding in findings),
+                "findings": [_as_json(finding) for finding in findings],
+            }
         )
     else:
         for finding in findings:
@@ -170,12 +176,12 @@ def _examine(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", True, shown)
         yield from _examine_database(settings)
         return
-    found = embedded.describe(settings.home)
-    if found is None:
+    description = embedded.describe(settings.home)
+    if description is None:
         yield Finding("database", False, f"none in {settings.home.absolute()} yet: `loyalty serve` makes one")
         return
-    state = "running" if found.is_running else "not running, started for this look"
-    yield Finding("database", True, f"embedded PostgreSQL {found.major}, {state}, data in {found.data}")
+    state = "running" if description.is_running else "not running, started for this look"
+    yield Finding("database", True, f"embedded PostgreSQL {description.major}, {state}, data in {description.data}")
     try:
         with embedded.server(settings.home) as url:
             yield from _examine_database(replace(settings, database_url=url))

@@ -25,16 +25,16 @@ def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> N
 
     with migrated_engine(load_settings()) as engine:
         ids = organization_ids(engine, organization)
-        found = {organization_id: jobs.evaluate_tiers(engine, organization_id, everyone) for organization_id in ids}
+        counts = {organization_id: jobs.evaluate_tiers(engine, organization_id, everyone) for organization_id in ids}
     if as_json:
         rows = [
-            {"organizationId": each, "evaluated": looked_at, "moved": moves}
-            for each, (looked_at, moves) in found.items()
+            {"organizationId": organization_id, "evaluated": looked_at, "moved": moves}
+            for organization_id, (looked_at, moves) in counts.items()
         ]
         print_json({"organizations": rows})
         return
-    for each, (looked_at, moves) in found.items():
+    for organization_id, (looked_at, moves) in counts.items():
         if looked_at:
-            click.echo(f"Organization {each}: {looked_at:,} evaluated, {moves:,} moved.")
-    if not any(looked_at for looked_at, _ in found.values()):
+            click.echo(f"Organization {organization_id}: {looked_at:,} evaluated, {moves:,} moved.")
+    if not any(looked_at for looked_at, _ in counts.values()):
         click.echo("Nothing to evaluate.")

@@ -23,10 +23,10 @@ def expire(organization: int | None, as_json: bool) -> None:
     """
     with migrated_engine(load_settings()) as engine:
         ids = organization_ids(engine, organization)
-        found = [_expire(engine, organization_id, as_json) for organization_id in ids]
+        expired_rows = [_expire(engine, organization_id, as_json) for organization_id in ids]
     if as_json:
-        print_json({"expired": [row for rows in found for row in rows]})
-    elif not any(found):
+        print_json({"expired": [row for rows in expired_rows for row in rows]})
+    elif not any(expired_rows):
         click.echo("Nothing has expired.")
 
 
@@ -34,10 +34,10 @@ def _expire(engine: Engine, organization_id: int, is_quiet: bool) -> list[dict[s
     """Expire points of one organization; what was expired of each account, printed unless quiet."""
     from handlers.server.jobs import expire_points
 
-    found = expire_points(engine, organization_id)
+    expired = expire_points(engine, organization_id)
     rows = []
-    for account_id, amount in sorted(found.amounts.items()):
-        number = found.wallets[account_id]
+    for account_id, amount in sorted(expired.amounts.items()):
+        number = expired.wallets[account_id]
         rows.append(
             {"organizationId": organization_id, "ledgerAccountId": account_id, "amount": amount, "wallets": number}
         )

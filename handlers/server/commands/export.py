@@ -45,12 +45,12 @@ def export_rows(
     error tells the id to go on after. The audit log tells of the export.
     """
     since = None if updated_from is None else updated_from.replace(tzinfo=UTC)
-    wanted = _filters(kind, filters)
+    criteria = _filters(kind, filters)
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
         organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
-        told = {"kind": kind, "format": file_format, "updatedFrom": since, "after": after, "filters": wanted or None}
+        told = {"kind": kind, "format": file_format, "updatedFrom": since, "after": after, "filters": criteria or None}
         transactions.run(engine, lambda db: _add_to_audit_log(db, organization_id, told))
-        rows, last = _write(engine, kind, file_format, ExportRange(organization_id, after, since, wanted))
+        rows, last = _write(engine, kind, file_format, ExportRange(organization_id, after, since, criteria))
     click.echo(f"{rows:,} rows, the last id is {last}.", err=True)
 
 
@@ -60,7 +60,7 @@ def _filters(kind: str, given: Sequence[str]) -> dict[str, Any]:
     from handlers.services.exports.manage import ExportFilters, filters_on_wire
 
     sent: dict[str, Any] = {}
-    for name, _, value in (each.partition("=") for each in given):
+    for name, _, value in (option.partition("=") for option in given):
         if name not in FILTERS_OF_KIND[kind]:
             raise click.UsageError(f"{kind} are filtered by {', '.join(sorted(FILTERS_OF_KIND[kind]))}, not by {name}")
         if name.endswith("Id") and not _ID.fullmatch(value):

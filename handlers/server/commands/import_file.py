@@ -170,18 +170,18 @@ class _Run:
         pass_over_loaded_objects()
         importer = Importer(self._engine, replace(load_settings(), import_share=100))
         looked = 0.0
-        found = self._read()
-        with _bar("Importing", found["bytesTotal"], "B") as bar:
-            while found["status"] in ("queued", "running"):
+        job = self._read()
+        with _bar("Importing", job["bytesTotal"], "B") as bar:
+            while job["status"] in ("queued", "running"):
                 if not importer.step():
                     # A running worker has the rows that are left.
                     time.sleep(_LOOK_SECONDS)
                 if time.monotonic() - looked < _LOOK_SECONDS:
                     continue
-                looked, found = time.monotonic(), self._read()
-                bar.set_postfix_str(f"{found['rowsDone']:,} rows, {found['rowsFailed']:,} failed")
-                bar.update(found["bytesRead"] - bar.n)
-        return found
+                looked, job = time.monotonic(), self._read()
+                bar.set_postfix_str(f"{job['rowsDone']:,} rows, {job['rowsFailed']:,} failed")
+                bar.update(job["bytesRead"] - bar.n)
+        return job
 
     def cancel(self) -> None:
         """End an import that is not to go on; one that has ended stays as it is."""
@@ -214,8 +214,8 @@ class _Run:
                 after, is_first = rows[-1].line, False
 
     def _read(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._call("getImport", importId=self._import_id)["import"]
-        return found
+        job: Mapping[str, Any] = self._call("getImport", importId=self._import_id)["import"]
+        return job
 
     def _call(self, operation_id: str, body: Any = None, query: Mapping[str, Any] | None = None, **path: Any) -> Any:
         from domain.problems import Refusal

@@ -64,8 +64,8 @@ def _told(
     from persistence.engine import to_json
 
     organization = organizations.find(db, organization_id)
-    found = members.find_by_loyalty_member_id(db, organization_id, loyalty_member_id)
-    if organization is None or found is None:
+    member = members.find_by_loyalty_member_id(db, organization_id, loyalty_member_id)
+    if organization is None or member is None:
         raise click.ClickException(f"organization {organization_id} has no member {loyalty_member_id}")
     call = Call(
         db=db,
@@ -76,19 +76,19 @@ def _told(
         surface=ADMINISTRATION,
         settings=settings,
     )
-    view = view_members(call, [found], with_balances=True)[0]
-    page = timeline_of(db, found, TimelineQuery(limit, kinds))
+    view = view_members(call, [member], with_balances=True)[0]
+    page = timeline_of(db, member, TimelineQuery(limit, kinds))
     if as_json:
         return to_json({"loyalMember": MEMBER.dump(view), "timeline": timeline_page(page)})
-    return "\n".join([*_header(found, view), "", *_lines(organization, page)])
+    return "\n".join([*_header(member, view), "", *_lines(organization, page)])
 
 
-def _header(found: Member, view: dict[str, Any]) -> list[str]:
+def _header(member: Member, view: dict[str, Any]) -> list[str]:
     """The name, the tiers and the balances."""
-    name = " ".join(filter(None, (found.profile.get("name"), found.profile.get("lastName"))))
-    state = "erased" if found.erased_at is not None else "" if found.active else "inactive"
-    facts = [name, f"member since {found.created_at:%Y-%m-%d}", state]
-    lines = [click.style(found.loyalty_member_id, bold=True) + "  " + ", ".join(filter(None, facts))]
+    name = " ".join(filter(None, (member.profile.get("name"), member.profile.get("lastName"))))
+    state = "erased" if member.erased_at is not None else "" if member.active else "inactive"
+    facts = [name, f"member since {member.created_at:%Y-%m-%d}", state]
+    lines = [click.style(member.loyalty_member_id, bold=True) + "  " + ", ".join(filter(None, facts))]
     for status in view["tier_status"]:
         if status.tier is not None:
             lines.append(f"Tier: {status.tier.name}")

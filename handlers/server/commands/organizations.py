@@ -66,22 +66,28 @@ def list_organizations(as_json: bool) -> None:
     from persistence.organizations import find_all
 
     with migrated_engine(load_settings()) as engine:
-        found = transactions.run(engine, find_all)
+        all_organizations = transactions.run(engine, find_all)
     if not as_json:
         rows = [
-            (each.organization_id, each.organization_key, f"{each.created_at:%Y-%m-%d}", each.environment, each.name)
-            for each in found
+            (
+                organization.organization_id,
+                organization.organization_key,
+                f"{organization.created_at:%Y-%m-%d}",
+                organization.environment,
+                organization.name,
+            )
+            for organization in all_organizations
         ]
         print_table(["id", "key", "created", "environment", "name"], rows)
         return
-    for each in found:
+    for organization in all_organizations:
         print_json(
             {
-                "organizationId": each.organization_id,
-                "organizationKey": each.organization_key,
-                "createdAt": each.created_at,
-                "environment": each.environment,
-                "name": each.name,
+                "organizationId": organization.organization_id,
+                "organizationKey": organization.organization_key,
+                "createdAt": organization.created_at,
+                "environment": organization.environment,
+                "name": organization.name,
             }
         )
 
@@ -118,13 +124,15 @@ def named_organization(db: Connection, name: str) -> int:
     """The id of the organization of this name, or of this id."""
     from persistence.organizations import find_all
 
-    found = [each for each in find_all(db) if name in (each.name, str(each.organization_id))]
-    if not found:
+    matching = [
+        organization for organization in find_all(db) if name in (organization.name, str(organization.organization_id))
+    ]
+    if not matching:
         raise click.ClickException(f"there is no organization {name}")
-    if len(found) > 1:
-        ids = ", ".join(str(each.organization_id) for each in found)
+    if len(matching) > 1:
+        ids = ", ".join(str(organization.organization_id) for organization in matching)
         raise click.ClickException(f"several organizations are called {name}: name one by its id ({ids})")
-    return found[0].organization_id
+    return matching[0].organization_id
 
 
 @click.group()

@@ -42,7 +42,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def as_fields(record: Any) -> dict[str, Any]:
     """The fields of a dataclass by their names in the API."""
-    return {camel(each.name): getattr(record, each.name) for each in dataclasses.fields(record)}
+    return {camel(field.name): getattr(record, field.name) for field in dataclasses.fields(record)}
 
 
 def good(text: str) -> str:

@@ -162,9 +162,9 @@ class _Replay:
     def _prepare_campaign(self) -> None:
         """Create the campaign, one point for each whole dollar of an order, where it or a part of it is missing."""
         campaigns = f"{self._path}/campaigns"
-        found = self._api.get(campaigns, codes=CAMPAIGN_CODE)["results"]
-        if found:
-            campaign = found[0]
+        existing = self._api.get(campaigns, codes=CAMPAIGN_CODE)["results"]
+        if existing:
+            campaign = existing[0]
         else:
             body = {"code": CAMPAIGN_CODE, "name": "One point for each whole dollar", "eventType": EVENT_TYPE}
             campaign = self._api.post(campaigns, body)["campaign"]
@@ -262,7 +262,7 @@ class _Replay:
         """The account of the campaigns' points: the default one of the default ledger."""
         [ledger] = [result for result in self._api.get(f"{self._path}/ledgers")["results"] if result["isDefault"]]
         accounts = self._api.get(f"{self._path}/ledgers/{ledger['ledgerId']}/accounts")["results"]
-        [account] = [each for each in accounts if each["isDefaultAccount"]]
+        [account] = [account for account in accounts if account["isDefaultAccount"]]
         return account
 
     def _balance(self, loyalty_member_id: str) -> Decimal:

@@ -43,8 +43,8 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
                 found_id = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id
             else:
                 found_id = named_organization(db, organization)
-                found = organizations.find(db, found_id)
-                if found is None or found.environment != TEST:
+                existing = organizations.find(db, found_id)
+                if existing is None or existing.environment != TEST:
                     raise click.ClickException(f"organization {found_id} is no test organization")
                 if members.find_page(db, found_id, Page(0, 1), members.MemberFilter()).total_count:
                     raise click.ClickException(

@@ -130,7 +130,11 @@ def _tell(result: dict[str, Any]) -> None:
         (
             effect["campaignCode"] or effect["campaignId"],
             effect["effectId"],
-            ", ".join(f"{each['id']} {each['value']}" for each in effect["params"] if each.get("value") is not None),
+            ", ".join(
+                f"{parameter['id']} {parameter['value']}"
+                for parameter in effect["params"]
+                if parameter.get("value") is not None
+            ),
             effect["status"],
         )
         for effect in result["effects"]
@@ -139,9 +143,13 @@ def _tell(result: dict[str, Any]) -> None:
         print_table(["campaign", "effect", "parameters", "status"], effects)
     else:
         click.echo("Nothing would happen.")
-    for each in result["explain"]:
-        name = each["campaignCode"] or each["campaignId"]
-        place = f"{name}, action {each['actionId']}" if each["actionId"] is not None else str(name)
-        reason = each.get("reason") or {}
-        text = good("applies") if each["applied"] else f"does not apply: {reason.get('label') or reason.get('code')}"
+    for explanation in result["explain"]:
+        name = explanation["campaignCode"] or explanation["campaignId"]
+        place = f"{name}, action {explanation['actionId']}" if explanation["actionId"] is not None else str(name)
+        reason = explanation.get("reason") or {}
+        text = (
+            good("applies")
+            if explanation["applied"]
+            else f"does not apply: {reason.get('label') or reason.get('code')}"
+        )
         click.echo(f"{place}: {text}")

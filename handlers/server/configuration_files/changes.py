@@ -56,7 +56,9 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Outc
     records, outcome = Records.read(calls), Outcome()
     named = {file.ref for file in files}
     for kind in KINDS:
-        for file in sorted((file for file in files if file.ref.kind == kind.name), key=lambda each: each.ref.name):
+        for file in sorted(
+            (file for file in files if file.ref.kind == kind.name), key=lambda record_file: record_file.ref.name
+        ):
             try:
                 stored = records.by_ref.get(file.ref) or _adopted(records, kind, file, named)
                 _apply_one(api, calls, records, kind, file, stored, outcome)
@@ -78,8 +80,8 @@ def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
     for file in files:
         kind = KIND_OF[file.ref.kind]
         body = {**kind.added, **_placeholders(file.fields)}
-        found = api.faults_of_body((kind.surface, kind.create), body)
-        faults += [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in found]
+        body_faults = api.faults_of_body((kind.surface, kind.create), body)
+        faults += [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in body_faults]
         faults += _faults_of_name(file)
     return faults
 
@@ -99,9 +101,9 @@ def _placeholders(value: Any, name: str = "") -> Any:
     if isinstance(value, Ref):
         return 1 if kind_of_field(name) is not None else "00000000-0000-4000-8000-000000000000"
     if isinstance(value, Mapping):
-        return {each: _placeholders(of, each) for each, of in value.items()}
+        return {key: _placeholders(of, key) for key, of in value.items()}
     if isinstance(value, list):
-        return [_placeholders(each, name) for each in value]
+        return [_placeholders(part, name) for part in value]
     return value
 
 
@@ -210,22 +212,22 @@ def _call(calls: LocalCalls, kind: Kind, operation_id: str, body: Any, path: Map
     return call(operation_id, body, **path)
 
 
-def _is_same(stored: Any, wanted: Any) -> bool:
+def _is_same(stored: Any, desired: Any) -> bool:
     """True for equal values; moments may be written in several ways, and 1 is no boolean."""
-    if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
-        return stored.keys() == wanted.keys() and all(_is_same(stored[name], wanted[name]) for name in stored)
-    if isinstance(stored, list) and isinstance(wanted, list):
-        return len(stored) == len(wanted) and all(map(_is_same, stored, wanted))
-    if isinstance(stored, bool) is not isinstance(wanted, bool):
+    if isinstance(stored, Mapping) and isinstance(desired, Mapping):
+        return stored.keys() == desired.keys() and all(_is_same(stored[name], desired[name]) for name in stored)
+    if isinstance(stored, list) and isinstance(desired, list):
+        return len(stored) == len(desired) and all(map(_is_same, stored, desired))
+    if isinstance(stored, bool) is not isinstance(desired, bool):
         return False
-    if stored != wanted and isinstance(stored, str) and isinstance(wanted, str):
+    if stored != desired and isinstance(stored, str) and isinstance(desired, str):
         try:
-            return stored.endswith("Z") and instant_of(stored) == instant_of(wanted)
+            return stored.endswith("Z") and instant_of(stored) == instant_of(desired)
         except ValueError:
             return False
-    return bool(stored == wanted)
+    return bool(stored == desired)
 
 
-def _order(each: tuple[Ref, Stored]) -> tuple[int, str]:
-    ref, _ = each
+def _order(ref_and_stored: tuple[Ref, Stored]) -> tuple[int, str]:
+    ref, _ = ref_and_stored
     return _PLACES[ref.kind], ref.name

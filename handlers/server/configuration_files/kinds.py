@@ -248,7 +248,7 @@ KIND_OF: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
 ID_FIELDS: tuple[tuple[str, str], ...] = tuple(
     sorted(
         ((kind.identity, kind.name) for kind in KINDS if kind.identity.endswith("Id")),
-        key=lambda each: -len(each[0]),
+        key=lambda id_field: -len(id_field[0]),
     )
 )
 

@@ -49,10 +49,10 @@ class Records:
     @classmethod
     def read(cls, calls: LocalCalls) -> Records:
         """Read everything by the lists of the API; raises FaultyFiles for records that no name tells apart."""
-        found, faults = cls(), list[str]()
+        records, faults = cls(), list[str]()
         organization = calls.administration("getOrganization")["organization"]
         for kind in KINDS:
-            for parent in found._parents(kind):
+            for parent in records._parents(kind):
                 path = {} if parent is None else {name: parent.record[name] for name in kind.parent_path}
                 for record in _listed(calls, kind, path):
                     name = kind.name_of(record, organization)
@@ -60,12 +60,12 @@ class Records:
                         faults.append(f"the {kind.name} {record[kind.identity]} has no name, which files need")
                         continue
                     ref = Ref(kind.name, name if parent is None else f"{parent.ref.name}/{name}")
-                    if ref in found.by_ref:
+                    if ref in records.by_ref:
                         faults.append(f"several records are called {ref}: give them different names")
-                    found.add(kind, ref, record, path)
+                    records.add(kind, ref, record, path)
         if faults:
             raise FaultyFiles(faults)
-        return found
+        return records
 
     def _parents(self, kind: Kind) -> list[Stored | None]:
         if kind.parent is None:
@@ -87,10 +87,10 @@ class Records:
         renamed = replace(stored, ref=ref)
         del self.by_ref[stored.ref]
         self._keep(KIND_OF[ref.kind], renamed)
-        for each in [*self.by_ref.values()]:
-            kind = KIND_OF[each.ref.kind]
-            if kind.parent == ref.kind and all(each.path[name] == stored.record[name] for name in kind.parent_path):
-                self.rename(each, Ref(kind.name, f"{ref.name}{each.ref.name.removeprefix(stored.ref.name)}"))
+        for other in [*self.by_ref.values()]:
+            kind = KIND_OF[other.ref.kind]
+            if kind.parent == ref.kind and all(other.path[name] == stored.record[name] for name in kind.parent_path):
+                self.rename(other, Ref(kind.name, f"{ref.name}{other.ref.name.removeprefix(stored.ref.name)}"))
         return renamed
 
     def in_files(
@@ -114,9 +114,9 @@ class Records:
 
     def _named(self, field: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: self._named(name, each) for name, each in value.items()}
+            return {name: self._named(name, part) for name, part in value.items()}
         if isinstance(value, list):
-            return [self._named(field, each) for each in value]
+            return [self._named(field, part) for part in value]
         if isinstance(value, str):
             if value in self._by_key:
                 return self._by_key[value]
@@ -129,9 +129,9 @@ class Records:
     def in_bodies(self, field: str, value: Any, place: str = "") -> Any:
         """The value of a field of a file as requests have it; raises UnknownNameAt."""
         if isinstance(value, Mapping):
-            return {name: self.in_bodies(name, each, f"{place}/{name}") for name, each in value.items()}
+            return {name: self.in_bodies(name, part, f"{place}/{name}") for name, part in value.items()}
         if isinstance(value, list):
-            return [self.in_bodies(field, each, f"{place}/{index}") for index, each in enumerate(value)]
+            return [self.in_bodies(field, part, f"{place}/{index}") for index, part in enumerate(value)]
         try:
             if isinstance(value, Ref):
                 return self._identity(value, by_id=kind_of_field(field) is not None)
@@ -161,8 +161,8 @@ def _listed(calls: LocalCalls, kind: Kind, path: Mapping[str, Any]) -> Iterator[
     call = calls.administration if kind.surface == ADMINISTRATION else calls.integration
     page = 0
     while True:
-        found = call(kind.list, query={"page": page, "limit": _PAGE}, **path)
-        results = found[kind.results]
+        answer = call(kind.list, query={"page": page, "limit": _PAGE}, **path)
+        results = answer[kind.results]
         yield from results
         page += 1
         if len(results) < _PAGE:

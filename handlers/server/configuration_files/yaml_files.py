@@ -74,15 +74,15 @@ def file_names(refs: Iterable[Ref]) -> dict[Ref, str]:
 
     Where two would be the same, the later one has a number.
     """
-    found: dict[Ref, str] = {}
+    names: dict[Ref, str] = {}
     for ref in refs:
         slug = re.sub(r"[^a-z0-9]+", "-", ref.name.lower()).strip("-")[:_LONGEST_NAME] or "unnamed"
         name, number = f"{ref.kind}/{slug}.yaml", 1
-        while name in found.values():
+        while name in names.values():
             number += 1
             name = f"{ref.kind}/{slug}-{number}.yaml"
-        found[ref] = name
-    return found
+        names[ref] = name
+    return names
 
 
 def dump(ref: Ref, fields: Mapping[str, Any]) -> str:
@@ -94,7 +94,7 @@ def dump(ref: Ref, fields: Mapping[str, Any]) -> str:
 def read_folder(folder: Path) -> list[RecordFile]:
     """All files below a folder; raises FaultyFiles with every fault."""
     faults: list[str] = []
-    found: dict[Ref, RecordFile] = {}
+    files: dict[Ref, RecordFile] = {}
     paths = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml") and path.is_file())
     if not paths:
         raise FaultyFiles([f"{folder} holds no .yaml files"])
@@ -112,12 +112,12 @@ def read_folder(folder: Path) -> list[RecordFile]:
         except FaultyFiles as error:
             faults += error.faults
         else:
-            if read.ref in found:
-                faults.append(f"{read.place('/record')}: {read.ref} is in {found[read.ref].file} too")
-            found[read.ref] = read
+            if read.ref in files:
+                faults.append(f"{read.place('/record')}: {read.ref} is in {files[read.ref].file} too")
+            files[read.ref] = read
     if faults:
         raise FaultyFiles(faults)
-    return list(found.values())
+    return list(files.values())
 
 
 def _read(name: str, text: str) -> RecordFile:
@@ -151,20 +151,22 @@ def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str]
     """The value of a node; every part's line is kept, and every fault of the form is told."""
     lines[place] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = key_node.value
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
                 faults.append(f"{name}, line {line}: the name of a field is a text")
                 continue
-            if key in found:
+            if key in fields:
                 faults.append(f"{name}, line {line}: {key} is there twice")
-            found[key] = _value(value_node, f"{place}/{_escaped(key)}", lines, faults, name)
+            fields[key] = _value(value_node, f"{place}/{_escaped(key)}", lines, faults, name)
             lines[f"{place}/{_escaped(key)}"] = line
-        return found
+        return fields
     if isinstance(node, yaml.SequenceNode):
-        return [_value(each, f"{place}/{index}", lines, faults, name) for index, each in enumerate(node.value)]
+        return [
+            _value(item_node, f"{place}/{index}", lines, faults, name) for index, item_node in enumerate(node.value)
+        ]
     return _scalar(node, faults, name)
 
 

@@ -216,5 +216,5 @@ class CoffeeShop:
         [result] = self._calls.integration("trackEvents", {"events": [event]})["results"]
         if result["status"] != "success":
             raise AssertionError(f"the sample does not fit the product: {result}")
-        found: dict[str, Any] = result
-        return found
+        tracked: dict[str, Any] = result
+        return tracked
