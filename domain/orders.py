@@ -100,6 +100,9 @@ class Order:
     updated_at: datetime
 
 
+OrderWithItems = tuple[Order, tuple[OrderItem, ...]]
+
+
 class OrderExists(Conflict):
     """Another order has the `externalId` already."""
 

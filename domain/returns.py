@@ -8,14 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 from domain.events import PayloadMissing
-from domain.orders import PARTIALLY_RETURNED, RETURNED, Order, OrderItem, ReturnExceedsOrder
+from domain.orders import PARTIALLY_RETURNED, RETURNED, Order, OrderItem, OrderWithItems, ReturnExceedsOrder
 
 _ZERO = Decimal(0)
 
-Found = tuple[Order, tuple[OrderItem, ...]]
 
-
-def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str, Any]) -> Found:
+def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str, Any]) -> OrderWithItems:
     """The order after a partial return; it is returned once nothing is left.
 
     The items of the payload tell what was returned, or else its total. For an order without items only the total is

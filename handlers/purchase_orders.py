@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from domain.members import Member
-from domain.orders import Order, OrderItem
+from domain.orders import Order, OrderWithItems
 from handlers.call import Call
 from handlers.messages.base import results, walked, wrapped
 from handlers.messages.orders import order_record
@@ -16,8 +16,6 @@ from handlers.schemas.purchase_orders import ORDER_BATCH, NewOrderBody, OrderBat
 from handlers.services.orders.create import CreatedOrder, NewOrder, create_order, create_orders
 from persistence import orders
 from persistence.paging import Page, Paged
-
-Found = tuple[Order, tuple[OrderItem, ...]]
 
 
 @operation("batchCreatePurchaseOrders", body=ORDER_BATCH, answer=results(batch_result))
@@ -33,7 +31,7 @@ def create_purchase_order(call: Call, member: Member, body: NewOrder) -> Created
 
 
 @operation("listPurchaseOrders", answer=walked(order_record))
-def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[Found]:
+def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[OrderWithItems]:
     """A page of the member's orders with their items."""
     page = orders.find_page_of_member(call.db, member, Page.of(query))
     items = orders.find_items(call.db, member.organization_id, [order.order_id for order in page.results])
@@ -41,6 +39,6 @@ def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -
 
 
 @operation("getPurchaseOrder", answer=wrapped("order", order_record))
-def get_purchase_order(call: Call, member: Member, order: Order) -> Found:
+def get_purchase_order(call: Call, member: Member, order: Order) -> OrderWithItems:
     """One order of the member with its items."""
     return order, orders.find_items(call.db, member.organization_id, [order.order_id])[order.order_id]

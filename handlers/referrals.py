@@ -39,7 +39,7 @@ from handlers.services.configuration import Configuration, configuration_of
 from persistence import referrals
 from persistence.paging import Page, Paged
 
-Found = tuple[ReferralProgram, ProgramTotals]
+ProgramWithTotals = tuple[ReferralProgram, ProgramTotals]
 
 _AUDITED = Audited(
     # The totals of a program are not part of its changes.
@@ -51,7 +51,7 @@ _AUDITED = Audited(
 
 
 @operation("listReferralPrograms", answer=listed(program_record))
-def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]:
+def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[ProgramWithTotals]:
     """A page of programs."""
     organization_id = call.organization.organization_id
     external_key = query.get("externalKey")
@@ -68,7 +68,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Found]
     audit=_AUDITED,
     configures=True,
 )
-def create_referral_program(call: Call, body: ReferralProgramProperties) -> Found:
+def create_referral_program(call: Call, body: ReferralProgramProperties) -> ProgramWithTotals:
     """Create a program, which has no codes yet."""
     organization_id, values = call.organization.organization_id, values_of(_validated(call, body, None))
     key = call.new_key()
@@ -79,7 +79,7 @@ def create_referral_program(call: Call, body: ReferralProgramProperties) -> Foun
 
 
 @operation("getReferralProgram", answer=wrapped("referralProgram", program_record))
-def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found:
+def get_referral_program(call: Call, referral_program: ReferralProgram) -> ProgramWithTotals:
     """One program."""
     return _with_totals(call, referral_program)
 
@@ -92,7 +92,9 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Found
     audit=_AUDITED.changing("referral_program"),
     configures=True,
 )
-def update_referral_program(call: Call, referral_program: ReferralProgram, body: ReferralProgramProperties) -> Found:
+def update_referral_program(
+    call: Call, referral_program: ReferralProgram, body: ReferralProgramProperties
+) -> ProgramWithTotals:
     """Change a program; all processes use the change from their next event on."""
     properties = _validated(call, body, referral_program)
     changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **values_of(properties))
@@ -135,7 +137,7 @@ def get_referral_leaderboard(
     return referrals.find_leaderboard(call.db, referral_program, Page.of(query))
 
 
-def _with_totals(call: Call, program: ReferralProgram) -> Found:
+def _with_totals(call: Call, program: ReferralProgram) -> ProgramWithTotals:
     identity = program.referral_program_id
     return program, referrals.totals_of(call.db, program.organization_id, [identity])[identity]
 

@@ -271,7 +271,7 @@ CHECKS: tuple[str, ...] = (
     _TOO_FINE,
 )
 
-FOUND = "SELECT words FROM ({0}) AS found(organization_id, words) ORDER BY words LIMIT :most"
+VIOLATIONS = "SELECT words FROM ({0}) AS found(organization_id, words) ORDER BY words LIMIT :most"
 
 
 def plan_for_many(db: Connection) -> None:
@@ -285,5 +285,5 @@ def plan_for_many(db: Connection) -> None:
 
 def broken(db: Connection, check: str, organization_id: int, most: int) -> list[str]:
     """Violations found by one of `CHECKS`, at most `most`, in words."""
-    violations = db.execute(text(FOUND.format(check)), {"organization_id": organization_id, "most": most})
+    violations = db.execute(text(VIOLATIONS.format(check)), {"organization_id": organization_id, "most": most})
     return list(violations.scalars())

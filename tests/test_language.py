@@ -15,6 +15,8 @@ FOLDERS = ("domain", "handlers", "persistence")
 LEFT_OUT = ("persistence/migrations",)
 QUESTION = re.compile(r"(What|Whoever|Those)\b")
 METAPHORS = frozenset({"desk", "clerk", "till", "shelf", "rehearsal", "ladder", "lineup"})
+# They say nothing of the thing.
+EMPTY_NAMES = frozenset({"each", "found", "wanted", "said", "everything"})
 METAPHORS_AND_PLURALS = METAPHORS | {"shelves"} | {f"{word}s" for word in METAPHORS - {"shelf"}}
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -93,3 +95,14 @@ def test_the_rules_find_what_they_are_made_for():
     assert set().union(*(metaphors(name) for _, name in identifiers(module))) == {"desk", "till", "ladders"}
     assert metaphors("until the description is still there") == set()
     assert not is_question("Whatever is left of it.")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_names_say_what_a_thing_is(folder):
+    empty = {
+        f"{name}:{line}: {identifier}"
+        for name, module in modules(folder)
+        for line, identifier in identifiers(module)
+        if identifier.strip("_").lower() in EMPTY_NAMES
+    }
+    assert empty == set()

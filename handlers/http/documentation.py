@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """A section that a search has found, with the words around the first match."""
 
     page: Page
@@ -97,7 +97,7 @@ def contents() -> tuple[tuple[str, tuple[Entry, ...]], ...]:
     )
 
 
-def search(query: str) -> Sequence[Found]:
+def search(query: str) -> Sequence[SearchHit]:
     """The sections that have all words, at most 30: those with the words in their titles first."""
     words = query.lower().split()[:10]
     if not words:
@@ -110,7 +110,7 @@ def search(query: str) -> Sequence[Found]:
             title, text = f"{page.title} {section.title}".lower(), section.text.lower()
             if all(word in title or word in text for word in words):
                 rank = -sum(word in title for word in words), -sum(text.count(word) for word in words)
-                ranked.append((rank, Found(page, section, _snippet(section.text, words))))
+                ranked.append((rank, SearchHit(page, section, _snippet(section.text, words))))
     return [result for _, result in sorted(ranked, key=lambda one: one[0])[:_MOST_RESULTS]]
 
 

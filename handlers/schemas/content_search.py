@@ -13,7 +13,7 @@ from domain.content.searching import Search, SearchReader
 from handlers.messages.base import exact_number
 from handlers.messages.content import COLLECTION_NAME
 from handlers.schemas.content import DOCUMENT
-from persistence.content.search import Found
+from persistence.content.search import SearchPage
 
 RANGE, FACET = "range", "facet"
 MOST_FIELDS = 20
@@ -90,7 +90,7 @@ def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End
         yield from ((field, end, RANGE, text) for end, text in zip(_ENDS, (least, most), strict=True) if text)
 
 
-def search_answer(collection: ContentCollection, query: Mapping[str, Any], page: Found) -> dict[str, Any]:
+def search_answer(collection: ContentCollection, query: Mapping[str, Any], page: SearchPage) -> dict[str, Any]:
     """The answer of a search."""
     return {
         "collection": COLLECTION_NAME.dump(collection),

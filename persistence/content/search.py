@@ -40,7 +40,7 @@ MOST_FACET_VALUES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchPage:
     """A page of results, the number of all matching documents, and how often each value occurs among them."""
 
     total_count: int
@@ -48,12 +48,12 @@ class Found:
     facets: dict[str, list[tuple[str, int]]]
 
 
-def find(db: Connection, search: Search) -> Found:
+def find(db: Connection, search: Search) -> SearchPage:
     """Search with a fixed number of statements."""
     query = _Query(search)
     total = db.execute(query.count()).scalar_one()
     ids = _page_ids(db, query, total)
-    return Found(total, find_by_ids(db, search.collection, ids), _facets(db, query, total))
+    return SearchPage(total, find_by_ids(db, search.collection, ids), _facets(db, query, total))
 
 
 def find_by_ids(db: Connection, collection: ContentCollection, ids: Sequence[int]) -> list[ContentDocument]:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from handlers.services.ledger.verify import verify
-from persistence.ledger_checks import CHECKS, FOUND, plan_for_many
+from persistence.ledger_checks import CHECKS, VIOLATIONS, plan_for_many
 from tests.builders.ledger import RawLedger
 
 pytestmark = pytest.mark.undistributed
@@ -44,7 +44,7 @@ def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
     most = 4 * ledger.db.execute(text("SELECT count(*) FROM ledger_entries")).scalar_one()
     for check in CHECKS:
         for organization_id in (ledger.organization_id, None):
-            explain = text(f"EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) {FOUND.format(check)}")
+            explain = text(f"EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) {VIOLATIONS.format(check)}")
             given = {"organization_id": organization_id, "most": 51}
             [plan] = ledger.db.execute(explain, given).scalar_one()
             for node in nodes(plan["Plan"]):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from domain.events import EventNotCaptured, IncomingEvent, LoyaltyEvent
 from domain.members import Member
-from domain.orders import CONFIRMED, CREATED, status_of_event
+from domain.orders import CONFIRMED, CREATED, OrderWithItems, status_of_event
 from domain.reversals import EventCancelled
 from handlers.call import Call
 from handlers.services.events.evaluate_queued import incoming_of, lock_members_of, tracked_again
 from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate
-from handlers.services.unit_of_work.orders import Found, OrderWork, order_payload
+from handlers.services.unit_of_work.orders import OrderWork, order_payload
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events
 
@@ -20,7 +20,7 @@ _STANDING = frozenset({CREATED, CONFIRMED})
 class CapturedOrders(OrderWork):
     """The orders of captured events, which have their final state already and are not changed again."""
 
-    def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found | None:
+    def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> OrderWithItems | None:
         """The present order of an event; raises EventNotCaptured if items of it were returned."""
         payload = order_payload(event)
         if payload is None:
@@ -30,7 +30,7 @@ class CapturedOrders(OrderWork):
             raise EventNotCaptured(f"The order {known[0].external_id} of the event is {known[0].status} by now.")
         return known
 
-    def keep(self, after: Found) -> None:
+    def keep(self, after: OrderWithItems) -> None:
         """Do nothing: the order stays as it is."""
 
 

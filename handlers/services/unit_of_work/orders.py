@@ -21,6 +21,7 @@ from domain.orders import (
     OrderExists,
     OrderItem,
     OrderStatusConflict,
+    OrderWithItems,
     UnknownOrder,
     check_transition,
     status_of_event,
@@ -28,8 +29,6 @@ from domain.orders import (
 from domain.returns import with_returned
 from handlers.call import Execution
 from persistence import orders
-
-Found = tuple[Order, tuple[OrderItem, ...]]
 
 _TEXTS = {
     "description": "description",
@@ -75,7 +74,7 @@ class OrderWork:
         self._order_ids = iter(order_ids)
         self._item_ids = iter(item_ids)
         distinct_ids = set(external_ids)
-        self._orders: dict[str, Found] = (
+        self._orders: dict[str, OrderWithItems] = (
             orders.find_by_external_ids(self._db, self._organization_id, distinct_ids) if distinct_ids else {}
         )
         self._stored = frozenset(self._orders)
@@ -91,7 +90,7 @@ class OrderWork:
         """The order with this external id as it was before the batch."""
         return self._orders[external_id][0] if external_id in self._stored else None
 
-    def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found | None:
+    def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> OrderWithItems | None:
         """The order as an event would leave it, None for other events.
 
         `keep` it once nothing can refuse the event any more. Raises the conflicts of `domain.orders`.
@@ -116,7 +115,7 @@ class OrderWork:
             after = _moved(known, status, payload, loyalty_event_id)
         return after
 
-    def keep(self, after: Found) -> None:
+    def keep(self, after: OrderWithItems) -> None:
         """Set the order to the value that `take` returned."""
         order = after[0]
         self._orders[order.external_id] = after
@@ -134,12 +133,12 @@ class OrderWork:
             self.keep((replace(known[0], status=CANCELLED), known[1]))
 
     @property
-    def new(self) -> list[Found]:
+    def new(self) -> list[OrderWithItems]:
         """The orders that did not exist before the batch."""
         return [order for external_id, order in self._orders.items() if external_id not in self._stored]
 
     @property
-    def moved(self) -> list[Found]:
+    def moved(self) -> list[OrderWithItems]:
         """The orders that existed before the batch, in their present state."""
         known = self._orders
         return [(replace(order, updated_at=self._at), known[order.external_id][1]) for order in self._moved.values()]
@@ -151,7 +150,9 @@ class OrderWork:
         orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
         orders.return_items(self._db, self._organization_id, self._returned.values(), self._at)
 
-    def _built(self, payload: Mapping[str, Any], event: IncomingEvent, loyalty_event_id: int, member: Member) -> Found:
+    def _built(
+        self, payload: Mapping[str, Any], event: IncomingEvent, loyalty_event_id: int, member: Member
+    ) -> OrderWithItems:
         dated = payload.get("externalEventDate")
         order = Order(
             organization_id=self._organization_id,
@@ -196,7 +197,7 @@ class OrderWork:
         )
 
 
-def _moved(known: Found, status: str, payload: Mapping[str, Any], loyalty_event_id: int) -> Found:
+def _moved(known: OrderWithItems, status: str, payload: Mapping[str, Any], loyalty_event_id: int) -> OrderWithItems:
     """The order after an event that sets this `status`."""
     order, items = known
     if status == PARTIALLY_RETURNED:

@@ -9,7 +9,7 @@ from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
 from domain.campaigns.facts import EventFacts
 from domain.campaigns.outcomes import Evaluation
 from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS
-from domain.orders import Order
+from domain.orders import Order, OrderWithItems
 from domain.problems import Refusal
 from domain.reversals import RevertedEvent
 from handlers import metrics
@@ -20,7 +20,6 @@ from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.evaluation_time import evaluation_deadline
 from handlers.services.unit_of_work.event_facts import event_facts
-from handlers.services.unit_of_work.orders import Found
 from handlers.services.unit_of_work.reversals import extent_of
 from handlers.services.unit_of_work.scope import Reversal
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, event_digest
@@ -64,7 +63,7 @@ class EventPipeline:
         """
         unit = self._unit
         evaluation: Evaluation | None = None
-        order: Found | None = None
+        order: OrderWithItems | None = None
         refusal: Refusal | None = None
         reverted: list[RevertedEvent] = []
         try:
@@ -94,7 +93,7 @@ class EventPipeline:
         unit.report(f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
         return Result(answer, refusal)
 
-    def _run(self, tracked: TrackedEvent, order: Found | None) -> Evaluation:
+    def _run(self, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
         """Evaluate one event in missions, campaigns and referral programs."""
         unit, participants = self._unit, self._unit.participants
         facts, deadline = self._facts(tracked, order), unit.deadline or evaluation_deadline()
@@ -119,7 +118,7 @@ class EventPipeline:
             participants.referrals.handle(facts, tracked.event, None if order is None else order[0])
         return evaluation
 
-    def _facts(self, tracked: TrackedEvent, order: Found | None) -> EventFacts:
+    def _facts(self, tracked: TrackedEvent, order: OrderWithItems | None) -> EventFacts:
         """The facts of an event at this point of the unit."""
         unit = self._unit
         audiences = unit.audiences[tracked.member.member_id]

@@ -40,7 +40,7 @@ class Tracked(Protocol):
     event: IncomingEvent
 
 
-Each = TypeVar("Each", bound=Tracked)
+AnyTracked = TypeVar("AnyTracked", bound=Tracked)
 
 
 class Reversals:
@@ -208,12 +208,12 @@ def reversed_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
     return {name for event in incoming if _reverses(event) and (name := _order_of(event)) is not None}
 
 
-def segments(accepted: Sequence[Each]) -> list[list[Each]]:
+def segments(accepted: Sequence[AnyTracked]) -> list[list[AnyTracked]]:
     """A batch in segments, cut before each event that undoes an order of earlier events in the batch.
 
     The earlier events must be stored before it.
     """
-    segments_: list[list[Each]] = [[]]
+    segments_: list[list[AnyTracked]] = [[]]
     led_to: set[str | None] = set()
     for event in accepted:
         if _reverses(event.event) and _order_of(event.event) in led_to:
