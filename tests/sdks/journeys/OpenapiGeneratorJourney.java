@@ -224,16 +224,16 @@ public final class OpenapiGeneratorJourney {
     List<String> listed = new ArrayList<>();
     int pages = 0;
     while (true) {
-      var page = members.listMembers(pages, 2, "createdAt,asc", null, null, null, null, null);
+      var page = members.listMembers(pages, 2, null, "createdAt,asc", null, null, null, null, null);
       if (page.getResults().isEmpty()) {
         break;
       }
       page.getResults().forEach(member -> listed.add(member.getLoyaltyMemberId()));
       pages++;
     }
-    var found = members.listMembers(null, null, null, null, "cleo", null, null, null).getResults();
+    var found = members.listMembers(null, null, null, null, null, "cleo", null, null, null).getResults();
     OffsetDateTime future = OffsetDateTime.parse("2099-01-01T00:00:00Z");
-    var later = members.listMembers(null, null, null, null, null, null, future, null);
+    var later = members.listMembers(null, null, null, null, null, null, null, future, null);
 
     Map<String, Object> seen = new LinkedHashMap<>();
     seen.put("amounts", amounts);
