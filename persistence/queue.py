@@ -3,12 +3,14 @@
 Every member has a line, in the order in which events were accepted; only its first event (the head) can be claimed, and
 that claims the whole line. Lines grow only at their end, under the lock of the member's row, so nothing gets before a
 head.
+
+When an event is due is told by the database's clock alone: those of servers and workers may differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import timedelta
 
 from sqlalchemy import Connection, select, text
 
@@ -44,7 +46,7 @@ ORDER BY m.member_id FOR NO KEY UPDATE
 
 _ADD = """
 INSERT INTO queued_events (organization_id, loyalty_event_id, member_id, place, attempts, next_attempt_at, queued_at)
-SELECT %(organization_id)s, x.loyalty_event_id, x.member_id, x.loyalty_event_id, 0, %(now)s, %(now)s
+SELECT %(organization_id)s, x.loyalty_event_id, x.member_id, x.loyalty_event_id, 0, now(), now()
 FROM json_to_recordset(%(rows)s::json) AS x(loyalty_event_id bigint, member_id bigint)
 """
 
@@ -73,7 +75,7 @@ WITH RECURSIVE heads AS (
 SELECT c.member_id FROM heads h CROSS JOIN LATERAL (
     SELECT q.member_id FROM queued_events q
     WHERE q.organization_id = %(organization_id)s AND q.member_id = h.member_id AND q.place = h.place
-        AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL AND q.next_attempt_at <= %(now)s
+        AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL AND q.next_attempt_at <= now()
     FOR NO KEY UPDATE SKIP LOCKED
 ) c
 LIMIT %(limit)s
@@ -82,7 +84,7 @@ LIMIT %(limit)s
 _CLAIM_HEAD = """
 SELECT q.loyalty_event_id FROM queued_events q
 WHERE q.organization_id = %(organization_id)s AND q.member_id = %(member_id)s AND q.dead_at IS NULL
-    AND q.next_attempt_at <= %(now)s AND q.loyalty_event_id = (
+    AND q.next_attempt_at <= now() AND q.loyalty_event_id = (
         SELECT loyalty_event_id FROM queued_events
         WHERE organization_id = %(organization_id)s AND member_id = %(member_id)s AND dead_at IS NULL
         ORDER BY place LIMIT 1
@@ -106,14 +108,14 @@ _REMOVE = "DELETE FROM queued_events WHERE organization_id = %s AND loyalty_even
 
 # Only if the number of attempts is unchanged, so that a failure is never counted for an event that has moved on.
 _NOTE_FAILURE = """
-UPDATE queued_events SET attempts = attempts + 1, next_attempt_at = coalesce(%(next_attempt_at)s, next_attempt_at),
-    dead_at = CASE WHEN %(next_attempt_at)s::timestamptz IS NULL THEN %(now)s::timestamptz END
+UPDATE queued_events SET attempts = attempts + 1, next_attempt_at = now() + coalesce(%(wait)s, interval '0'),
+    dead_at = CASE WHEN %(wait)s::interval IS NULL THEN now() END
 WHERE organization_id = %(organization_id)s AND member_id = %(member_id)s AND loyalty_event_id = %(loyalty_event_id)s
     AND attempts = %(attempts)s AND dead_at IS NULL
 """
 
 _REQUEUE = """
-UPDATE queued_events SET attempts = 0, dead_at = NULL, next_attempt_at = %(now)s, queued_at = %(now)s, place = %(place)s
+UPDATE queued_events SET attempts = 0, dead_at = NULL, next_attempt_at = now(), queued_at = now(), place = %(place)s
 WHERE organization_id = %(organization_id)s AND loyalty_event_id = %(loyalty_event_id)s AND dead_at IS NOT NULL
 """
 
@@ -131,9 +133,9 @@ def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Colle
     return [Member(*row) for row in db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids)))]
 
 
-def add(db: Connection, organization_id: int, stored: Sequence[dict[str, int]], now: datetime) -> None:
+def add(db: Connection, organization_id: int, stored: Sequence[dict[str, int]]) -> None:
     """Put stored events, by `loyalty_event_id` and `member_id`, at the end of their locked members' lines."""
-    defer(db, _ADD, {"organization_id": organization_id, "rows": as_json(stored), "now": now})
+    defer(db, _ADD, {"organization_id": organization_id, "rows": as_json(stored)})
 
 
 def waiting_organizations(db: Connection) -> list[int]:
@@ -141,15 +143,15 @@ def waiting_organizations(db: Connection) -> list[int]:
     return organizations.with_rows(db, "queued_events", "w.dead_at IS NULL")
 
 
-def claim_members(db: Connection, organization_id: int, after: int, now: datetime, limit: int) -> list[int]:
+def claim_members(db: Connection, organization_id: int, after: int, limit: int) -> list[int]:
     """Claim the lines of the next members by id whose heads are due and unclaimed; returns the members."""
-    given = {"organization_id": organization_id, "after": after, "now": now, "limit": limit}
+    given = {"organization_id": organization_id, "after": after, "limit": limit}
     return list(db.exec_driver_sql(_CLAIM_HEADS, given).scalars())
 
 
-def claim_head(db: Connection, organization_id: int, member_id: int, now: datetime) -> int | None:
+def claim_head(db: Connection, organization_id: int, member_id: int) -> int | None:
     """Claim the line of one member; the id of its head, or None if nothing is due or another worker has it."""
-    given = {"organization_id": organization_id, "member_id": member_id, "now": now}
+    given = {"organization_id": organization_id, "member_id": member_id}
     return db.exec_driver_sql(_CLAIM_HEAD, given).scalar()
 
 
@@ -164,22 +166,19 @@ def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> 
     defer(db, _REMOVE, (organization_id, list(event_ids)))
 
 
-def note_failure(
-    db: Connection, organization_id: int, queued: QueuedEvent, next_attempt_at: datetime | None, now: datetime
-) -> bool:
-    """Put an event off to its next attempt, or, without one, on the dead-letter list; False if it has gone on since."""
+def note_failure(db: Connection, organization_id: int, queued: QueuedEvent, wait: timedelta | None) -> bool:
+    """Put an event off for so long, or, without a `wait`, on the dead-letter list; False if it has gone on since."""
     given = {
         "organization_id": organization_id,
         "loyalty_event_id": queued.event.loyalty_event_id,
         "member_id": queued.event.member_id,
         "attempts": queued.attempts,
-        "next_attempt_at": next_attempt_at,
-        "now": now,
+        "wait": wait,
     }
     return db.exec_driver_sql(_NOTE_FAILURE, given).rowcount == 1
 
 
-def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> bool:
+def requeue(db: Connection, event: LoyaltyEvent) -> bool:
     """Put a dead event at the end of its member's line, as if it had never been tried; False if it is not dead."""
     db.execute(
         select(members.c.member_id)
@@ -191,7 +190,6 @@ def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> bool:
         "organization_id": event.organization_id,
         "loyalty_event_id": event.loyalty_event_id,
         "place": place,
-        "now": now,
     }
     return db.exec_driver_sql(_REQUEUE, given).rowcount == 1
 

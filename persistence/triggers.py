@@ -1,15 +1,18 @@
-"""Triggers, and the messages waiting for their receivers."""
+"""Triggers, and the messages waiting for their receivers.
+
+When a message is due is told by the database's clock alone: those of servers and workers may differ.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
@@ -48,7 +51,6 @@ _NEW_DELIVERY = (
     "member_id",
     "payload",
     "status",
-    "next_attempt_at",
     "created_at",
     "updated_at",
 )
@@ -62,7 +64,7 @@ SELECT organization_id, array_agg(trigger_id) FROM (
     CROSS JOIN LATERAL (
         SELECT 1 FROM trigger_deliveries d
         WHERE d.organization_id = t.organization_id AND d.trigger_id = t.trigger_id
-            AND d.status = 'pending' AND d.next_attempt_at <= %(now)s
+            AND d.status = 'pending' AND d.next_attempt_at <= now()
         LIMIT 1
     ) due
     WHERE t.active AND t.trigger_id <> ALL(%(busy)s::bigint[])
@@ -77,35 +79,36 @@ WITH due AS (
     CROSS JOIN LATERAL (
         SELECT trigger_delivery_id FROM trigger_deliveries
         WHERE organization_id = %(organization_id)s AND trigger_id = wanted.trigger_id
-            AND status = 'pending' AND next_attempt_at <= %(now)s
+            AND status = 'pending' AND next_attempt_at <= now()
         ORDER BY next_attempt_at LIMIT %(most_of_one)s FOR UPDATE SKIP LOCKED
     ) d
     LIMIT %(most)s
 )
 UPDATE trigger_deliveries d
-SET attempts = d.attempts + 1, last_attempt_at = %(now)s, next_attempt_at = %(until)s, updated_at = %(now)s
+SET attempts = d.attempts + 1, last_attempt_at = now(), next_attempt_at = now() + %(lease)s, updated_at = now()
 FROM due, triggers t
 WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = due.trigger_delivery_id
     AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id AND t.active
 RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_delivery_key::text, d.payload::text,
     d.attempts, d.last_attempt_at, t.settings, t.secret,
-    CASE WHEN t.previous_secret_until > %(now)s THEN t.previous_secret END
+    CASE WHEN t.previous_secret_until > now() THEN t.previous_secret END
 """
 
 # Only deliveries unchanged since the claim: another worker may have retried one meanwhile, or it was queued again.
 _CONCLUDE = """
 UPDATE trigger_deliveries d
-SET status = x.status, next_attempt_at = x.next_attempt_at, last_status_code = x.last_status_code,
-    last_error = x.last_error, delivered_at = x.delivered_at, updated_at = %(now)s
+SET status = x.status, next_attempt_at = to_timestamp(extract(epoch FROM now()) + x.wait_seconds),
+    last_status_code = x.last_status_code, last_error = x.last_error,
+    delivered_at = CASE WHEN x.status = 'succeeded' THEN now() END, updated_at = now()
 FROM json_to_recordset(%(rows)s::json) AS x(trigger_delivery_id bigint, attempts integer, last_attempt_at timestamptz,
-    status text, next_attempt_at timestamptz, last_status_code integer, last_error text, delivered_at timestamptz)
+    status text, wait_seconds double precision, last_status_code integer, last_error text)
 WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = x.trigger_delivery_id
     AND d.status = 'pending' AND d.attempts = x.attempts AND d.last_attempt_at = x.last_attempt_at
 """
 
 # A URL that was changed meanwhile has not answered yet.
 _DEACTIVATE = """
-UPDATE triggers t SET active = false, updated_at = %(now)s
+UPDATE triggers t SET active = false, updated_at = now()
 FROM json_to_recordset(%(rows)s::json) AS x(trigger_id bigint, url text)
 WHERE t.organization_id = %(organization_id)s AND t.trigger_id = x.trigger_id
     AND t.settings->>'url' = x.url AND t.active
@@ -218,7 +221,7 @@ def _key_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
     return {"uq_triggers_organization_id_trigger_key": taken}
 
 
-def deactivate(db: Connection, told: Sequence[ClaimedDelivery], now: datetime) -> int:
+def deactivate(db: Connection, told: Sequence[ClaimedDelivery]) -> int:
     """Make the triggers of these deliveries inactive unless their URL has changed; returns how many."""
     rows = [
         {
@@ -228,7 +231,7 @@ def deactivate(db: Connection, told: Sequence[ClaimedDelivery], now: datetime) -
         }
         for claimed_delivery in told
     ]
-    return sum(db.exec_driver_sql(_DEACTIVATE, given).rowcount for given in _by_organization(rows, now))
+    return sum(db.exec_driver_sql(_DEACTIVATE, given).rowcount for given in _by_organization(rows))
 
 
 def find_delivery(db: Connection, organization_id: int, trigger_delivery_id: int) -> TriggerDelivery | None:
@@ -271,7 +274,6 @@ def add_deliveries(
             "member_id": member_id,
             "payload": payload,
             "status": PENDING,
-            "next_attempt_at": now,
             "created_at": now,
             "updated_at": now,
         }
@@ -286,26 +288,25 @@ def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> Tri
         "organization_id": delivery.organization_id,
         "trigger_delivery_id": delivery.trigger_delivery_id,
     }
-    values = {"status": PENDING, "attempts": 0, "next_attempt_at": now, "delivered_at": None, "updated_at": now}
+    values = {"status": PENDING, "attempts": 0, "next_attempt_at": func.now(), "delivered_at": None, "updated_at": now}
     return change(db, deliveries, TriggerDelivery, address, values)
 
 
 def claim_due(
     db: Connection,
-    now: datetime,
-    until: datetime,
+    lease: timedelta,
     *,
     most: int,
     most_of_one: int,
     busy: Collection[int] = (),
     organization_id: int | None = None,
 ) -> list[ClaimedDelivery]:
-    """Claim due deliveries of active triggers that are not `busy`; nobody else can claim them before `until`.
+    """Claim due deliveries of active triggers that are not `busy`; nobody else can for the time of the `lease`.
 
     At most `most` in all and `most_of_one` of each trigger; of all organizations unless one is named.
     """
-    values = {"now": now, "until": until, "most_of_one": most_of_one}
-    criteria = {"now": now, "most": most, "busy": list(busy), "organization_id": organization_id}
+    values = {"lease": lease, "most_of_one": most_of_one}
+    criteria = {"most": most, "busy": list(busy), "organization_id": organization_id}
     claimed: list[ClaimedDelivery] = []
     for due_organization_id, trigger_ids in query(db, _WITH_DUE, criteria):
         of_one = {"organization_id": due_organization_id, "trigger_ids": trigger_ids, "most": most - len(claimed)}
@@ -313,17 +314,17 @@ def claim_due(
     return claimed
 
 
-def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]], now: datetime) -> None:
+def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:
     """Store the results of claimed deliveries, those of an organization by one statement."""
-    for given in _by_organization(outcomes, now):
+    for given in _by_organization(outcomes):
         defer(db, _CONCLUDE, given)
 
 
-def _by_organization(rows: Iterable[Mapping[str, Any]], now: datetime) -> Iterator[Mapping[str, Any]]:
+def _by_organization(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The values of a statement for the rows of each organization."""
     owner = itemgetter("organization_id")
     for organization_id, own in groupby(sorted(rows, key=owner), owner):
-        yield {"organization_id": organization_id, "rows": as_json(list(own)), "now": now}
+        yield {"organization_id": organization_id, "rows": as_json(list(own))}
 
 
 def remove_old(db: Connection, organization_id: int, after: int, before: datetime, most: int) -> tuple[int | None, int]:

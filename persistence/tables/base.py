@@ -75,9 +75,10 @@ def external_key() -> tuple[Column[Any], UniqueConstraint]:
     return Column("external_key", Text), UniqueConstraint("organization_id", "external_key")
 
 
-def instant(name: str, nullable: bool = True) -> Column[Any]:
+def instant(name: str, nullable: bool = True, default: str | None = None) -> Column[Any]:
     """A moment, kept in UTC."""
-    return Column(name, DateTime(timezone=True), nullable=nullable)
+    server_default = text(default) if default is not None else None
+    return Column(name, DateTime(timezone=True), nullable=nullable, server_default=server_default)
 
 
 def created_and_updated() -> tuple[Column[Any], Column[Any]]:

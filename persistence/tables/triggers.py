@@ -44,7 +44,7 @@ trigger_deliveries = tenant_table(
     Column("payload", JSON, nullable=False),
     Column("status", Text, nullable=False),
     Column("attempts", SmallInteger, nullable=False, server_default=text("0")),
-    instant("next_attempt_at"),
+    instant("next_attempt_at", default="now()"),
     instant("last_attempt_at"),
     Column("last_status_code", Integer),
     Column("last_error", Text),

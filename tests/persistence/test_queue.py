@@ -36,7 +36,7 @@ def long_queue(db, request):
 
 
 def claim(db, after=0, limit=100):
-    return queue.claim_members(db, ORGANIZATION, after, datetime.now(UTC) + timedelta(minutes=1), limit)
+    return queue.claim_members(db, ORGANIZATION, after, limit)
 
 
 def pages_read(db, explained, values):

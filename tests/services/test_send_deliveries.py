@@ -77,10 +77,9 @@ def make_due(shop):
 
 def claim_one(shop):
     """What a sender with one free thread takes."""
-    now, organization_id = datetime.now(UTC), shop.organization.id
     return transactions.run(
         shop.organization.api.engine,
-        lambda db: triggers.claim_due(db, now, now + LEASE, most=1, most_of_one=1, organization_id=organization_id),
+        lambda db: triggers.claim_due(db, LEASE, most=1, most_of_one=1, organization_id=shop.organization.id),
     )
 
 
@@ -231,8 +230,8 @@ class TestAttempts:
         engine = shop.organization.api.engine
         [last] = claim_one(shop)
         shop.administration.post(path, expect=202)
-        row = outcome(last, Reply(410), datetime.now(UTC), 0.5)
-        transactions.run(engine, lambda db: triggers.conclude(db, [row], datetime.now(UTC)))
+        row = outcome(last, Reply(410), 0.5)
+        transactions.run(engine, lambda db: triggers.conclude(db, [row]))
         again = only(shop, trigger)
         assert (again["status"], again["attempts"]) == ("pending", 0)
         assert send(shop) == 1
@@ -308,31 +307,25 @@ class TestReceiversBesideEachOther:
         told(shop, there)
         queue(shop, 40)
         with shop.organization.api.engine.begin() as db:
-            now = datetime.now(UTC)
-            claimed = triggers.claim_due(
-                db, now, now + LEASE, most=30, most_of_one=30, organization_id=shop.organization.id
-            )
+            claimed = triggers.claim_due(db, LEASE, most=30, most_of_one=30, organization_id=shop.organization.id)
             assert len(claimed) == 30
-            again = triggers.claim_due(
-                db, now, now + LEASE, most=30, most_of_one=30, organization_id=shop.organization.id
-            )
+            again = triggers.claim_due(db, LEASE, most=30, most_of_one=30, organization_id=shop.organization.id)
             assert len(again) == 10
             assert {each.trigger_delivery_id for each in claimed}.isdisjoint(each.trigger_delivery_id for each in again)
 
 
 class TestSendersThatDie:
-    def claim(self, shop, until):
+    def claim(self, shop, lease):
         """What a sender holds that is killed then."""
-        engine, now = shop.organization.api.engine, datetime.now(UTC)
         return transactions.run(
-            engine,
-            lambda db: triggers.claim_due(db, now, until, most=9, most_of_one=9, organization_id=shop.organization.id),
+            shop.organization.api.engine,
+            lambda db: triggers.claim_due(db, lease, most=9, most_of_one=9, organization_id=shop.organization.id),
         )
 
     def test_what_was_sent_but_not_written_down_is_sent_again(self, shop, there):
         trigger = told(shop, there)
         queue(shop)
-        [claimed] = self.claim(shop, datetime.now(UTC) + timedelta(seconds=0.3))
+        [claimed] = self.claim(shop, timedelta(seconds=0.3))
         # The message goes out, and the sender dies before it can say so.
         working = sender(shop)
         assert working._send(claimed) == Reply(204)
@@ -346,12 +339,12 @@ class TestSendersThatDie:
     def test_a_sender_that_comes_too_late_changes_nothing(self, shop, there):
         trigger = told(shop, there)
         queue(shop)
-        [late] = self.claim(shop, datetime.now(UTC))
+        [late] = self.claim(shop, timedelta())
         assert send(shop) == 1
         done = only(shop, trigger)
         working = sender(shop)
-        row = outcome(late, Reply(500), datetime.now(UTC), 0.5)
-        transactions.run(shop.organization.api.engine, lambda db: triggers.conclude(db, [row], datetime.now(UTC)))
+        row = outcome(late, Reply(500), 0.5)
+        transactions.run(shop.organization.api.engine, lambda db: triggers.conclude(db, [row]))
         assert only(shop, trigger) == done
         assert working.send_due() == 0
 

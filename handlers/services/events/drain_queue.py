@@ -75,8 +75,7 @@ class Drain:
         alone: list[QueuedEvent] = []
 
         def work(db: Connection) -> None:
-            now = datetime.now(UTC)
-            members[:] = queue.claim_members(db, organization_id, after, now, self._batch)
+            members[:] = queue.claim_members(db, organization_id, after, self._batch)
             if not members:
                 return
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
@@ -85,7 +84,7 @@ class Drain:
             held_up = {event.event.member_id for event in alone}
             batch[:] = [event for event in queued if event.event.member_id not in held_up]
             if batch:
-                evaluate_claimed(db, organization_id, batch, now)
+                evaluate_claimed(db, organization_id, batch, datetime.now(UTC))
 
         try:
             transactions.run(self._engine, work)
@@ -123,17 +122,13 @@ class Drain:
             _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)
         else:
             _log.warning("attempt %d on the event %s met %s", failures, key, _fault(error), exc_info=error)
-        next_attempt_at = None if wait is None else now + wait
-        transactions.run(
-            self._engine, lambda db: note_failure(db, organization_id, queued, _fault(error), next_attempt_at, now)
-        )
+        transactions.run(self._engine, lambda db: note_failure(db, organization_id, queued, _fault(error), wait, now))
 
 
 def _evaluate_one(organization_id: int, queued: QueuedEvent, db: Connection) -> None:
     """Evaluate one event, unless another worker has evaluated it meanwhile."""
-    now = datetime.now(UTC)
-    if queue.claim_head(db, organization_id, queued.event.member_id, now) == queued.event.loyalty_event_id:
-        evaluate_claimed(db, organization_id, [queued], now)
+    if queue.claim_head(db, organization_id, queued.event.member_id) == queued.event.loyalty_event_id:
+        evaluate_claimed(db, organization_id, [queued], datetime.now(UTC))
 
 
 def _fault(error: Exception) -> str:

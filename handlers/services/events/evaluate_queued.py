@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -79,29 +79,29 @@ def note_failure(
     organization_id: int,
     queued: QueuedEvent,
     fault: str,
-    next_attempt_at: datetime | None,
+    wait: timedelta | None,
     now: datetime,
 ) -> None:
-    """Record an attempt that failed for a system fault.
+    """Record an attempt that failed for a system fault; the next one is after `wait`.
 
-    Without a next attempt the event becomes a dead letter.
+    Without a next one the event becomes a dead letter.
     """
-    if not queue.note_failure(db, organization_id, queued, next_attempt_at, now):
+    if not queue.note_failure(db, organization_id, queued, wait):
         return
     event, problem = queued.event, problem_of(fault)
-    status, evaluation = (RUNNING, NOT_EVALUATED) if next_attempt_at else (FAILURE, EVALUATION_FAILED)
+    status, evaluation = (FAILURE, EVALUATION_FAILED) if wait is None else (RUNNING, NOT_EVALUATED)
     # Until the last attempt the result is that the event waits; its `lastError` has the reason.
-    result = stored_result(event, status, None if next_attempt_at else problem)
+    result = stored_result(event, status, problem if wait is None else None)
     events.change_state(db, event, now, status=status, evaluation_status=evaluation, last_error=problem, result=result)
     member = members.find(db, organization_id, event.member_id)
-    if next_attempt_at is None and member is not None:
+    if wait is None and member is not None:
         told = AsyncResult(event.event_type, event.member_id, member.loyalty_member_id, result)
         queue_async_results(db, _organization(db, organization_id), [told], now)
 
 
 def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent | None:
     """Queue a dead letter again, at the end of its member's queue; None if the event is no dead letter."""
-    if not queue.requeue(db, event, now):
+    if not queue.requeue(db, event):
         return None
     result = stored_result(event, PENDING, None)
     return events.change_state(

@@ -44,5 +44,5 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
         rows.append(event_row(event, PENDING, answer, call.request_id, call.now))
         lines.append({"loyalty_event_id": event_id, "member_id": event.member.member_id})
     events.add_events(call.db, rows)
-    queue.add(call.db, organization_id, lines, call.now)
+    queue.add(call.db, organization_id, lines)
     return results

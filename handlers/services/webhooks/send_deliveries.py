@@ -81,13 +81,11 @@ class Sender:
             return 0
         counts = Counter(delivery.trigger_id for delivery in self._under_way.values())
         busy = [trigger_id for trigger_id, count in counts.items() if count >= self._most_of_one]
-        now = datetime.now(UTC)
 
         def claim(db: Connection) -> list[ClaimedDelivery]:
             return triggers.claim_due(
                 db,
-                now,
-                now + LEASE,
+                LEASE,
                 most=room,
                 most_of_one=self._most_of_one,
                 busy=busy,
@@ -113,17 +111,16 @@ class Sender:
         """Store the results of deliveries; a receiver that reports that it is gone gets no more messages."""
         if not done:
             return
-        now = datetime.now(UTC)
         replies = [(self._under_way.pop(future), future.result()) for future in done]
-        rows = [outcome(delivery, reply, now, random.random()) for delivery, reply in replies]
+        rows = [outcome(delivery, reply, random.random()) for delivery, reply in replies]
         gone = [delivery for delivery, reply in replies if reply.status_code == _GONE]
 
         def write(db: Connection) -> None:
             for organization_id in sorted({delivery.organization_id for delivery in gone}):
                 organizations.raise_configuration_version(db, organization_id)
             if gone:
-                triggers.deactivate(db, gone, now)
-            triggers.conclude(db, rows, now)
+                triggers.deactivate(db, gone)
+            triggers.conclude(db, rows)
 
         transactions.run(self._engine, write)
         for delivery, reply in replies:
@@ -170,7 +167,7 @@ def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> di
     }
 
 
-def outcome(delivery: ClaimedDelivery, reply: Reply, now: datetime, fraction: float) -> Mapping[str, Any]:
+def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping[str, Any]:
     """The changes of a delivery by a reply; `fraction` spreads the next attempt, see `delay_after`."""
     received = reply.status_code is not None and 200 <= reply.status_code < 300
     delay = None if received or reply.status_code == _GONE else delay_after(delivery.attempts, fraction)
@@ -181,10 +178,9 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, now: datetime, fraction: fl
         "attempts": delivery.attempts,
         "last_attempt_at": delivery.last_attempt_at,
         "status": SUCCEEDED if received else FAILED if delay is None else PENDING,
-        "next_attempt_at": None if delay is None else now + delay,
+        "wait_seconds": None if delay is None else delay.total_seconds(),
         "last_status_code": reply.status_code,
         "last_error": error,
-        "delivered_at": now if received else None,
     }
 
 
