@@ -4,7 +4,8 @@ Every member has a line, in the order in which events were accepted; only its fi
 that claims the whole line. Lines grow only at their end, under the lock of the member's row, so nothing gets before a
 head.
 
-When an event is due is told by the database's clock alone: those of servers and workers may differ.
+An event is due at once until it fails. After that the database's clock alone tells when: those of servers and workers
+may differ.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ WITH RECURSIVE heads AS (
 SELECT c.member_id FROM heads h CROSS JOIN LATERAL (
     SELECT q.member_id FROM queued_events q
     WHERE q.organization_id = %(organization_id)s AND q.member_id = h.member_id AND q.place = h.place
-        AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL AND q.next_attempt_at <= now()
+        AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL
+        AND (q.attempts = 0 OR q.next_attempt_at <= now())
     FOR NO KEY UPDATE SKIP LOCKED
 ) c
 LIMIT %(limit)s
@@ -84,7 +86,7 @@ LIMIT %(limit)s
 _CLAIM_HEAD = """
 SELECT q.loyalty_event_id FROM queued_events q
 WHERE q.organization_id = %(organization_id)s AND q.member_id = %(member_id)s AND q.dead_at IS NULL
-    AND q.next_attempt_at <= now() AND q.loyalty_event_id = (
+    AND (q.attempts = 0 OR q.next_attempt_at <= now()) AND q.loyalty_event_id = (
         SELECT loyalty_event_id FROM queued_events
         WHERE organization_id = %(organization_id)s AND member_id = %(member_id)s AND dead_at IS NULL
         ORDER BY place LIMIT 1

@@ -115,6 +115,7 @@ def settings(database_url: str, temporary_directory: Path) -> Settings:
         request_timeout_ms=SLOW_MS,
         statement_timeout_ms=SLOW_MS,
         lock_timeout_ms=SLOW_MS,
+        evaluation_ms=SLOW_MS,
     )
 
 

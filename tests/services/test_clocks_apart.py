@@ -1,4 +1,4 @@
-"""Servers and workers whose clocks differ: what is due is told by the clock of the database alone."""
+"""Clocks that are wrong: nothing that is due waits until they are right."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 
 from handlers.http import dispatch
 from handlers.services.events import drain_queue
@@ -45,6 +46,15 @@ def test_events_of_a_server_with_a_wrong_clock_are_evaluated_at_once(shop, wrong
     with monkeypatch.context() as patch:
         patch.setattr(dispatch, "datetime", wrong)
         send(shop, event(member))
+    drain(shop)
+    assert waiting(shop) == 0
+
+
+def test_events_queued_while_the_database_was_ahead_are_evaluated_at_once(shop):
+    send(shop, event(shop.member()))
+    with shop.organization.api.engine.begin() as db:
+        ahead = text("UPDATE queued_events SET next_attempt_at = now() + interval '1 hour' WHERE organization_id = :o")
+        db.execute(ahead, {"o": shop.organization.id})
     drain(shop)
     assert waiting(shop) == 0
 
