@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,15 @@ from handlers.settings import Settings
 from persistence import embedded
 from persistence.engine import create_engine
 
-# The native worker waits for idle connections when it stops, as long as they may stay idle.
 # A thread that computes, as a dry run does for long, lets others go on this soon: they mostly wait for it but briefly.
 _SWITCH_SECONDS = 0.0005
+# The native worker waits for idle connections when it stops, as long as they may stay idle.
 _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
 _LONGEST_REQUEST_LINE = 8190
 _WORKER_SECONDS = 30
 _STANDSTILL_SECONDS = 30
+_OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 
 _log = logging.getLogger("loyalty.serve")
 
@@ -162,6 +164,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def _after_fork(self, arbiter: Any, worker: Any) -> None:
         sys.setswitchinterval(_SWITCH_SECONDS)
+        _end_before_parent()
         if self._engine is not None:
             # A connection that the parent opened while loading must not be used by several processes.
             self._engine.dispose(close=False)
@@ -170,6 +173,13 @@ class _Server(BaseApplication):  # type: ignore[misc]
         from handlers.metrics import forget_worker
 
         forget_worker(worker.pid)
+
+
+def _end_before_parent() -> None:
+    """Have the kernel choose this process before its parent when no memory is left: the parent replaces it."""
+    with suppress(OSError):
+        score = int(_OUT_OF_MEMORY_SCORE.read_text())
+        _OUT_OF_MEMORY_SCORE.write_text(str(min(1000, score + 100)))
 
 
 def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None], with_worker: bool) -> None:

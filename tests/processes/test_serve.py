@@ -155,6 +155,17 @@ def test_a_killed_worker_is_replaced(serve):
     assert server.stop() == 0
 
 
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="only Linux ends processes by a score")
+def test_the_kernel_ends_a_worker_before_the_parent(serve):
+    server = serve("--workers", "2", "--no-worker")
+    server.wait_until_ready()
+
+    def score(pid):
+        return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+    assert {score(pid) for pid in server.workers()} == {min(1000, score(server.process.pid) + 100)}
+
+
 def test_a_killed_parent_takes_its_workers_along_and_the_next_server_starts(home, serve):
     server = serve()
     _, headers = curl_line(server.greeting())
