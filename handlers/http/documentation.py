@@ -14,11 +14,13 @@ from markdown_it.token import Token
 
 FOLDER = Path(__file__).parents[2] / "docs"
 INDEX = "README"
+DECISIONS = "decisions"
 # Pages are written for a server at this address; readers see that of the server that they ask.
 WRITTEN_ADDRESS = "http://127.0.0.1:8080"
 _MOST_RESULTS = 30
 _SNIPPET = 200
 _NAME = re.compile(r"[\w-]+(/[\w-]+)?")
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
 _ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\): (.+)$", re.M)
 
 
@@ -76,7 +78,7 @@ def find(name: str, root: str = "") -> Page | None:
     sections = _sections(tokens)
     _link(tokens, name, root)
     html = _parser().renderer.render(tokens, _parser().options, {})
-    return Page(name, sections[0].title, markdown, html, sections)
+    return Page(name, sections[0].title, _with_served_links(markdown, name), html, sections)
 
 
 def render(markdown: str, page: str, root: str = "") -> str:
@@ -98,7 +100,10 @@ def contents() -> tuple[tuple[str, tuple[Entry, ...]], ...]:
 
 
 def search(query: str) -> Sequence[SearchHit]:
-    """The sections that have all words, at most 30: those with the words in their titles first."""
+    """The sections that have all words, at most 30.
+
+    Those with the words in their titles come first, and of equal ones the decisions last.
+    """
     words = query.lower().split()[:10]
     if not words:
         return []
@@ -107,9 +112,10 @@ def search(query: str) -> Sequence[SearchHit]:
         page = find(name)
         assert page is not None
         for section in page.sections:
-            title, text = f"{page.title} {section.title}".lower(), section.text.lower()
+            title, text = f"{page.name} {page.title} {section.title}".lower(), section.text.lower()
             if all(word in title or word in text for word in words):
-                rank = -sum(word in title for word in words), -sum(text.count(word) for word in words)
+                is_decision = name.startswith(f"{DECISIONS}/")
+                rank = -sum(word in title for word in words), is_decision, -sum(text.count(word) for word in words)
                 ranked.append((rank, SearchHit(page, section, _snippet(section.text, words))))
     return [result for _, result in sorted(ranked, key=lambda one: one[0])[:_MOST_RESULTS]]
 
@@ -189,8 +195,15 @@ def _target(href: str, page: str, root: str) -> str | None:
     return f"{address}#{fragment}" if fragment else address
 
 
+def _with_served_links(markdown: str, page: str) -> str:
+    """Markdown in which links to files that the server does not have are their texts alone."""
+    return _OUTSIDE.sub(lambda link: link[0] if _target(link[2], page, "") is not None else link[1], markdown)
+
+
 def _snippet(text: str, words: Sequence[str]) -> str:
+    """The text around the first of the words, cut between words."""
     at = min((place for word in words if (place := text.lower().find(word)) >= 0), default=0)
-    start = max(0, at - _SNIPPET // 3)
-    cut = text[start : start + _SNIPPET]
-    return ("… " if start else "") + cut + (" …" if start + _SNIPPET < len(text) else "")
+    start = text.rfind(" ", 0, max(0, at - _SNIPPET // 3)) + 1
+    end = len(text) if len(text) <= start + _SNIPPET else text.rfind(" ", start, start + _SNIPPET)
+    end = end if end > at else start + _SNIPPET
+    return ("… " if start else "") + text[start:end] + (" …" if end < len(text) else "")

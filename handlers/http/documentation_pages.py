@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import flask
+from werkzeug import Response
 
 from handlers.http import documentation
 from handlers.http.page_answers import (
@@ -32,6 +33,8 @@ def add_documentation(app: flask.Flask, documents: Mapping[str, Mapping[str, Any
     style = STYLE.encode()
     app.add_url_rule("/docs", "documentation", lambda: _page(documentation.INDEX, base_url))
     app.add_url_rule("/docs/page.css", "style", lambda: cached_page(style, "text/css; charset=utf-8"))
+    app.add_url_rule("/docs/", "documentation_index", lambda: flask.redirect(f"{root}/docs", 301))
+    app.add_url_rule("/problems", "problems", lambda: flask.redirect(f"{root}/docs/problems", 301))
     app.add_url_rule("/docs/search", "search", lambda: _search(flask.request.args.get("q", ""), base_url))
     app.add_url_rule("/docs/<path:name>.md", "markdown", lambda name: _markdown(name, base_url))
     app.add_url_rule("/docs/<path:name>", "documentation_page", lambda name: _page(name, base_url))
@@ -79,7 +82,11 @@ def _ways(base_url: str) -> str:
 </ul>"""
 
 
-def _page(name: str, base_url: str) -> flask.Response:
+def _page(name: str, base_url: str) -> Response:
+    if name.endswith("/"):
+        return flask.redirect(f"{root_of(base_url)}/docs/{name.rstrip('/')}", 301)
+    if name == documentation.DECISIONS:
+        return flask.redirect(f"{root_of(base_url)}/docs/{name}/{documentation.INDEX}", 301)
     page = documentation.find(name, root_of(base_url))
     if page is None:
         flask.abort(404)
@@ -110,12 +117,21 @@ def _search(query: str, base_url: str) -> flask.Response:
         )
         results.append(
             f'<li><a href="{root}/docs{place}#{html.escape(result.section.anchor)}">{html.escape(title)}</a>'
-            f"<br>{html.escape(result.snippet)}</li>"
+            f"<br>{_marked(result.snippet, query)}</li>"
         )
     listing = (
         f"<ol>{''.join(results)}</ol>" if results else "<p>Nothing was found. All words have to be in one section.</p>"
     )
     return html_page(framed("Search - Loyalty server", f"<h1>Search</h1>{listing}", root, current="", query=query))
+
+
+def _marked(text: str, query: str) -> str:
+    """HTML of a text in which the words of the query are marked."""
+    words = "|".join(re.escape(word) for word in query.split())
+    parts = re.split(f"({words})", text, flags=re.IGNORECASE) if words else [text]
+    return "".join(
+        f"<mark>{html.escape(part)}</mark>" if number % 2 else html.escape(part) for number, part in enumerate(parts)
+    )
 
 
 def _problem_pages(documents: Mapping[str, Mapping[str, Any]], root: str = "") -> dict[str, str]:

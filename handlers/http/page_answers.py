@@ -47,11 +47,13 @@ nav.pages h2 { font-size: .8rem; margin: 1.1rem 0 .3rem; opacity: .7 }
 nav.pages ul { list-style: none; margin: 0; padding: 0 }
 nav.pages a { text-decoration: none; display: block; padding: .1rem 0 }
 nav.pages a[aria-current] { font-weight: 600; color: inherit }
-main { flex: 1; min-width: 0; max-width: 56rem; padding: .5rem 2rem 4rem }
+main { flex: 1; min-width: 0; max-width: 56rem; padding: .5rem 2rem 4rem; overflow-wrap: break-word }
+mark { background: none; color: inherit; font-weight: 600 }
+a.to-pages { display: none }
 h1 { font-size: 1.9rem; line-height: 1.2 }
 h2 { margin-top: 2.2rem; padding-bottom: .2rem; border-bottom: 1px solid var(--line) }
 pre, code { font-family: ui-monospace, monospace; font-size: .88em }
-code { background: var(--soft); padding: .1em .3em; border-radius: 4px; overflow-wrap: anywhere }
+code { background: var(--soft); padding: .1em .3em; border-radius: 4px }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem; overflow: auto }
 pre code { padding: 0; background: none; overflow-wrap: normal }
 table { border-collapse: collapse; display: block; overflow: auto; margin: 1rem 0 }
@@ -59,7 +61,8 @@ th, td { border: 1px solid var(--line); padding: .35rem .6rem; text-align: left;
 th { background: var(--soft) } th:empty { padding: 0 }
 blockquote { margin: 1rem 0; padding-left: 1rem; border-left: 3px solid var(--line) }
 @media (max-width: 800px) {
-  .columns { display: block } nav.pages { position: static; max-height: none; border-bottom: 1px solid var(--line) }
+  .columns { flex-direction: column } main { width: 100% } a.to-pages { display: inline }
+  nav.pages { order: 1; position: static; max-height: none; border-top: 1px solid var(--line) }
   main { padding: .5rem 1rem 3rem } header form { margin-left: 0 }
 }
 """
@@ -72,7 +75,8 @@ _FRAME = """<!doctype html>
 </head>
 <body>
 <header><b><a href="{root}/">Loyalty server</a></b> <a href="{root}/docs">Documentation</a>
-<a href="{root}/v2/integration/docs">Integration API</a> <a href="{root}/v2/administration/docs">Administration API</a>
+{to_pages}<a href="{root}/v2/integration/docs">Integration API</a>
+<a href="{root}/v2/administration/docs">Administration API</a>
 <form action="{root}/docs/search"><input type="search" name="q" value="{query}" placeholder="Search the documentation"
 aria-label="Search the documentation"></form></header>
 <div class="columns">{navigation}<main>
@@ -81,6 +85,8 @@ aria-label="Search the documentation"></form></header>
 </body>
 </html>
 """
+# On narrow screens the list of pages is below the text.
+_TO_PAGES = '<a class="to-pages" href="#pages">All pages</a>\n'
 
 
 def prefers_html() -> bool:
@@ -111,6 +117,7 @@ def framed(title: str, body: str, root: str, *, current: str | None = None, quer
         root=html.escape(root),
         query=html.escape(query),
         navigation="" if current is None else _navigation(root, current),
+        to_pages="" if current is None else _TO_PAGES,
     )
 
 
@@ -125,7 +132,7 @@ def _navigation(root: str, current: str) -> str:
                 f'<li><a href="{html.escape(root)}/docs/{entry.name}"{mark}>{html.escape(entry.title)}</a></li>'
             )
         parts.append(f"<h2>{html.escape(title)}</h2><ul>{''.join(links)}</ul>")
-    return f'<nav class="pages" aria-label="Pages">{"".join(parts)}</nav>'
+    return f'<nav class="pages" id="pages" aria-label="Pages">{"".join(parts)}</nav>'
 
 
 def json_page(body: Any, status: int = 200) -> flask.Response:

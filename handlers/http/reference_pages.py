@@ -39,45 +39,69 @@ _STYLE = """body { margin: 0 }
 nav { display: flex; flex-wrap: wrap; gap: 8px 24px; align-items: center; padding: 10px 24px; font-family: sans-serif;
   background: #1b1f26 }
 nav a, nav b { color: #fff }
-nav form { margin-left: auto }
-nav input { width: 26rem; max-width: 100%; padding: 6px 10px; border: 1px solid #565c66; border-radius: 6px;
+nav form { margin-left: auto; flex: 0 1 26rem; min-width: 0 }
+nav input { width: 100%; box-sizing: border-box; padding: 6px 10px; border: 1px solid #565c66; border-radius: 6px;
   background: #2a2f38; color: #fff }
 nav input.is-used { border-color: #49cc90 }
 html.dark-mode body { background: #1c2022 }
+html.dark-mode .swagger-ui table.headers td { color: #e4e6e6 }
 .swagger-ui .operation-filter-input { min-width: 20rem }
 .swagger-ui .opblock-description-wrapper, .swagger-ui .markdown { max-width: 60rem }
 """
-# Finds operations by words of their names, paths and summaries, and opens the tags that have some.
+# Finds operations by words of their names, paths and summaries, and opens the tags that have some. Fields of optional
+# parameters begin empty: filled with their examples, lists would be filtered by what nobody has. A tab keeps its token.
 _SCRIPT = """const words = (operation) => ["path", "method"].map((name) => operation.get(name))
   .concat(["operationId", "summary"].map((name) => operation.getIn(["operation", name])))
   .join(" ").toLowerCase();
 const searchOperations = () => ({ fn: { opsFilter: (tags, phrase) => {
-  const wanted = phrase.toLowerCase().split(/\\s+/).filter(Boolean);
+  const parts = phrase.toLowerCase().split(/\\s+/).filter(Boolean);
   return tags
     .map((tag, name) => tag.set("operations", tag.get("operations").filter((operation) =>
-      wanted.every((word) => `${name.toLowerCase()} ${words(operation)}`.includes(word)))))
+      parts.every((word) => `${name.toLowerCase()} ${words(operation)}`.includes(word)))))
     .filter((tag) => tag.get("operations").size > 0);
 }, }, statePlugins: { layout: { wrapSelectors: { isShown: (original, system) => (state, thing, byDefault) => {
   const isTag = Array.isArray(thing) && thing.length === 2 && thing[0] === "operations-tag";
   const phrase = system.layoutSelectors.currentFilter();
   return (isTag && typeof phrase === "string" && phrase.trim() !== "") || original(thing, byDefault);
 } } } } });
+const withoutExample = (parameter, schemas) => {
+  if (parameter.in !== "query" || parameter.required) return;
+  const reference = parameter.schema?.$ref?.split("/").pop();
+  const { example: usual, ...schema } = reference ? schemas[reference] : parameter.schema ?? {};
+  const { example = usual, examples, ...rest } = parameter;
+  const told = example === undefined ? "" : ` For example \\`${example}\\`.`;
+  for (const name of Object.keys(parameter)) delete parameter[name];
+  Object.assign(parameter, rest, { schema, description: `${rest.description ?? ""}${told}`.trim() });
+};
+const withoutExamples = (response) => {
+  if (!response.url.endsWith("openapi.json")) return response;
+  const definition = JSON.parse(response.text);
+  const { parameters = {}, schemas = {} } = definition.components ?? {};
+  const owners = Object.values(definition.paths).flatMap((path) => [path, ...Object.values(path)]);
+  const all = Object.values(parameters).concat(owners.flatMap((owner) => owner.parameters ?? []));
+  all.forEach((parameter) => withoutExample(parameter, schemas));
+  return Object.assign(response, { text: JSON.stringify(definition), body: definition, obj: definition });
+};
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const paint = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", paint);
 paint();
 window.ui = SwaggerUIBundle({
   url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null, docExpansion: "none",
-  filter: true, persistAuthorization: true, displayOperationId: true, displayRequestDuration: true,
-  presets: [SwaggerUIBundle.presets.apis], plugins: [searchOperations]
+  filter: true, displayOperationId: true, displayRequestDuration: true,
+  presets: [SwaggerUIBundle.presets.apis], plugins: [searchOperations], responseInterceptor: withoutExamples,
+  onComplete: () => { if (token.value) use(); }
 });
 const token = document.getElementById("token");
-token.addEventListener("change", () => {
-  const value = token.value.trim().replace(/^(export\\s+)?TOKEN=/, "");
+const use = () => {
+  const value = token.value.trim().replace(/^((export\\s+)?TOKEN=|(Authorization:\\s*)?Bearer\\s+)/i, "");
   if (value) window.ui.preauthorizeApiKey("bearerAuth", value);
   else window.ui.authActions.logout(["bearerAuth"]);
   token.classList.toggle("is-used", Boolean(value));
-});
+  window.sessionStorage.setItem("token", value);
+};
+token.value = window.sessionStorage.getItem("token") ?? "";
+token.addEventListener("change", use);
 token.form.addEventListener("submit", (event) => { event.preventDefault(); token.blur(); });
 """
 # Swagger UI writes style attributes and embeds its icons as data.
@@ -96,7 +120,8 @@ def add_reference(
     links = " ".join(
         f"<b>{name}</b>" if name == surface else f'<a href="../{name}/docs">{name}</a>' for name in surfaces
     )
-    page = _PAGE.format(title=html.escape(title), links=links, root=html.escape(root_of(base_url))).encode()
+    root = root_of(base_url)
+    page = _PAGE.format(title=html.escape(title), links=links, root=html.escape(root)).encode()
 
     def docs() -> flask.Response:
         response = cached_page(page, "text/html; charset=utf-8", 0)
@@ -105,6 +130,7 @@ def add_reference(
 
     app.add_url_rule(f"{prefix}/openapi.json", f"{surface}_document", lambda: cached_page(text, "application/json", 0))
     app.add_url_rule(f"{prefix}/docs", f"{surface}_docs", docs)
+    app.add_url_rule(f"{prefix}/docs/", f"{surface}_docs_folder", lambda: flask.redirect(f"{root}{prefix}/docs", 301))
     app.add_url_rule(f"{prefix}/docs/<name>", f"{surface}_asset", _asset)
 
 

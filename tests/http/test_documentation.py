@@ -70,6 +70,30 @@ def test_a_page_is_there_as_markdown_too(client):
     assert reply.content.decode() == (DOCS / "events.md").read_text(encoding="utf-8")
 
 
+def test_links_in_markdown_lead_to_what_is_served(client):
+    for name in _names():
+        text = page(client, f"/docs/{name}.md").content.decode()
+        assert not re.search(r"\]\((\.\./)+(README|CHANGELOG)\.md", text), name
+    decision = page(client, "/docs/decisions/README.md").content.decode()
+    assert "(0001-" in decision
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("/docs/", "/docs"),
+        ("/docs/quickstart/", "/docs/quickstart"),
+        ("/docs/decisions", "/docs/decisions/README"),
+        ("/docs/decisions/", "/docs/decisions"),
+        ("/problems", "/docs/problems"),
+        ("/v2/integration/docs/", "/v2/integration/docs"),
+    ],
+)
+def test_addresses_that_people_type_lead_to_the_page(client, typed, meant):
+    reply = page(client, typed)
+    assert (reply.status, reply.headers["location"]) == (301, meant)
+
+
 @pytest.mark.parametrize("path", ["/docs/nothing", "/docs/nothing.md", "/docs/../setup.cfg", "/docs/..%2fREADME.md"])
 def test_nothing_else_is_served(client, path):
     assert page(client, path).status == 404
@@ -104,6 +128,8 @@ def test_the_served_document_links_to_the_public_documentation():
 def test_a_search_finds_sections_that_have_all_words(client):
     text = html(client, "/docs/search?q=partial+RETURN")
     assert '<a href="/docs/events#returns">' in text
+    assert "<mark>return</mark>" in text.lower()
+    assert '<a href="/docs/quickstart#quick-start">' in html(client, "/docs/search?q=quickstart")
     assert "Nothing was found" in html(client, "/docs/search?q=partial+xylophone")
     assert "<ol>" not in html(client, "/docs/search")
 
