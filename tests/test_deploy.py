@@ -150,14 +150,24 @@ def test_proxies_close_the_measurements() -> None:
 
 def test_proxies_refuse_as_the_server_does() -> None:
     texts = re.findall(r"return (\d+) '(\{.*\})';", NGINX)
-    assert [int(status) for status, _ in texts] == [413, 503]
-    for status, text in [
-        *texts,
-        ("503", re.search(r"respond `(\{.*\})`", CADDY)[1].replace("{err.status_code}", "503")),
-    ]:
+    by_caddy = [(status, text) for text, status in re.findall(r"respond (?:@\w+ )?`(\{.*\})` (\d+)", CADDY)]
+    assert [int(status) for status, _ in texts] == [int(status) for status, _ in by_caddy] == [413, 503]
+    # Without the number, the status would be that of the error.
+    assert "error_page 502 504 =503 /refused/503;" in NGINX
+    for status, text in [*texts, *by_caddy]:
         told = json.loads(text)
         expected = json.loads(problem_body(int(status), told["detail"], told["instance"]))
         assert told == expected
+
+
+@pytest.mark.parametrize("path", UNITS, ids=named)
+def test_services_start_when_the_database_comes_back(path: Path) -> None:
+    # Restart does not cover what a required unit failed of.
+    assert not re.search(r"^Requires=", path.read_text(), re.M)
+
+
+def test_pods_get_no_variables_that_look_like_settings() -> None:
+    assert all(pod["enableServiceLinks"] is False for pod in pods())
 
 
 def test_containers_are_closed() -> None:
