@@ -91,17 +91,19 @@ WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = due.tr
     AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id AND t.active
 RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_delivery_key::text, d.payload::text,
     d.attempts, d.last_attempt_at, t.settings, t.secret,
-    CASE WHEN t.previous_secret_until > now() THEN t.previous_secret END
+    CASE WHEN t.previous_secret_until > d.last_attempt_at THEN t.previous_secret END
 """
 
+# Times by numbers of seconds, or null: Citus takes no now() inside of CASE, nor an interval of a column added to it.
 # Only deliveries unchanged since the claim: another worker may have retried one meanwhile, or it was queued again.
 _CONCLUDE = """
 UPDATE trigger_deliveries d
 SET status = x.status, next_attempt_at = to_timestamp(extract(epoch FROM now()) + x.wait_seconds),
     last_status_code = x.last_status_code, last_error = x.last_error,
-    delivered_at = CASE WHEN x.status = 'succeeded' THEN now() END, updated_at = now()
+    delivered_at = to_timestamp(extract(epoch FROM now()) + x.delivered_after_seconds), updated_at = now()
 FROM json_to_recordset(%(rows)s::json) AS x(trigger_delivery_id bigint, attempts integer, last_attempt_at timestamptz,
-    status text, wait_seconds double precision, last_status_code integer, last_error text)
+    status text, wait_seconds double precision, last_status_code integer, last_error text,
+    delivered_after_seconds double precision)
 WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = x.trigger_delivery_id
     AND d.status = 'pending' AND d.attempts = x.attempts AND d.last_attempt_at = x.last_attempt_at
 """

@@ -315,6 +315,8 @@ def test_commands_ask_for_migrations_first(new_home, command):
     refused = loyalty(new_home, *command)
     assert refused.returncode == 1
     assert "run `loyalty migrate` first" in refused.stderr
+    # Somebody in the wrong folder gets no second, empty database.
+    assert embedded.describe(new_home) is None
 
 
 def test_migrating_twice_says_so(new_home):

@@ -62,7 +62,15 @@ def with_database(settings: Settings) -> Iterator[Settings]:
 
 @contextmanager
 def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
-    """An engine for a command; refuses a database that lacks migrations, and says how to run them."""
+    """An engine for a command; refuses a database that lacks migrations, and says how to run them.
+
+    Where there is no embedded database yet, none is made.
+    """
+    if not settings.database_url and embedded.describe(settings.home) is None:
+        raise click.ClickException(
+            f"there is no database in {settings.home.absolute()}: run this where the server was started, or have"
+            " LOYALTY_HOME say where its database is; to make a new one, run `loyalty migrate` first"
+        )
     with with_database(settings) as settings, command_engine(settings, statement_timeout_ms) as engine:
         missing = schema.pending(engine)
         if missing:
