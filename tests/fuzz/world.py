@@ -18,7 +18,7 @@ CONDITIONS = (
 
 REFERRAL_CODE = "BOB-8"
 
-_NAMES = ("ana-7", "bob-8", "cleo-9")
+_NAMES = ("ana", "bob-8", "cleo-9")
 
 # The one code of a coupon book that never runs out, and the operations that are pointed at it.
 GIFT = "GIFT"
@@ -122,7 +122,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         call("POST", f"{home}/custom-event-types", {"name": code, "apiCode": code, "schemaType": "custom"})
     mint, other_mint = (
         call("POST", f"{home}/members/by-loyalty-member-id/{name}/mint", {"amount": 100_000})["ledgerTransactions"][0]
-        for name in ("ana-7", "bob-8")
+        for name in ("ana", "bob-8")
     )
     wallet_ids = [mint["toWalletId"], other_mint["toWalletId"]]
     posting = f"{ledger}/accounts/{created['ledgerAccountId']}/transactions"
@@ -131,12 +131,12 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     exports = [call("POST", f"{home}/exports", {"kind": "members"})["export"] for _ in range(2)]
     call("PUT", f"{home}/imports/{imports[1]['importId']}/parts/1", b"loyaltyMemberId\n")
     event, wrong = call(
-        "POST", "/events/track", {"events": [_event("ana-7", "cup-returned"), _event("ana-7", "cup-returned")]}
+        "POST", "/events/track", {"events": [_event("ana", "cup-returned"), _event("ana", "cup-returned")]}
     )["results"]
     orders = f"{home}/members/{members[0]['memberId']}/purchase-orders"
     order = call("POST", orders, {"externalId": "order-1", "type": "dine-in", "total": 5, "status": "created"})["order"]
     badges = [call("POST", "/badges", {**_BADGE, "name": name})["badge"] for name in ("Early bird", "Late bird")]
-    grants = f"/members/ana-7/badges/{badges[0]['badgeKey']}/assign"
+    grants = f"/members/ana/badges/{badges[0]['badgeKey']}/assign"
     assigned = call("POST", grants, {"amount": 1_000_000})["badgeTracking"]
     reverted = call("POST", grants, {"amount": 1})["badgeTracking"]
     matchers = [call("POST", f"{home}/matchers", _matcher(name))["matcher"] for name in ("Hot drinks", "Cold drinks")]
@@ -341,10 +341,10 @@ def _book(name: str) -> dict[str, Any]:
 
 
 def _gift(call: Client, home: str) -> tuple[Any, Any, list[Any]]:
-    """A book with one code for all, of which ana-7 has plenty: the book, its coupon, and the usages so far."""
+    """A book with one code for all, of which ana has plenty: the book, its coupon, and the usages so far."""
     book = call("POST", f"{home}/coupon-books", {**_book("Gift"), "type": "single"})["couponBook"]
     [coupon] = call("POST", f"{home}/coupon-books/{book['couponBookId']}/coupons", {"codes": [GIFT]})["codes"]
-    path = f"/members/ana-7/coupon-books/{book['couponBookKey']}"
+    path = f"/members/ana/coupon-books/{book['couponBookKey']}"
     assigned = call("POST", f"{path}/assign", {"amount": 1_000_000})["couponUsage"]
     used = [call("POST", f"{path}/use", {})["couponUsage"] for _ in range(20)]
     return book, coupon, [assigned, *used]
