@@ -284,6 +284,10 @@ def _member_change(body: Body, path: Body) -> None:
     if "loyaltyMemberId" in body:
         if "loyaltyMemberId" in path:
             body["loyaltyMemberId"] = path["loyaltyMemberId"]
+        elif _following_links:
+            # Later links of the scenario name the member by the id that it was created with.
+            del body["loyaltyMemberId"]
+            body.setdefault("customAttributes", {})
         else:
             _unique(body, "loyaltyMemberId")
 
