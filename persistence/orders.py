@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from domain.members import Member
-from domain.orders import Order, OrderItem
+from domain.orders import Order, OrderItem, OrderWithItems
 from persistence.connections import Prepared, defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
@@ -92,7 +92,7 @@ def find_items(db: Connection, organization_id: int, order_ids: Collection[int])
 
 def find_by_external_ids(
     db: Connection, organization_id: int, external_ids: Collection[str]
-) -> dict[str, tuple[Order, tuple[OrderItem, ...]]]:
+) -> dict[str, OrderWithItems]:
     """The orders with these external ids, with their items in order."""
     orders = [Order(*row) for row in query(db, _BY_EXTERNAL_IDS, (organization_id, list(external_ids)))]
     if not orders:

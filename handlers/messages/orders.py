@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from domain.orders import Order, OrderItem
+from domain.orders import OrderWithItems
 from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema
 
 
@@ -54,7 +54,7 @@ _ITEM = Shape(_Item)
 _ORDER = Shape(_Order)
 
 
-def order_record(order_and_items: tuple[Order, tuple[OrderItem, ...]]) -> dict[str, Any]:
+def order_record(order_and_items: OrderWithItems) -> dict[str, Any]:
     """The record of an order with its items."""
     order, items = order_and_items
     return {**_ORDER.dump(order), "items": [_ITEM.dump(item) for item in items]}

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.events import IncomingEvent
-from domain.orders import CREATED, Order, OrderExists, OrderItem, event_of_status, steps_to
+from domain.orders import CREATED, OrderExists, OrderWithItems, event_of_status, steps_to
 from domain.problems import Refusal
 from handlers.call import Call
 from handlers.services.events.track import track
@@ -35,7 +35,7 @@ class CreatedOrder:
     """The outcome of a new order: the order with the results of its events, or its refusal."""
 
     external_id: str
-    order: tuple[Order, tuple[OrderItem, ...]] | None = None
+    order: OrderWithItems | None = None
     answers: tuple[Mapping[str, Any], ...] = ()
     refusal: Refusal | None = None
 
