@@ -100,10 +100,10 @@ _CONCLUDE = """
 UPDATE trigger_deliveries d
 SET status = x.status, next_attempt_at = to_timestamp(extract(epoch FROM now()) + x.wait_seconds),
     last_status_code = x.last_status_code, last_error = x.last_error,
-    delivered_at = to_timestamp(extract(epoch FROM now()) + x.delivered_after_seconds), updated_at = now()
+    delivered_at = to_timestamp(extract(epoch FROM now()) + CASE WHEN x.status = 'succeeded' THEN 0 END),
+    updated_at = now()
 FROM json_to_recordset(%(rows)s::json) AS x(trigger_delivery_id bigint, attempts integer, last_attempt_at timestamptz,
-    status text, wait_seconds double precision, last_status_code integer, last_error text,
-    delivered_after_seconds double precision)
+    status text, wait_seconds double precision, last_status_code integer, last_error text)
 WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = x.trigger_delivery_id
     AND d.status = 'pending' AND d.attempts = x.attempts AND d.last_attempt_at = x.last_attempt_at
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,27 +9,14 @@ from sqlalchemy import text
 
 from handlers.http import dispatch
 from handlers.services.events import drain_queue
-from handlers.services.webhooks import send_deliveries
-from handlers.services.webhooks.post_message import Poster
-from tests.builders.api import running_api
 from tests.builders.clock import Clock
 from tests.builders.queue import drain, send, waiting
-from tests.builders.receivers import receiver, status
-from tests.builders.tracking import GENERIC, Shop, event
-from tests.builders.triggers import add_trigger, deliveries
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(
-        replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")
-    ) as api:
-        yield api
+from tests.builders.tracking import Shop, event
 
 
 @pytest.fixture
-def shop(api):
-    return Shop(api.organization())
+def shop(organization):
+    return Shop(organization)
 
 
 @pytest.fixture(params=[timedelta(hours=1), timedelta(hours=-1)], ids=["ahead", "behind"])
@@ -64,25 +50,3 @@ def test_a_worker_with_a_wrong_clock_evaluates_what_is_due(shop, wrong, monkeypa
     monkeypatch.setattr(drain_queue, "datetime", wrong)
     drain(shop)
     assert waiting(shop) == 0
-
-
-def test_messages_are_sent_at_once_and_again_by_the_schedule(shop, wrong, monkeypatch):
-    poster = Poster(http_allowed=True, private_allowed=True, seconds=2.0)
-    sender = send_deliveries.Sender(
-        shop.organization.api.engine, shop.organization.api.settings, poster, shop.organization.id
-    )
-    member = shop.member()
-    with receiver() as there:
-        there.usual = status(500)
-        trigger = add_trigger(shop.administration, "WebHook", url=there.url, eventTypes=[GENERIC])
-        with monkeypatch.context() as patch:
-            patch.setattr(dispatch, "datetime", wrong)
-            shop.track(event(member))
-        with monkeypatch.context() as patch:
-            patch.setattr(send_deliveries, "datetime", wrong)
-            assert sender.send_due() == 1
-            assert sender.send_due() == 0
-        [delivery] = deliveries(shop.administration, trigger)
-        [row] = shop.rows("trigger_deliveries", "next_attempt_at - now() AS wait")
-    assert delivery["status"] == "pending"
-    assert timedelta() < row.wait < timedelta(minutes=1)

@@ -13,10 +13,13 @@ from sqlalchemy import text
 from standardwebhooks.webhooks import Webhook
 
 from domain.webhooks.attempts import DELAYS, MOST_ATTEMPTS
+from handlers.http import dispatch
+from handlers.services.webhooks import send_deliveries
 from handlers.services.webhooks.post_message import Poster, Reply
 from handlers.services.webhooks.send_deliveries import LEASE, Sender, outcome, remove_old_deliveries
 from persistence import transactions, triggers
 from tests.builders.api import running_api
+from tests.builders.clock import Clock
 from tests.builders.receivers import hang, receiver, status
 from tests.builders.tracking import GENERIC, Shop, event
 from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
@@ -253,6 +256,24 @@ class TestAttempts:
         shop.track(event(shop.member(), payload={"n": Decimal("18446744073709.123456"), "text": "\u00e9\u2028"}))
         send(shop)
         assert b'"payload":{"n":18446744073709.123456,' in there.received[0].body
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(shop, there, monkeypatch, hours):
+    clock = Clock()
+    clock.wait(hours=hours)
+    there.usual = status(500)
+    trigger = told(shop, there)
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatch, "datetime", clock)
+        queue(shop)
+    with monkeypatch.context() as patch:
+        patch.setattr(send_deliveries, "datetime", clock)
+        assert send(shop) == 1
+        assert send(shop) == 0
+    [row] = shop.rows("trigger_deliveries", "next_attempt_at - now() AS wait")
+    assert only(shop, trigger)["status"] == "pending"
+    assert timedelta() < row.wait < timedelta(minutes=1)
 
 
 class TestReceiversBesideEachOther:

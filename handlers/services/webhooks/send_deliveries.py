@@ -181,7 +181,6 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping
         "wait_seconds": None if delay is None else delay.total_seconds(),
         "last_status_code": reply.status_code,
         "last_error": error,
-        "delivered_after_seconds": 0 if received else None,
     }
 
 
