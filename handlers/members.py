@@ -78,11 +78,12 @@ from handlers.services.members.erase import erase
 from handlers.services.members.lock_wallets import lock_referrers
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.timeline import TimelinePage, timeline_of
-from handlers.services.members.view import view_members
+from handlers.services.members.view import view_holdings, view_members
 from handlers.services.tiers.current import current_tiers
 from handlers.services.tiers.set_tier import set_tier
 from handlers.services.webhooks.outbox import entity_changed
 from persistence import members, programs
+from persistence.member_holdings import MemberWithHoldings
 from persistence.members import MemberFilter
 from persistence.paging import Page, Paged
 
@@ -157,15 +158,15 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
 
 
 @operation("getMember", answer=_ONE)
-def get_member(call: Call, member: Member, query: Mapping[str, Any]) -> dict[str, Any]:
+def get_member(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> dict[str, Any]:
     """One member; only the integration interface can leave out the balances."""
-    return _viewed(call, member, with_balances=query.get("includeBalance", True))
+    return view_holdings(call, holder, with_balances=query.get("includeBalance", True))
 
 
 @operation("getMemberByLoyaltyMemberId", answer=_ONE)
-def get_member_by_loyalty_member_id(call: Call, member: Member, query: Mapping[str, Any]) -> dict[str, Any]:
+def get_member_by_loyalty_member_id(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> dict[str, Any]:
     """One member, addressed by the organization's own id."""
-    return _viewed(call, member, with_balances=query["includeBalance"])
+    return view_holdings(call, holder, with_balances=query["includeBalance"])
 
 
 @operation("updateMember", body=MEMBER_CHANGES, answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))
@@ -338,8 +339,8 @@ def _told(call: Call, member: Member) -> dict[str, Any]:
     return viewed
 
 
-def _viewed(call: Call, member: Member, *, with_balances: bool = True) -> dict[str, Any]:
-    return view_members(call, [member], with_balances=with_balances)[0]
+def _viewed(call: Call, member: Member) -> dict[str, Any]:
+    return view_members(call, [member], with_balances=True)[0]
 
 
 def _moment(query: Mapping[str, Any], name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -53,8 +53,8 @@ def balances_of_wallets(
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
     rows = _RELEVANT_VIEWS.rows(db, organization_id=organization_id, wallet_ids=list(balances), now=now)
-    for view in (_view(dict(zip(_VIEW_COLUMNS, row, strict=True)), now) for row in rows):
-        balances[view.wallet_id].append(view)
+    for holding in (view(row, now) for row in rows):
+        balances[holding.wallet_id].append(holding)
     return balances
 
 
@@ -98,35 +98,38 @@ _EXPIRED_LOTS = (
 )
 
 
-_VIEWS = (
-    select(
-        ledgers.c.ledger_id,
-        ledgers.c.ledger_key,
-        ledger_accounts.c.ledger_account_id,
-        ledger_accounts.c.ledger_account_key,
-        ledger_accounts.c.name.label("ledger_account_name"),
-        ledger_accounts.c.is_default_account,
-        wallets.c.wallet_id,
-        *(
-            func.coalesce(ledger_balances.c[name], literal(_ZERO)).label(name)
-            for name in (
-                "current_balance",
-                "pending_credit_balance",
-                "pending_debit_balance",
-                "current_overdraft_balance",
-                "total_overdraft_credit_balance",
-                "total_fiat_value",
-                "earned",
-            )
-        ),
-        ledger_balances.c.last_transaction_date,
-        ledger_balances.c.created_at,
-        ledger_balances.c.updated_at,
-        case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
-        ledger_accounts.c.expiration_policies,
-    )
-    .select_from(wallets)
-    .join(
+# The columns from which `view` makes a WalletView, of the tables HOLDINGS, at the moment of the parameter `now`.
+VIEW_COLUMNS = (
+    ledgers.c.ledger_id,
+    ledgers.c.ledger_key,
+    ledger_accounts.c.ledger_account_id,
+    ledger_accounts.c.ledger_account_key,
+    ledger_accounts.c.name.label("ledger_account_name"),
+    ledger_accounts.c.is_default_account,
+    wallets.c.wallet_id,
+    *(
+        func.coalesce(ledger_balances.c[name], literal(_ZERO)).label(name)
+        for name in (
+            "current_balance",
+            "pending_credit_balance",
+            "pending_debit_balance",
+            "current_overdraft_balance",
+            "total_overdraft_credit_balance",
+            "total_fiat_value",
+            "earned",
+        )
+    ),
+    ledger_balances.c.last_transaction_date,
+    ledger_balances.c.created_at,
+    ledger_balances.c.updated_at,
+    case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
+    ledger_accounts.c.expiration_policies,
+)
+_NAMES = tuple(column.name for column in VIEW_COLUMNS)
+
+# Each wallet with all accounts of its ledger, and its balances where it ever had something.
+HOLDINGS = (
+    wallets.join(
         ledgers,
         and_(ledgers.c.organization_id == wallets.c.organization_id, ledgers.c.ledger_id == wallets.c.ledger_id),
     )
@@ -145,8 +148,13 @@ _VIEWS = (
             ledger_balances.c.ledger_account_id == ledger_accounts.c.ledger_account_id,
         ),
     )
-    .order_by(wallets.c.wallet_id, ledger_accounts.c.is_default_account.desc(), ledger_accounts.c.ledger_account_id)
 )
+# Active accounts, and inactive ones of which the wallet ever had something.
+IS_RELEVANT = or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None))
+# The default account first.
+IN_ORDER = wallets.c.wallet_id, ledger_accounts.c.is_default_account.desc(), ledger_accounts.c.ledger_account_id
+
+_VIEWS = select(*VIEW_COLUMNS).select_from(HOLDINGS).order_by(*IN_ORDER)
 
 
 def _views(
@@ -155,22 +163,21 @@ def _views(
     statement = _VIEWS.where(
         wallets.c.organization_id == organization_id, wallets.c.wallet_id.in_(wallet_ids), *conditions
     )
-    return [_view(row._asdict(), now) for row in db.execute(statement, {"now": now})]
+    return [view(row, now) for row in db.execute(statement, {"now": now})]
 
 
-_VIEW_COLUMNS = tuple(_VIEWS.selected_columns.keys())
-
-# The views of active accounts, and of inactive ones of which the wallet ever had something.
 _RELEVANT_VIEWS = CompiledStatement(
     _VIEWS.where(
         wallets.c.organization_id == bindparam("organization_id"),
         wallets.c.wallet_id == func.any(cast(bindparam("wallet_ids"), ARRAY(BigInteger))),
-        or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None)),
+        IS_RELEVANT,
     )
 )
 
 
-def _view(values: dict[str, Any], now: datetime) -> WalletView:
+def view(row: Iterable[Any], now: datetime) -> WalletView:
+    """The holding in the VIEW_COLUMNS of a row."""
+    values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]
     values["current_balance"] = unexpired(

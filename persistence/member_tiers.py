@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from domain.members import MemberTier
+from domain.members import Member, MemberTier
 from domain.tiers import HeldTier, MemberProgram, TierTracking
 from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records
@@ -17,13 +17,20 @@ from persistence.tables.members import member_tier_trackings, members
 # When a tier that a member holds ends: at the latest when it was made inactive.
 _EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
 
-# A column of a query on `members m`; `held_tiers` reads its value.
-HELD_TIERS = f"""(
-    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT})
+
+def _tiers_held_by(members_: str, further: str = "") -> str:
+    return f"""(
+    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT}{further})
                     ORDER BY t.loyalty_program_id)
     FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
-    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
+    WHERE t.organization_id = {members_}.organization_id AND t.member_id = {members_}.member_id
 )"""
+
+
+# A column of a query on `members m`; `held_tiers` reads its value.
+HELD_TIERS = _tiers_held_by("m")
+# A column of a query on `members`; `tiers_of` reads its value.
+TIERS = _tiers_held_by("members", ", t.created_at")
 
 _OF_MEMBERS = Prepared(f"""
 SELECT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT},
@@ -108,6 +115,22 @@ def held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
         program_id: HeldTier(tier_id, is_manual, None if expires_at is None else datetime.fromisoformat(expires_at))
         for program_id, tier_id, is_manual, expires_at in value or ()
     }
+
+
+def tiers_of(member: Member, value: Sequence[Sequence[Any]] | None) -> list[MemberTier]:
+    """The value of the column TIERS: the member's tiers, in the order of the programs."""
+    return [
+        MemberTier(
+            member.organization_id,
+            member.member_id,
+            program_id,
+            tier_id,
+            is_manual,
+            None if expires_at is None else datetime.fromisoformat(expires_at),
+            datetime.fromisoformat(created_at),
+        )
+        for program_id, tier_id, is_manual, expires_at, created_at in value or ()
+    ]
 
 
 def of_wallets(

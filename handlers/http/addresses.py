@@ -31,6 +31,7 @@ from persistence import (
     ledger_transactions,
     ledger_wallets,
     matchers,
+    member_holdings,
     members,
     missions,
     orders,
@@ -64,11 +65,24 @@ def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
 
 
 def _member(call: Call, value: str, parents: Mapping[str, Any]) -> Any:
-    """The member. A member's own token is refused for any other id, even if no such member exists."""
-    own = call.caller.loyalty_member_id if call.caller is not None else None
-    if own is not None and own != value:
-        raise Forbidden("The access token is another member's.")
+    _refuse_other_members(call, value)
     return members.find_by_loyalty_member_id(call.db, call.organization.organization_id, value)
+
+
+def _holder(call: Call, value: str, parents: Mapping[str, Any]) -> Any:
+    _refuse_other_members(call, value)
+    return member_holdings.find_by_loyalty_member_id(call.db, call.organization.organization_id, value, call.now)
+
+
+def _holder_by_id(call: Call, value: int, parents: Mapping[str, Any]) -> Any:
+    return member_holdings.find(call.db, call.organization.organization_id, value, call.now)
+
+
+def _refuse_other_members(call: Call, loyalty_member_id: str) -> None:
+    """Refuse a member's own token for any other id, even if no such member exists."""
+    own = call.caller.loyalty_member_id if call.caller is not None else None
+    if own is not None and own != loyalty_member_id:
+        raise Forbidden("The access token is another member's.")
 
 
 def _document(call: Call, value: str, parents: Mapping[str, Any]) -> DocumentAddress | None:
@@ -181,25 +195,39 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
 }
 
 
+# How a member comes with tiers and balances, by the same statement, for handlers that name HOLDER.
+HOLDER = "holder"
+HOLDERS: Mapping[str, Resolve] = {"loyaltyMemberId": _holder, "memberId": _holder_by_id}
+
 # What records are called in 404s, where the argument's name alone could be something else.
 _NOUNS: Mapping[str, str] = {
     "account": "ledger account",
     "book": "coupon book",
     "delivery": "message of the trigger",
     "export_job": "export",
+    HOLDER: "member",
     "import_job": "import",
     "program": "loyalty program",
     "transaction": "ledger transaction",
 }
 
 
-def resolve_addresses(call: Call, path: Mapping[str, Any]) -> dict[str, Any]:
-    """The handler's arguments for a path's parameters; raises NotFound naming the first one without a record."""
+def resolve_addresses(call: Call, path: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The handler's arguments, of these names, for a path's parameters.
+
+    Raises NotFound naming the first parameter without a record.
+    """
     arguments: dict[str, Any] = {}
     for name, value in _records_of(path):
-        argument, resolve = ADDRESSES[name]
-        arguments[argument] = _existing(resolve(call, value, arguments), name, value)
+        argument, resolve = (HOLDER, HOLDERS[name]) if HOLDER in names and name in HOLDERS else ADDRESSES[name]
+        arguments[argument] = _existing(resolve(call, value, arguments), argument, name, value)
     return arguments
+
+
+def offered_arguments(parameters: Iterable[str]) -> set[str]:
+    """The arguments that handlers may name for the parameters of a path."""
+    records = {name for name in parameters if name != "organizationId"}
+    return {ADDRESSES[name][0] for name in records} | ({HOLDER} if records & HOLDERS.keys() else set())
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +281,7 @@ def resolve_all_addresses(calls: Sequence[Call], paths: Sequence[Mapping[str, An
                 parent, shared = lookup.inside
                 record = record if getattr(record, shared) == getattr(all_arguments[position][parent], shared) else None
             try:
-                all_arguments[position][argument] = _existing(record, name, path[name])
+                all_arguments[position][argument] = _existing(record, argument, name, path[name])
             except NotFound as refusal:
                 refused.setdefault(position, refusal)
     return [refused.get(position, arguments) for position, arguments in enumerate(all_arguments)]
@@ -264,10 +292,9 @@ def _records_of(path: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     return ((name, value) for name, value in path.items() if name != "organizationId")
 
 
-def _existing(record: Any, name: str, value: Any) -> Any:
+def _existing(record: Any, argument: str, name: str, value: Any) -> Any:
     """The record that a parameter addresses; raises NotFound if there is none."""
     if record is None:
-        argument = ADDRESSES[name][0]
         noun = _NOUNS.get(argument, argument.replace("_", " "))
         raise NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")
     return record

@@ -21,6 +21,7 @@ from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
 from handlers.http.addresses import (
     ADDRESSES,
     are_found_in_sets,
+    offered_arguments,
     resolve_addresses,
     resolve_all_addresses,
 )
@@ -244,7 +245,7 @@ class Dispatcher:
         if organization is not None and audited is not None and audited.before is not None:
             # Locked, so that nobody else changes the addressed record before this call does.
             audit_log.take_turn(db, organization.organization_id, lock_of(request.path, audited))
-        addressed = resolve_addresses(call, request.path)
+        addressed = resolve_addresses(call, request.path, operation.arguments)
         arguments = {name: addressed[name] for name in operation.arguments if name in addressed}
         if "headers" in operation.arguments:
             arguments["headers"] = request.headers
@@ -428,7 +429,7 @@ def _refuse_gaps(operations: Mapping[str, Operation], routes: Mapping[str, Mappi
             unknown = [p for p in parameters if p != "organizationId" and p not in ADDRESSES]
             if unknown:
                 raise RuntimeError(f"{surface} {operation_id}: no address for {unknown}")
-            offered = {ADDRESSES[p][0] for p in parameters if p != "organizationId"} | {"headers"}
+            offered = offered_arguments(parameters) | {"headers"}
             missing = set(operations[operation_id].arguments) - offered - operations[operation_id].optional
             if missing:
                 raise RuntimeError(f"{surface} {operation_id}: the path addresses no {sorted(missing)}")

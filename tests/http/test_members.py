@@ -8,10 +8,11 @@ from decimal import Decimal
 
 import jwt
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from persistence.tables.audit_log import audit_log
 from persistence.tables.events import events
+from tests.builders.statements import count
 
 ANA = {
     "loyaltyMemberId": "ana-7",
@@ -160,6 +161,47 @@ def test_the_balances_of_a_member(organization, integration, administration, ana
     assert integration.get("/members/ana-7")["loyaltyMember"]["ledgerBalances"] == balances
     patched = integration.patch("/members/ana-7", {"active": True})["loyaltyMember"]
     assert patched["ledgerBalances"] == balances
+
+
+def test_a_member_is_read_as_an_update_answers_it(organization, integration, administration, ana):
+    program = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": False}
+    second = administration.post("/loyalty-programs", program)["loyaltyProgram"]["loyaltyProgramId"]
+    level = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 1}
+    silver = administration.post(f"/loyalty-programs/{second}/tiers", level)["tier"]["loyaltyTierId"]
+    body = {"loyaltyTierId": silver, "expiresAt": (datetime.now(UTC) + timedelta(days=1)).isoformat()}
+    administration.put(f"/members/{ana['memberId']}/loyalty-programs/{second}/tier", body)
+    accounts = f"/ledgers/{organization.created.ledger_id}/accounts"
+    for name, active in (("Stars", True), ("Moons", False)):
+        account = {"name": name, "active": active, "isRevolving": True, "chainSyncEnabled": False}
+        administration.post(accounts, account)
+    administration.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 12}, expect=200)
+
+    updated = integration.patch("/members/ana-7", {"active": True})["loyaltyMember"]
+    assert len(updated["tiers"]) == 2
+    assert len(updated["ledgerBalances"]) == 2
+    assert integration.get("/members/ana-7")["loyaltyMember"] == updated
+    shorter = {name: value for name, value in updated.items() if name not in ("ledgerBalances", "tierStatus")}
+    assert integration.get("/members/ana-7", includeBalance=False)["loyaltyMember"].items() >= shorter.items()
+    by_id = administration.get(f"/members/{ana['memberId']}")
+    assert by_id == administration.get("/members/by-loyalty-member-id/ana-7")
+    assert by_id == administration.patch(f"/members/{ana['memberId']}", {"active": True})
+
+
+def test_a_member_is_read_where_no_account_is_active(organization, integration, administration, ana):
+    account = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}"
+    inactive = {"name": "Points", "active": False, "isRevolving": True, "chainSyncEnabled": False}
+    administration.put(account, inactive)
+    read = integration.get("/members/ana-7")["loyaltyMember"]
+    assert read["ledgerBalances"] == []
+    assert len(read["tiers"]) == 1
+
+
+def test_reading_a_member_takes_two_statements(api, integration, administration, ana):
+    paths = f"/members/{ana['memberId']}", "/members/by-loyalty-member-id/ana-7"
+    calls = [lambda: integration.get("/members/ana-7"), *(lambda p=path: administration.get(p) for path in paths)]
+    for call in calls:
+        call()
+        assert count(api.engine, call) == 2
 
 
 @pytest.mark.parametrize("name", ["loyaltyMemberId", "publicLoyaltyMemberId"])
@@ -605,26 +647,15 @@ def test_an_inactive_member_gets_no_token(integration, ana):
 
 
 def test_the_statements_of_a_list_do_not_grow_with_its_members(api, organization, integration, administration):
-    def statements(call):
-        seen = []
-
-        def count(conn, cursor, statement, *_):
-            seen.append(statement)
-
-        event.listen(api.engine, "after_cursor_execute", count)
-        call()
-        event.remove(api.engine, "after_cursor_execute", count)
-        return len(seen)
-
     calls = (
         lambda: integration.get("/members", limit=20),
         lambda: administration.get("/members/search", limit=20),
         lambda: administration.post("/members/batch-get", {"memberIds": ids}, expect=200),
     )
     ids = [organization.member()["memberId"] for _ in range(2)]
-    few = [statements(call) for call in calls]
+    few = [count(api.engine, call) for call in calls]
     ids = [organization.member()["memberId"] for _ in range(10)]
-    assert [statements(call) for call in calls] == few
+    assert [count(api.engine, call) for call in calls] == few
     assert max(few) <= 4
 
 

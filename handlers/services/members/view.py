@@ -11,8 +11,9 @@ from domain.members import Member, MemberTier
 from domain.tier_status import TierStatus, tier_status
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
-from handlers.services.tiers.current import current_tiers, points_of
+from handlers.services.tiers.current import current_tiers, points_of, tiers_by_now
 from persistence import ledger_wallets
+from persistence.member_holdings import MemberWithHoldings
 from persistence.rows import fields_of
 
 _NAMES = fields_of(Member)
@@ -26,18 +27,35 @@ def view_members(call: Call, members: Sequence[Member], *, with_balances: bool =
     """
     organization_id = call.organization.organization_id
     tiers = current_tiers(call, members)
-    balances: dict[int, list[WalletView]] = {}
-    statuses: dict[int, list[TierStatus]] = {}
+    balances: dict[int, list[WalletView]] | None = None
     if with_balances:
         wallet_ids = [member.wallet_id for member in members]
         balances = ledger_wallets.balances_of_wallets(call.db, organization_id, wallet_ids, call.now)
-        statuses = _statuses(call, members, tiers, balances)
+    return _views(call, members, tiers, balances)
+
+
+def view_holdings(call: Call, known: MemberWithHoldings, *, with_balances: bool) -> dict[str, Any]:
+    """The record of a member whose holdings are known already, as `view_members` has it."""
+    member = known.member
+    tiers = tiers_by_now(call, [member], {member.member_id: list(known.tiers)})
+    balances = {member.wallet_id: known.balances} if with_balances else None
+    [viewed] = _views(call, [member], tiers, balances)
+    return viewed
+
+
+def _views(
+    call: Call,
+    members: Sequence[Member],
+    tiers: Mapping[int, Sequence[MemberTier]],
+    balances: Mapping[int, Sequence[WalletView]] | None,
+) -> list[dict[str, Any]]:
+    statuses = {} if balances is None else _statuses(call, members, tiers, balances)
     return [
         {
             **_fields_of(member),
             "tiers": tiers[member.member_id],
             "tier_status": statuses.get(member.member_id),
-            "ledger_balances": balances.get(member.wallet_id, []) if with_balances else None,
+            "ledger_balances": None if balances is None else balances.get(member.wallet_id, []),
         }
         for member in members
     ]

@@ -23,6 +23,13 @@ def current_tiers(call: Call, members: Sequence[Member]) -> dict[int, list[Membe
     stored = member_tiers.of_members(
         call.db, call.organization.organization_id, [member.member_id for member in members]
     )
+    return tiers_by_now(call, members, stored)
+
+
+def tiers_by_now(
+    call: Call, members: Sequence[Member], stored: dict[int, list[MemberTier]]
+) -> dict[int, list[MemberTier]]:
+    """The stored tiers of the members, by member id, as in `current_tiers`."""
     lapsed = [m for m in members if any(_held(tier).has_lapsed(call.now) for tier in stored[m.member_id])]
     if lapsed:
         tier_assignments = TierAssignments(configuration_of(call.db, call.organization).tier_schedules, {}, call.now)
