@@ -27,7 +27,7 @@ from bench.queue import workers
 from bench.tracking import World, new_world, serving
 from handlers.http.local import LocalApi
 from handlers.messages.uploads import Upload
-from handlers.server.garbage import pass_over_loaded_objects
+from handlers.server.garbage import collect_rarely
 from handlers.services.imports.work import Importer
 from handlers.settings import Settings
 from persistence import transactions
@@ -114,7 +114,7 @@ class Imports:
     def run(self, kind: str, make: Callable[[int], Row], count: int) -> float:
         """The seconds in which so many rows are imported."""
         begun = self.start(kind, make, count)
-        pass_over_loaded_objects()
+        collect_rarely()
         began = time.perf_counter()
         while self._importer.step():
             pass

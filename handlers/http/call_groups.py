@@ -21,16 +21,16 @@ Outcome = Union[Result, Exception, None]  # noqa: UP007  (an alias with a parame
 
 
 class WaitingCall(Generic[Result]):
-    """A call of a group, which can be cancelled until its group begins; `alone` does it by itself."""
+    """A call of a group, which can be cancelled until its group begins; `do` does it by itself, given the call."""
 
-    def __init__(self, alone: Callable[[], Result]) -> None:
-        self.alone = alone
+    def __init__(self, do: Callable[[Any], Result]) -> None:
+        self._do = do
         self.future: Future[Result] = Future()
 
     def finish_alone(self) -> None:
         """Do the call by itself."""
         try:
-            self.future.set_result(self.alone())
+            self.future.set_result(self._do(self))
         except BaseException as error:
             self.future.set_exception(error)
 

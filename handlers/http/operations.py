@@ -150,7 +150,7 @@ class HttpCall(WaitingCall[Rendered]):
         raw: bytes | Upload,
         media_type: str | None,
     ) -> None:
-        super().__init__(lambda: do(self))
+        super().__init__(do)
         self.plan = plan
         self.exchange = exchange
         self.deadline = Deadline()

@@ -18,7 +18,7 @@ from gunicorn.arbiter import Arbiter
 from sqlalchemy import Engine
 
 import handlers
-from handlers.server.garbage import pass_over_loaded_objects
+from handlers.server.garbage import collect_rarely
 from handlers.settings import Settings
 from persistence import embedded
 from persistence.engine import create_engine
@@ -159,7 +159,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         }
 
     def _on_ready(self, arbiter: Any) -> None:
-        pass_over_loaded_objects()
+        collect_rarely()
         self._when_ready()
 
     def _after_fork(self, arbiter: Any, worker: Any) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from handlers import tracing
-from handlers.server.garbage import pass_over_loaded_objects
+from handlers.server.garbage import collect_rarely
 from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
 from handlers.services.exports.write import ExportWriter
@@ -74,7 +74,7 @@ class Worker:
 
     def run(self) -> None:
         """Work until stopped."""
-        pass_over_loaded_objects()
+        collect_rarely()
         threads = [threading.Thread(target=self._repeat, args=(loop,), name=loop.name) for loop in self._loops]
         for thread in threads:
             thread.start()

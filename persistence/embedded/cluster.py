@@ -45,6 +45,8 @@ _SETTINGS = {
     "max_logical_replication_workers": "0",
     "max_wal_size": "2GB",
     "checkpoint_timeout": "15min",
+    # A database that is tried out grows from nothing: until its first ANALYZE the planner takes every table for small.
+    "autovacuum_naptime": "10s",
     "random_page_cost": "1.1",
     "jit": "off",
     "idle_in_transaction_session_timeout": "60s",

@@ -31,7 +31,7 @@ class Kitchen:
         return [self.outcome(call) for call in group]
 
     def call(self, name: str, kind: str = "kind", *, waits: bool = False) -> Call:
-        def alone() -> str:
+        def alone(call: Call) -> str:
             if waits:
                 self.begun.set()
                 assert self.go_on.wait(60)

@@ -21,7 +21,7 @@ from domain.imports.records import ROLE_OF_KIND
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
 from handlers.server.commands.output import json_option, print_json
-from handlers.server.garbage import pass_over_loaded_objects
+from handlers.server.garbage import collect_rarely
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class _Run:
         """Work until the import has ended; returns it."""
         from handlers.services.imports.work import Importer
 
-        pass_over_loaded_objects()
+        collect_rarely()
         importer = Importer(self._engine, replace(load_settings(), import_share=100))
         looked = 0.0
         job = self._read()

@@ -30,20 +30,24 @@ if TYPE_CHECKING:
 
 
 class EventPipeline:
-    """Evaluates the events of an open unit of work; `event_ids` are for derived events."""
+    """Evaluates the events of an open unit of work; `event_ids` are for derived events.
 
-    def __init__(self, unit: UnitOfWork, event_ids: IdAllocator) -> None:
-        self._unit = unit
+    It does not keep the unit, which keeps it: all that a unit has read is given back as soon as the unit is done, and
+    does not wait for the garbage collector.
+    """
+
+    def __init__(self, event_ids: IdAllocator) -> None:
         self._event_ids = event_ids
         self._caused = 0
 
-    def evaluate(self, tracked: TrackedEvent) -> Result:
+    def evaluate(self, unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         """Evaluate an event from outside, and its derived events."""
         self._caused = 0
-        return self._evaluate(tracked)
+        return self._evaluate(unit, tracked)
 
     def report(
         self,
+        unit: UnitOfWork,
         derived: Sequence[DerivedEvent],
         reason: str,
         cause: TrackedEvent | None = None,
@@ -54,14 +58,14 @@ class EventPipeline:
         for event in derived:
             if cause is None:
                 self._caused = 0
-            self._evaluate(self._tracked(event, reason, cause, request_id if cause is None else cause.request_id))
+            request_id = request_id if cause is None else cause.request_id
+            self._evaluate(unit, self._tracked(unit, event, reason, cause, request_id))
 
-    def _evaluate(self, tracked: TrackedEvent) -> Result:
+    def _evaluate(self, unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         """Build the order of one event, evaluate it and its derived events.
 
         A refusal fails this event and no other.
         """
-        unit = self._unit
         evaluation: Evaluation | None = None
         order: OrderWithItems | None = None
         refusal: Refusal | None = None
@@ -69,10 +73,10 @@ class EventPipeline:
         try:
             order = unit.orders.take(tracked.event, tracked.loyalty_event_id, tracked.member)
             if order is not None:
-                reverted = self._reverse(tracked, order[0])
+                reverted = self._reverse(unit, tracked, order[0])
                 unit.orders.keep(order)
             if unit.is_open and tracked.is_evaluated:
-                evaluation = self._run(tracked, order)
+                evaluation = self._run(unit, tracked, order)
         except Refusal as error:
             refusal = error
         status = SUCCESS if refusal is None else FAILURE
@@ -93,13 +97,13 @@ class EventPipeline:
         unit.report(f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
         return Result(answer, refusal)
 
-    def _run(self, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
+    def _run(self, unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
         """Evaluate one event in missions, campaigns and referral programs."""
-        unit, participants = self._unit, self._unit.participants
-        facts, deadline = self._facts(tracked, order), unit.deadline or evaluation_deadline()
+        participants = unit.participants
+        facts, deadline = _facts(unit, tracked, order), unit.deadline or evaluation_deadline()
         if unit.mode in (FULL, DRY_RUN) and participants.missions.handle(facts, deadline):
             # Campaigns see the missions' counts and rewards.
-            facts = self._facts(tracked, order)
+            facts = _facts(unit, tracked, order)
         failed = participants.missions.failed()
         evaluator = Evaluator(
             facts,
@@ -118,15 +122,9 @@ class EventPipeline:
             participants.referrals.handle(facts, tracked.event, None if order is None else order[0])
         return evaluation
 
-    def _facts(self, tracked: TrackedEvent, order: OrderWithItems | None) -> EventFacts:
-        """The facts of an event at this point of the unit."""
-        unit = self._unit
-        audiences = unit.audiences[tracked.member.member_id]
-        return event_facts(tracked, order, unit.participants, unit.configuration, audiences, unit.execution.now)
-
-    def _reverse(self, tracked: TrackedEvent, order: Order) -> list[RevertedEvent]:
+    def _reverse(self, unit: UnitOfWork, tracked: TrackedEvent, order: Order) -> list[RevertedEvent]:
         """Reverse the effects of the order's events, as far as the order's new status requires."""
-        unit, extent = self._unit, extent_of(order)
+        extent = extent_of(order)
         unreversed = [event_id for event_id in reversed(order.event_ids) if unit.reversals.stands(event_id)]
         if extent is None or not unit.is_open or not unreversed:
             return []
@@ -135,10 +133,15 @@ class EventPipeline:
         return unit.reversals.reverse(unreversed, by, unit.participants)
 
     def _tracked(
-        self, derived: DerivedEvent, reason: str, cause: TrackedEvent | None, request_id: str | None
+        self,
+        unit: UnitOfWork,
+        derived: DerivedEvent,
+        reason: str,
+        cause: TrackedEvent | None,
+        request_id: str | None,
     ) -> TrackedEvent:
         """A derived event; it is not evaluated any more if too many have followed each other."""
-        unit, now = self._unit, self._unit.execution.now
+        now = unit.execution.now
         self._caused += 1
         depth = 1 if cause is None else cause.depth + 1
         limit = None
@@ -164,3 +167,9 @@ class EventPipeline:
             depth=depth,
             request_id=request_id,
         )
+
+
+def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> EventFacts:
+    """The facts of an event at this point of the unit."""
+    audiences = unit.audiences[tracked.member.member_id]
+    return event_facts(tracked, order, unit.participants, unit.configuration, audiences, unit.execution.now)

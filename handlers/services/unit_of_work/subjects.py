@@ -22,7 +22,10 @@ from handlers.services.unit_of_work.scope import Participant, UnitScope
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """All changes of a unit of work except events and orders: points, limits, tiers, and each other subject."""
+    """All changes of a unit of work except events and orders: points, limits, tiers, and each other subject.
+
+    `executors` execute the effects that are not about points, by effect id.
+    """
 
     scope: UnitScope
     ledger: LedgerSession
@@ -34,22 +37,12 @@ class Participants:
     coupons: CouponWork
     referrals: ReferralWork
     outbox: OutboxWork
+    executors: Mapping[str, Executor]
 
     @property
     def subjects(self) -> tuple[Participant, ...]:
         """The participants in the order of flushing and reversing."""
         return self.tiers, self.badges, self.coupons, self.missions, self.referrals, self.outbox
-
-    @property
-    def executors(self) -> Mapping[str, Executor]:
-        """The executors of effects that are not about points, by effect id."""
-        return {
-            **self.tiers.executors,
-            **self.badges.executors,
-            **self.coupons.executors,
-            **self.missions.executors,
-            **self.outbox.executors,
-        }
 
     def variables(self, member_id: int) -> Mapping[str, Any]:
         """The variables of expressions that hold the member's badges and missions."""
@@ -73,15 +66,24 @@ def open_participants(scope: UnitScope, counters: Counters) -> Participants:
     """Open every subject, in the order of `persistence.locks`."""
     badges = BadgeWork.open(scope)
     coupons = CouponWork.open(scope, badges.variables)
+    tiers, outbox = TierWork(scope), OutboxWork(scope)
+    missions = MissionWork.open(scope, badges, coupons)
     return Participants(
         scope,
         scope.ledger,
         counters,
         scope.tier_assignments,
-        tiers=TierWork(scope),
+        tiers=tiers,
         badges=badges,
         coupons=coupons,
-        missions=MissionWork.open(scope, badges, coupons),
+        missions=missions,
         referrals=ReferralWork.open(scope, coupons),
-        outbox=OutboxWork(scope),
+        outbox=outbox,
+        executors={
+            **tiers.executors,
+            **badges.executors,
+            **coupons.executors,
+            **missions.executors,
+            **outbox.executors,
+        },
     )

@@ -205,7 +205,7 @@ class UnitOfWork:
             tracked_event.loyalty_event_id for tracked_event in tracked if tracked_event.tracked_at is not None
         }
         self._participants = None
-        self._pipeline = EventPipeline(self, IdAllocator(self._db, "events", SPARE_IDS + 4 * len(tracked)))
+        self._pipeline = EventPipeline(IdAllocator(self._db, "events", SPARE_IDS + 4 * len(tracked)))
         concerned = any(self.is_looked_at(tracked_event.event) for tracked_event in tracked)
         is_request = moments is not None
         if self.mode == CAPTURE_ONLY or not (is_request or self.reversals or concerned or self.is_dry_run):
@@ -226,11 +226,11 @@ class UnitOfWork:
             participants.scope.transaction_ids.of,
             participants.scope.tier_points,
         )
-        self._pipeline.report(self._ledger_events.begin(), EXPIRED)
+        self._pipeline.report(self, self._ledger_events.begin(), EXPIRED)
 
     def evaluate(self, tracked: TrackedEvent) -> Result:
         """Evaluate one event and its derived events; a refusal fails this event and no other."""
-        return self._pipeline.evaluate(tracked)
+        return self._pipeline.evaluate(self, tracked)
 
     def report(self, reason: str, cause: TrackedEvent | None = None, request_id: str | None = None) -> None:
         """Evaluate the derived events of all changes since the last report.
@@ -240,7 +240,7 @@ class UnitOfWork:
         if self.is_open:
             derived = [*self._ledger_events.take_derived(), *self.participants.take_derived()]
             if not self.execution.is_quiet:
-                self._pipeline.report(derived, reason, cause, request_id)
+                self._pipeline.report(self, derived, reason, cause, request_id)
 
     def keep(self, tracked: TrackedEvent, status: str, answer: Mapping[str, Any], **known: Any) -> None:
         """Keep an event to be stored by the flush; `known` are further arguments of `event_row`."""

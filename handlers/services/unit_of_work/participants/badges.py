@@ -33,15 +33,16 @@ class BadgeWork:
         self._loaded: BadgeBalances | None = None
         self._knows_reversible = False
         self._expected = _FIRST_IDS
-        self.executors: Mapping[str, Executor] = {
-            ASSIGN_BADGE: self._assign_badge,
-            UNASSIGN_BADGE: self._unassign_badge,
-        }
 
     @classmethod
     def open(cls, scope: UnitScope) -> Self:
         """The participant, without any statement: an organization without badges never needs one."""
         return cls(scope)
+
+    @property
+    def executors(self) -> Mapping[str, Executor]:
+        """The executors of the effects on badges."""
+        return {ASSIGN_BADGE: self._assign_badge, UNASSIGN_BADGE: self._unassign_badge}
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
         """The variable `badges`: the member's balance of every badge, by its key."""

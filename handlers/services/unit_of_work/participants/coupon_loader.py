@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 
@@ -31,7 +32,8 @@ class CouponLoader:
         self._db = scope.db
         self._organization_id = scope.organization.organization_id
         self._is_dry_run = scope.is_dry_run
-        self.state = CouponState(scope.now, self)
+        # A weak reference, so that nothing of the unit waits for the garbage collector once the unit is done.
+        self.state = CouponState(scope.now, weakref.proxy(self))
         self._counted: set[int] = set()
         self._by_key: dict[str, int] = {}
         self._expected_codes: dict[int, int] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
-from functools import partial
 from typing import Any, TypeVar
 
 from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
@@ -14,8 +13,6 @@ from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.codes import Coupon
-from domain.coupons.conditions import context_of
-from domain.coupons.eligibility import MemberFacts
 from domain.coupons.service import Assignment, CouponService, Use
 from domain.coupons.usages import CouponUsage
 from domain.events import UnknownMember
@@ -24,14 +21,13 @@ from domain.problems import Refusal
 from domain.reversals import ReversedPart
 from handlers.messages.derived_events import coupon_payload, moved_coupon
 from handlers.messages.reversals import reversed_coupon
-from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import (
     BENEFIT_USED,
     COUPON_ASSIGNED,
     COUPON_USED,
     DerivedEvent,
-    balance_of,
 )
+from handlers.services.unit_of_work.participants.coupon_eligibility import Badges, EligibilityFacts
 from handlers.services.unit_of_work.participants.coupon_loader import CouponLoader
 from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import posting
@@ -41,7 +37,6 @@ from persistence.coupons import usages
 _MOST_USED_AT_ONCE, _MOST_ASSIGNED_AT_ONCE = Decimal(100), Decimal(1_000_000)
 
 T = TypeVar("T")
-Badges = Callable[[int], Mapping[str, Decimal]]
 
 
 class CouponWork:
@@ -49,13 +44,12 @@ class CouponWork:
 
     def __init__(self, scope: UnitScope, badges: Badges) -> None:
         self._scope = scope
-        self._badges = badges
         self.loader = CouponLoader(scope)
         self._charge = PointsCharge(scope.ledger, scope.configuration.accounts_by_key, scope.transaction_ids.of)
+        facts = EligibilityFacts(scope, badges)
         self._service = CouponService(
-            self.loader.state, self._charge, self._facts, scope.new_key, self.loader.next_usage_id
+            self.loader.state, self._charge, facts.of, scope.new_key, self.loader.next_usage_id
         )
-        self._audiences: Mapping[int, frozenset[str]] | None = None
         self._told = 0
 
     @classmethod
@@ -194,51 +188,6 @@ class CouponWork:
         if member is None:
             raise UnknownMember(f"There is no member {member_id}.")
         return member
-
-    def _facts(self, member: Member, book: CouponBook) -> MemberFacts:
-        """The facts of a member that decide about eligibility; only those that the book needs are looked up."""
-        tiers = self._tier_keys(member) if book.tier_keys or book.condition else frozenset()
-        audiences = self._audience_keys(member) if book.audience_keys or book.condition else frozenset()
-        return MemberFacts(
-            at=self._scope.now,
-            is_active=member.active,
-            tier_keys=tiers,
-            audience_keys=audiences,
-            context=self._context(member, tiers, audiences) if book.condition else {},
-        )
-
-    def _tier_keys(self, member: Member) -> frozenset[str]:
-        known = self._scope.configuration.tier_keys
-        points = self._scope.tier_points.of(member.wallet_id)
-        tier_ids = self._scope.tier_assignments.tier_ids(member.member_id, points)
-        return frozenset(known[tier_id] for tier_id in tier_ids if tier_id in known)
-
-    def _audience_keys(self, member: Member) -> frozenset[str]:
-        if self._audiences is None:
-            scope = self._scope
-            among, members = scope.configuration.audiences, scope.members.values()
-            by_member = match_audiences(scope.db, scope.organization.organization_id, among, members, scope.now)
-            self._audiences = {
-                member_id: frozenset(a.audience_key for a in matching) for member_id, matching in by_member.items()
-            }
-        return self._audiences[member.member_id]
-
-    def _context(self, member: Member, tiers: frozenset[str], audiences: frozenset[str]) -> dict[str, Any]:
-        points = partial(balance_of, self._scope.ledger, member.wallet_id)
-        balances = {
-            name: points(account.ledger_account_id)
-            for account in self._scope.configuration.accounts.values()
-            for name in (account.ledger_account_key, account.alias)
-            if name is not None
-        }
-        return context_of(
-            member,
-            balances=balances,
-            badges=self._badges(member.member_id),
-            audience_keys=audiences,
-            tier_keys=tiers,
-            now=self._scope.now,
-        )
 
     def _hold(self, details: UsageDetails) -> None:
         """Load the pending transaction that is to be captured."""

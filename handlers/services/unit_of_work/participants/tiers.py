@@ -39,7 +39,11 @@ class TierWork:
         self._knows_reversible = False
         self._news: list[DerivedEvent] = []
         self._next_id = self._numbers()
-        self.executors: Mapping[str, Executor] = {SET_TIER: self._set_tier}
+
+    @property
+    def executors(self) -> Mapping[str, Executor]:
+        """The executors of the effects on tiers."""
+        return {SET_TIER: self._set_tier}
 
     def assign(
         self, member_id: int, program: LoyaltyProgram, tier: LoyaltyTier | None, expires_at: datetime | None
