@@ -1,4 +1,4 @@
-"""What decides, apart from coupons, whether a member may have a coupon of a book, at this point of a unit of work."""
+"""The facts that decide, apart from coupons, whether a member may have a coupon of a book in a unit of work."""
 
 from __future__ import annotations
 
