@@ -1,6 +1,6 @@
 """The least that reads a member over HTTP: Flask and psycopg2, served by gunicorn, the limit of `bench.single_calls`.
 
-It asks the same four questions as `getMember` (the organization, the member, the tiers, the balances) and answers the
+It sends the same two statements as `getMember` (the organization; the member with tiers and balances) and answers the
 same records, without token, validation, log, measurements, deadline or expiry. `LOYALTY_DATABASE_URL` names the
 database. Connections commit by themselves, one for each thread.
 """
@@ -18,26 +18,29 @@ import sqlalchemy
 ORGANIZATION_ID = 1
 
 _ORGANIZATION = "SELECT * FROM organizations WHERE organization_id = %s"
-_MEMBER = "SELECT * FROM members WHERE organization_id = %s AND loyalty_member_id = %s"
-_TIERS = """
-SELECT t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, t.expires_at, t.created_at
-FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
-WHERE t.organization_id = %s AND t.member_id = ANY(%s)
-ORDER BY t.loyalty_program_id
+_MEMBER = """
+SELECT m.*, (
+    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, t.expires_at, t.created_at)
+                    ORDER BY t.loyalty_program_id)
+    FROM member_tiers t JOIN loyalty_tiers USING (organization_id, loyalty_tier_id)
+    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
+) AS tiers, h.*
+FROM members m LEFT JOIN (
+    SELECT l.ledger_id, a.ledger_account_id, w.organization_id AS of_organization, w.wallet_id AS of_wallet,
+        coalesce(b.current_balance, 0) AS balance,
+        coalesce((SELECT sum(x.remaining) FROM ledger_lots x WHERE x.organization_id = b.organization_id
+            AND x.wallet_id = b.wallet_id AND x.ledger_account_id = b.ledger_account_id
+            AND x.remaining > 0 AND x.expires_at <= now()), 0) AS expired
+    FROM wallets w
+    JOIN ledgers l ON l.organization_id = w.organization_id AND l.ledger_id = w.ledger_id
+    JOIN ledger_accounts a ON a.organization_id = w.organization_id AND a.ledger_id = w.ledger_id
+    LEFT JOIN ledger_balances b ON b.organization_id = w.organization_id AND b.wallet_id = w.wallet_id
+        AND b.ledger_account_id = a.ledger_account_id
+    WHERE a.active OR b.wallet_id IS NOT NULL
+) h ON h.of_organization = m.organization_id AND h.of_wallet = m.wallet_id
+WHERE m.organization_id = %s AND m.loyalty_member_id = %s
 """
-_BALANCES = """
-SELECT l.ledger_id, a.ledger_account_id, w.wallet_id, coalesce(b.current_balance, 0) AS balance,
-    coalesce((SELECT sum(x.remaining) FROM ledger_lots x WHERE x.organization_id = b.organization_id
-        AND x.wallet_id = b.wallet_id AND x.ledger_account_id = b.ledger_account_id
-        AND x.remaining > 0 AND x.expires_at <= now()), 0) AS expired
-FROM wallets w
-JOIN ledgers l ON l.organization_id = w.organization_id AND l.ledger_id = w.ledger_id
-JOIN ledger_accounts a ON a.organization_id = w.organization_id AND a.ledger_id = w.ledger_id
-LEFT JOIN ledger_balances b ON b.organization_id = w.organization_id AND b.wallet_id = w.wallet_id
-    AND b.ledger_account_id = a.ledger_account_id
-WHERE w.organization_id = %s AND w.wallet_id = ANY(%s) AND (a.active OR b.wallet_id IS NOT NULL)
-ORDER BY w.wallet_id, a.is_default_account DESC, a.ledger_account_id
-"""
+_BALANCE = ("ledger_id", "ledger_account_id", "balance", "expired")
 
 app = flask.Flask("bare")
 _local = threading.local()
@@ -58,7 +61,6 @@ def _ask(statement: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
 def get_member(loyalty_member_id: str) -> flask.Response:
     """Answer the member's record, with tiers and balances."""
     _ask(_ORGANIZATION, (ORGANIZATION_ID,))
-    [member] = _ask(_MEMBER, (ORGANIZATION_ID, loyalty_member_id))
-    tiers = _ask(_TIERS, (ORGANIZATION_ID, [member["member_id"]]))
-    balances = _ask(_BALANCES, (ORGANIZATION_ID, [member["wallet_id"]]))
-    return flask.jsonify(loyaltyMember={**member, "tiers": tiers, "ledgerBalances": balances})
+    rows = _ask(_MEMBER, (ORGANIZATION_ID, loyalty_member_id))
+    balances = [{name: row[name] for name in _BALANCE} for row in rows]
+    return flask.jsonify(loyaltyMember={**rows[0], "ledgerBalances": balances})
