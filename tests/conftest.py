@@ -33,9 +33,9 @@ hypothesis.settings.register_profile("searching", deadline=None)
 hypothesis.settings.load_profile("repeated")
 
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
-# Nothing here needs to survive a power cut.
 SLOW_MS = 180_000
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# Nothing here needs to survive a power cut. Statistics are taken as seldom as PostgreSQL does by itself.
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum_naptime": "1min"}
 
 
 # `tox -e citus` has the tests go to a cluster.
