@@ -365,6 +365,14 @@ def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(new_
     assert "sesame" not in refused.stderr
 
 
+@pytest.mark.parametrize("command", ["worker", "verify", "expire"])
+def test_commands_that_need_a_database_make_none(new_home, command):
+    refused = loyalty(new_home, command)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"Error: there is no database in {new_home}: ")
+    assert not new_home.exists()
+
+
 def test_a_home_that_cannot_be_one_is_told(new_home):
     new_home.write_text("")
     refused = loyalty(new_home, "migrate")

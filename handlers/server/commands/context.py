@@ -66,16 +66,21 @@ def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = No
 
     Where there is no embedded database yet, none is made.
     """
-    if not settings.database_url and embedded.describe(settings.home) is None:
-        raise click.ClickException(
-            f"there is no database in {settings.home.absolute()}: run this where the server was started, or have"
-            " LOYALTY_HOME say where its database is; to make a new one, run `loyalty migrate` first"
-        )
+    refuse_without_database(settings)
     with with_database(settings) as settings, command_engine(settings, statement_timeout_ms) as engine:
         missing = schema.pending(engine)
         if missing:
             raise click.ClickException(f"the database lacks {len(missing)} migration(s): run `loyalty migrate` first")
         yield engine
+
+
+def refuse_without_database(settings: Settings) -> None:
+    """Refuse to make an embedded database where there is none yet."""
+    if not settings.database_url and embedded.describe(settings.home) is None:
+        raise click.ClickException(
+            f"there is no database in {settings.home.absolute()}: run this where the server was started, or have"
+            " LOYALTY_HOME say where its database is; to make a new one, run `loyalty migrate` first"
+        )
 
 
 def organization_ids(engine: Engine, organization: int | None) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from handlers.server.commands.context import load_settings, migrated_engine, with_database
+from handlers.server.commands.context import load_settings, migrated_engine, refuse_without_database, with_database
 
 
 @click.command()
@@ -27,6 +27,7 @@ def worker(once: bool, attached: bool) -> None:
 
     settings = load_settings()
     configure(settings.log_level, settings.log_format)
+    refuse_without_database(settings)
     with with_database(settings) as settings:
         with migrated_engine(settings):
             pass  # or it has printed what is missing
