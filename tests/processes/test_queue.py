@@ -83,25 +83,25 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
         shop = stack.enter_context(shop_of(home, url))
         customers = [shop.member() for _ in range(members)]
         events = [order(pick.choice(customers), 1) for _ in range(count)]
-        send_all(shop, events[: count // 2])
+        kills = ["worker"] * worker_kills + ["database"] * database_kills
+        pick.shuffle(kills)
+        share = count // (len(kills) + 1)
         workers = Workers(home, 2)
         stack.callback(workers.kill)
         watching = stack.enter_context(disposed(create_engine(url, threads=1)))
         with ThreadPoolExecutor(1) as pool:
-            sending = pool.submit(send_all, shop, events[count // 2 :])
-            kills = ["worker"] * worker_kills + ["database"] * database_kills
-            pick.shuffle(kills)
-            share = count // (len(kills) + 2)
-            for number, kill in enumerate(kills, 1):
-                wait_until(lambda n=number: done(watching) >= n * share)
-                assert done(watching) < count  # or the kill comes too late to matter
+            # Each kill has a share of its own, so that none comes when all is done, however quick the workers are.
+            for number, kill in enumerate(kills):
+                sending = pool.submit(send_all, shop, events[number * share : (number + 1) * share])
+                wait_until(lambda n=number: done(watching) >= n * share + share // 4)
                 if kill == "worker":
                     workers.kill_one(pick)
                 else:
                     kill_database(home)
                     # Whoever comes next starts it again; workers and server connect anew.
                     stack.enter_context(embedded.server(home, options=FAST))
-            sending.result()
+                sending.result()
+        send_all(shop, events[len(kills) * share :])
         wait_until(lambda: asked(watching, WAITING) == 0)
         workers.stop()
         shop.organization.api.engine.dispose()  # of the connections that the database left
