@@ -55,10 +55,11 @@ class EventPipeline:
     ) -> None:
         """Evaluate derived events, caused by another event, or reported for a `reason` by a request."""
         self._event_ids.expect(len(derived))
+        if cause is not None:
+            request_id = cause.request_id
         for event in derived:
             if cause is None:
                 self._caused = 0
-            request_id = request_id if cause is None else cause.request_id
             self._evaluate(unit, self._tracked(unit, event, reason, cause, request_id))
 
     def _evaluate(self, unit: UnitOfWork, tracked: TrackedEvent) -> Result:
@@ -73,7 +74,7 @@ class EventPipeline:
         try:
             order = unit.orders.take(tracked.event, tracked.loyalty_event_id, tracked.member)
             if order is not None:
-                reverted = self._reverse(unit, tracked, order[0])
+                reverted = _reverse(unit, tracked, order[0])
                 unit.orders.keep(order)
             if unit.is_open and tracked.is_evaluated:
                 evaluation = self._run(unit, tracked, order)
@@ -122,16 +123,6 @@ class EventPipeline:
             participants.referrals.handle(facts, tracked.event, None if order is None else order[0])
         return evaluation
 
-    def _reverse(self, unit: UnitOfWork, tracked: TrackedEvent, order: Order) -> list[RevertedEvent]:
-        """Reverse the effects of the order's events, as far as the order's new status requires."""
-        extent = extent_of(order)
-        unreversed = [event_id for event_id in reversed(order.event_ids) if unit.reversals.stands(event_id)]
-        if extent is None or not unit.is_open or not unreversed:
-            return []
-        dated = tracked.event.external_event_date
-        by = Reversal(tracked.loyalty_event_id, tracked.key, extent, external_event_date=dated)
-        return unit.reversals.reverse(unreversed, by, unit.participants)
-
     def _tracked(
         self,
         unit: UnitOfWork,
@@ -173,3 +164,14 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
     """The facts of an event at this point of the unit."""
     audiences = unit.audiences[tracked.member.member_id]
     return event_facts(tracked, order, unit.participants, unit.configuration, audiences, unit.execution.now)
+
+
+def _reverse(unit: UnitOfWork, tracked: TrackedEvent, order: Order) -> list[RevertedEvent]:
+    """Reverse the effects of the order's events, as far as the order's new status requires."""
+    extent = extent_of(order)
+    unreversed = [event_id for event_id in reversed(order.event_ids) if unit.reversals.stands(event_id)]
+    if extent is None or not unit.is_open or not unreversed:
+        return []
+    dated = tracked.event.external_event_date
+    by = Reversal(tracked.loyalty_event_id, tracked.key, extent, external_event_date=dated)
+    return unit.reversals.reverse(unreversed, by, unit.participants)
