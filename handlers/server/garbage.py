@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-# A batch of a hundred events has some ten thousand objects at a time, none of which is garbage: calls leave none. The
+# A batch of a hundred events has thousands of objects at a time, none of which is garbage: calls leave none. The
 # collector, which begins after 700 objects unless told otherwise, would go through them again and again.
 _OBJECTS = 10_000
 

@@ -12,8 +12,9 @@ from persistence.tables import metadata
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.imports import Imports
+from tests.builders.member_calls import calls_about
 from tests.builders.statements import rows_read_to_commit
-from tests.builders.tracking import GENERIC, Shop, event, order, running
+from tests.builders.tracking import GENERIC, Shop, running
 
 MEMBERS = 3_000
 # A call that reads no more rows of a table with one for each member does not read them all.
@@ -50,17 +51,7 @@ def calls(api):
         Imports(organization).run("\n".join(lines), kind=kind)
 
     integration, administration = organization.integration, organization.administration
-    by_id = "/members/by-loyalty-member-id/m-7"
     codeless, with_codes = (f"/members/m-7/coupon-books/{each['couponBookKey']}" for each in (book, listed))
-    account = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}"
-
-    def revert():
-        [minted] = administration.post(f"{by_id}/mint", {"amount": 2}, expect=None)["ledgerTransactions"]
-        administration.post(f"{account}/transactions/{minted['ledgerTransactionId']}/revert", {}, expect=200)
-
-    def cancel():
-        tracked = shop.track_one(event("m-7"))
-        integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
 
     def revert_use():
         integration.post(f"{codeless}/assign", {}, expect=200)
@@ -72,18 +63,9 @@ def calls(api):
         integration.post(f"{with_codes}/use", {"code": code}, expect=200)
 
     return {
-        "track": lambda: shop.track_one(event("m-7")),
-        "order": lambda: shop.track_one(order("m-7", "12.50")),
-        "cancel": cancel,
-        "mint": lambda: administration.post(f"{by_id}/mint", {"amount": 1}, expect=None),
-        "burn": lambda: administration.post(f"{by_id}/burn", {"amount": 1}, expect=None),
-        "revert": revert,
-        "assign": lambda: integration.post(f"{codeless}/assign", {}, expect=200),
-        "use": lambda: integration.post(f"{codeless}/use", {}, expect=200),
+        **calls_about(shop, "m-7", book, badge),
         "use a code": use_code,
         "revert a use": revert_use,
-        "badge": lambda: integration.post(f"/members/m-7/badges/{badge['badgeKey']}/assign", {}, expect=None),
-        "change": lambda: integration.patch("/members/m-7", {"profile": {"name": "Ana"}}),
         "enrol": lambda: organization.member(f"newcomer-{uuid4()}"),
     }
 

@@ -91,9 +91,12 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
         watching = stack.enter_context(disposed(create_engine(url, threads=1)))
         with ThreadPoolExecutor(1) as pool:
             # Each kill has a share of its own, so that none comes when all is done, however quick the workers are.
+            met: list[int] = []
             for number, kill in enumerate(kills):
                 sending = pool.submit(send_all, shop, events[number * share : (number + 1) * share])
                 wait_until(lambda n=number: done(watching) >= n * share + share // 4)
+                assert done(watching) < count
+                met.append(asked(watching, WAITING))
                 if kill == "worker":
                     workers.kill_one(pick)
                 else:
@@ -101,6 +104,7 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
                     # Whoever comes next starts it again; workers and server connect anew.
                     stack.enter_context(embedded.server(home, options=FAST))
                 sending.result()
+        assert any(met)  # or the kills come too late to matter
         send_all(shop, events[len(kills) * share :])
         wait_until(lambda: asked(watching, WAITING) == 0)
         workers.stop()

@@ -1,0 +1,37 @@
+"""Calls about one member, by their names, that change something: what tests of all kinds of calls make in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.builders.tracking import Shop, event, order
+
+
+def calls_about(shop: Shop, member: str, book: Mapping[str, Any], badge: Mapping[str, Any]) -> dict[str, Callable]:
+    """Calls about a member of a shop, with a codeless coupon book and a badge."""
+    integration, administration, created = shop.integration, shop.administration, shop.organization.created
+    by_id = f"/members/by-loyalty-member-id/{member}"
+    coupons = f"/members/{member}/coupon-books/{book['couponBookKey']}"
+    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+
+    def revert():
+        [minted] = administration.post(f"{by_id}/mint", {"amount": 2}, expect=None)["ledgerTransactions"]
+        administration.post(f"{account}/transactions/{minted['ledgerTransactionId']}/revert", {}, expect=200)
+
+    def cancel():
+        tracked = shop.track_one(event(member))
+        integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+
+    return {
+        "track": lambda: shop.track_one(event(member)),
+        "order": lambda: shop.track_one(order(member, "12.50")),
+        "cancel": cancel,
+        "mint": lambda: administration.post(f"{by_id}/mint", {"amount": 1}, expect=200),
+        "burn": lambda: administration.post(f"{by_id}/burn", {"amount": 1}, expect=200),
+        "revert": revert,
+        "assign": lambda: integration.post(f"{coupons}/assign", {}, expect=200),
+        "use": lambda: integration.post(f"{coupons}/use", {}, expect=200),
+        "badge": lambda: integration.post(f"/members/{member}/badges/{badge['badgeKey']}/assign", {}, expect=200),
+        "change": lambda: integration.patch(f"/members/{member}", {"profile": {"name": "Ana"}}),
+    }
