@@ -1,6 +1,6 @@
 """The least that reads a member over HTTP: Flask and psycopg2, served by gunicorn, the limit of `bench.single_calls`.
 
-It sends the same two statements as `getMember` (the organization; the member with tiers and balances) and answers the
+It sends the same statement as `getMember` (the organization, and the member with tiers and balances) and answers the
 same records, without token, validation, log, measurements, deadline or expiry. `LOYALTY_DATABASE_URL` names the
 database. Connections commit by themselves, one for each thread.
 """
@@ -17,8 +17,8 @@ import sqlalchemy
 
 ORGANIZATION_ID = 1
 
-_ORGANIZATION = "SELECT * FROM organizations WHERE organization_id = %s"
-_MEMBER = """
+_STATEMENT = """
+SELECT * FROM organizations o LEFT JOIN (
 SELECT m.*, (
     SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, t.expires_at, t.created_at)
                     ORDER BY t.loyalty_program_id)
@@ -39,6 +39,8 @@ FROM members m LEFT JOIN (
     WHERE a.active OR b.wallet_id IS NOT NULL
 ) h ON h.of_organization = m.organization_id AND h.of_wallet = m.wallet_id
 WHERE m.organization_id = %s AND m.loyalty_member_id = %s
+) x ON true
+WHERE o.organization_id = %s
 """
 _BALANCE = ("ledger_id", "ledger_account_id", "balance", "expired")
 
@@ -60,7 +62,6 @@ def _ask(statement: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
 @app.get("/v2/members/<loyalty_member_id>")
 def get_member(loyalty_member_id: str) -> flask.Response:
     """Answer the member's record, with tiers and balances."""
-    _ask(_ORGANIZATION, (ORGANIZATION_ID,))
-    rows = _ask(_MEMBER, (ORGANIZATION_ID, loyalty_member_id))
+    rows = _ask(_STATEMENT, (ORGANIZATION_ID, loyalty_member_id, ORGANIZATION_ID))
     balances = [{name: row[name] for name in _BALANCE} for row in rows]
     return flask.jsonify(loyaltyMember={**rows[0], "ledgerBalances": balances})

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -136,6 +137,11 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
     def set_isolation_level(self, level: int | None) -> None:
         """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
         self._begin = "" if level == driver.ISOLATION_LEVEL_AUTOCOMMIT else f"BEGIN ISOLATION LEVEL {_LEVELS[level]}; "
+
+    @property
+    def has_transactions(self) -> bool:
+        """False if each statement is a transaction of its own."""
+        return bool(self._begin)
 
     def set_in_transactions(self, settings: Mapping[str, str]) -> None:
         """Send settings with each transaction: those of a session would not go with it through a pooler."""
@@ -311,12 +317,15 @@ def defer(db: Connection, statement: str, parameters: Any) -> None:
 def _announce(db: Connection, statement: str, parameters: Any) -> None:
     """Tell the listeners of statements (deadlines, counts), and begin SQLAlchemy's transaction, as it does itself."""
     db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
-    if not db.in_transaction():
+    if not db.in_transaction() and db.connection.dbapi_connection.has_transactions:  # type: ignore[union-attr]
         db.begin()
 
 
 class CompiledStatement:
-    """A statement of SQLAlchemy that is compiled once, for those that nearly every call reads by."""
+    """A statement of SQLAlchemy that is compiled once, for those that nearly every call reads by.
+
+    Statements that are read together have the same values for parameters of the same names.
+    """
 
     def __init__(self, statement: Select[Any]) -> None:
         compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
@@ -328,3 +337,12 @@ class CompiledStatement:
     def rows(self, db: Connection, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows for values of its parameters, as `query`."""
         return query(db, self._text, parameters)
+
+    def rows_with(self, db: Connection, other: CompiledStatement, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows, each followed by each row of another statement, in no certain order; by NULLs if it has none."""
+        return query(db, _together(self._text, other._text), parameters)
+
+
+@cache
+def _together(first: str, second: str) -> Prepared:
+    return Prepared(f"SELECT * FROM ({first}) AS x LEFT JOIN ({second}) AS y ON true")

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, literal_column, select
+from sqlalchemy import and_, bindparam, literal_column, select
 
 from domain.ledger.views import WalletView
 from domain.members import Member, MemberTier
 from persistence.connections import CompiledStatement
-from persistence.ledger_wallets import HOLDINGS, IN_ORDER, IS_RELEVANT, VIEW_COLUMNS, view
+from persistence.ledger_wallets import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS, view
+from persistence.lookups import Lookup
 from persistence.member_tiers import TIERS, tiers_of
 from persistence.rows import columns_of
 from persistence.tables.ledger import ledger_accounts, wallets
@@ -44,31 +45,18 @@ _MEMBERS = (
         )
     )
     .where(members.c.organization_id == bindparam("organization_id"))
-    .order_by(*IN_ORDER)
 )
-_BY_ID = CompiledStatement(_MEMBERS.where(members.c.member_id == bindparam("value")))
-_BY_LOYALTY_MEMBER_ID = CompiledStatement(_MEMBERS.where(members.c.loyalty_member_id == bindparam("value")))
 
 
-def find(db: Connection, organization_id: int, member_id: int, now: datetime) -> MemberWithHoldings | None:
-    """The member with this id, and the holdings at `now`."""
-    return _only(_BY_ID, db, organization_id, member_id, now)
-
-
-def find_by_loyalty_member_id(
-    db: Connection, organization_id: int, loyalty_member_id: str, now: datetime
-) -> MemberWithHoldings | None:
-    """The member with this `loyaltyMemberId`, and the holdings at `now`."""
-    return _only(_BY_LOYALTY_MEMBER_ID, db, organization_id, loyalty_member_id, now)
-
-
-def _only(
-    statement: CompiledStatement, db: Connection, organization_id: int, value: Any, now: datetime
-) -> MemberWithHoldings | None:
-    rows = statement.rows(db, organization_id=organization_id, value=value, now=now)
-    if not rows:
-        return None
+def _member(rows: Sequence[Sequence[Any]], now: datetime) -> MemberWithHoldings:
     width = len(_COLUMNS)
     member = Member(*rows[0][:width])
     balances = [view(row[width + 2 :], now) for row in rows if row[width + 1]]
+    balances.sort(key=lambda balance: (not balance.is_default_account, balance.ledger_account_id))
     return MemberWithHoldings(member, tiers_of(member, rows[0][width]), balances)
+
+
+BY_ID = Lookup(CompiledStatement(_MEMBERS.where(members.c.member_id == bindparam("value"))), _member)
+BY_LOYALTY_MEMBER_ID = Lookup(
+    CompiledStatement(_MEMBERS.where(members.c.loyalty_member_id == bindparam("value"))), _member
+)

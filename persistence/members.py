@@ -9,11 +9,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, join, or_, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, join, or_, select
 
 from domain.members import Member, member_exists, public_id_taken
 from domain.tiers import HeldTier
-from persistence.connections import Prepared, query
+from persistence.connections import CompiledStatement, Prepared, query
+from persistence.lookups import Lookup
 from persistence.paging import Page, Paged, paged
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS
@@ -36,6 +37,16 @@ _COLUMNS = columns_of(members, Member)
 _OF_ORGANIZATION = f"SELECT {', '.join(fields_of(Member))} FROM members WHERE organization_id = %s"
 _BY_IDS = Prepared(f"{_OF_ORGANIZATION} AND member_id = ANY(%s::bigint[])")
 _BY_LOYALTY_MEMBER_IDS = Prepared(f"{_OF_ORGANIZATION} AND loyalty_member_id = ANY(%s)")
+
+
+def _lookup(address: ColumnElement[Any]) -> Lookup[Member]:
+    mine = members.c.organization_id == bindparam("organization_id"), address == bindparam("value")
+    return Lookup(CompiledStatement(select(*_COLUMNS).where(*mine)), lambda rows, _: Member(*rows[0]))
+
+
+BY_ID = _lookup(members.c.member_id)
+BY_LOYALTY_MEMBER_ID = _lookup(members.c.loyalty_member_id)
+
 # The punctuation that the column `search_text` takes for blanks.
 _BETWEEN_WORDS = re.compile(r"[\x00-\x20!-/:-@\[-`{-~]+")
 

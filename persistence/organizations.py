@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, insert, select, update
 
 from domain.access import Grant, merged
 from domain.organizations import Organization
-from persistence.connections import CompiledStatement, Prepared, query
+from persistence.connections import CompiledStatement, query
+from persistence.lookups import Address
 from persistence.permission_groups import groups_administer, roles_of_groups
-from persistence.rows import add, change, columns_of, fields_of
+from persistence.rows import add, change, columns_of
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
+
+Record = TypeVar("Record")
 
 _COLUMNS = columns_of(organizations, Organization)
 
-_FIND = Prepared(f"SELECT {', '.join(fields_of(Organization))} FROM organizations WHERE organization_id = %s")
+_FIND = CompiledStatement(select(*_COLUMNS).where(organizations.c.organization_id == bindparam("organization_id")))
 
 _WITH_ROWS = """
 SELECT o.organization_id FROM organizations o
@@ -28,18 +31,18 @@ CROSS JOIN LATERAL (
 ORDER BY random()
 """
 
+_RIGHTS = (
+    func.coalesce(users.c.active, False),
+    func.coalesce(users.c.active & organization_users.c.active, False),
+    func.coalesce(users.c.is_system_admin, False),
+    func.coalesce(organization_users.c.is_admin, False) | groups_administer(organization_users),
+    organization_users.c.roles,
+    roles_of_groups(organization_users),
+    func.coalesce(users.c.token_generation, 0),
+    users.c.user_id,
+)
 _WITH_RIGHTS = CompiledStatement(
-    select(
-        *_COLUMNS,
-        func.coalesce(users.c.active, False),
-        func.coalesce(users.c.active & organization_users.c.active, False),
-        func.coalesce(users.c.is_system_admin, False),
-        func.coalesce(organization_users.c.is_admin, False) | groups_administer(organization_users),
-        organization_users.c.roles,
-        roles_of_groups(organization_users),
-        func.coalesce(users.c.token_generation, 0),
-        users.c.user_id,
-    )
+    select(*_COLUMNS, *_RIGHTS)
     .select_from(
         organizations.outerjoin(
             users, users.c.user_id == func.any(cast(bindparam("user_ids"), ARRAY(BigInteger)))
@@ -68,7 +71,7 @@ _UNKNOWN_USER = CurrentRights(False, False, Grant(frozenset()), 0)
 
 def find(db: Connection, organization_id: int) -> Organization | None:
     """The organization with this id."""
-    rows = query(db, _FIND, (organization_id,))
+    rows = _FIND.rows(db, organization_id=organization_id)
     return Organization(*rows[0]) if rows else None
 
 
@@ -85,21 +88,55 @@ def find_with_rights_of(
     db: Connection, organization_id: int, user_ids: Collection[int]
 ) -> tuple[Organization, dict[int, CurrentRights]] | None:
     """The organization and the present permissions of each of these users, who may be unknown, in one query."""
-    if not user_ids:
-        alone = find(db, organization_id)
-        return None if alone is None else (alone, {})
-    rows = _WITH_RIGHTS.rows(db, organization_id=organization_id, user_ids=list(user_ids))
+    rows = _with_rights(user_ids).rows(db, organization_id=organization_id, user_ids=list(user_ids))
+    return _organization_and_rights(rows, user_ids) if rows else None
+
+
+def find_with_record(
+    db: Connection, organization_id: int, user_id: int | None, address: Address[Record]
+) -> tuple[Organization, dict[int, CurrentRights], Record | None] | None:
+    """The organization, the present permissions of a user, if there is one, and the record with an address, likewise.
+
+    All in one query.
+    """
+    user_ids = [] if user_id is None else [user_id]
+    rows = _with_rights(user_ids).rows_with(
+        db,
+        address.lookup.statement,
+        organization_id=organization_id,
+        user_ids=user_ids,
+        value=address.value,
+        now=address.now,
+    )
     if not rows:
         return None
+    width = len(_COLUMNS) + (len(_RIGHTS) if user_ids else 0)
+    records = [row[width:] for row in rows]
+    record = None if records[0][0] is None else address.lookup.record(records, address.now)
+    return *_organization_and_rights(rows[:1], user_ids), record
+
+
+def _with_rights(user_ids: Collection[int]) -> CompiledStatement:
+    return _WITH_RIGHTS if user_ids else _FIND
+
+
+def _organization_and_rights(
+    rows: Sequence[tuple[Any, ...]], user_ids: Collection[int]
+) -> tuple[Organization, dict[int, CurrentRights]]:
+    """The organization and the rights of users, from the rows of `_with_rights`."""
+    width = len(_COLUMNS)
+    organization = Organization(*rows[0][:width])
     rights = dict.fromkeys(user_ids, _UNKNOWN_USER)
-    for row in rows:
-        is_active, is_member, is_system_admin, is_admin, roles, group_roles, generation, user_id = row[len(_COLUMNS) :]
+    for row in rows if user_ids else ():
+        is_active, is_member, is_system_admin, is_admin, roles, group_roles, generation, user_id = row[
+            width : width + len(_RIGHTS)
+        ]
         held = Grant(frozenset(), is_system_admin=is_system_admin and is_active)
         if is_member:
             held = merged([held, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
         if user_id is not None:
             rights[user_id] = CurrentRights(is_active, is_member, held, generation)
-    return Organization(*rows[0][: len(_COLUMNS)]), rights
+    return organization, rights
 
 
 def add_organization(db: Connection, **values: Any) -> Organization:

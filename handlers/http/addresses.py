@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -44,6 +45,7 @@ from persistence import (
 )
 from persistence.content import collections, documents
 from persistence.coupons import books, codes, usages
+from persistence.lookups import Address, Lookup
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
 
@@ -64,18 +66,8 @@ def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
     return resolve
 
 
-def _member(call: Call, value: str, parents: Mapping[str, Any]) -> Any:
-    _refuse_other_members(call, value)
-    return members.find_by_loyalty_member_id(call.db, call.organization.organization_id, value)
-
-
-def _holder(call: Call, value: str, parents: Mapping[str, Any]) -> Any:
-    _refuse_other_members(call, value)
-    return member_holdings.find_by_loyalty_member_id(call.db, call.organization.organization_id, value, call.now)
-
-
-def _holder_by_id(call: Call, value: int, parents: Mapping[str, Any]) -> Any:
-    return member_holdings.find(call.db, call.organization.organization_id, value, call.now)
+def _by(lookup: Lookup[Any]) -> Resolve:
+    return lambda call, value, parents: lookup.find(call.db, call.organization.organization_id, value, call.now)
 
 
 def _refuse_other_members(call: Call, loyalty_member_id: str) -> None:
@@ -142,7 +134,7 @@ def _identified_member(call: Call, value: str, parents: Mapping[str, Any]) -> An
 
 # path parameter -> (argument of the handler, how it is found)
 ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
-    "loyaltyMemberId": ("member", _member),
+    "loyaltyMemberId": ("member", _in_organization(members.find_by_loyalty_member_id)),
     "memberId": ("member", _in_organization(members.find)),
     "memberIdentifier": ("member", _identified_member),
     "badgeKey": ("badge", _in_organization(badges.find_by_key)),
@@ -197,7 +189,11 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
 
 # How a member comes with tiers and balances, by the same statement, for handlers that name HOLDER.
 HOLDER = "holder"
-HOLDERS: Mapping[str, Resolve] = {"loyaltyMemberId": _holder, "memberId": _holder_by_id}
+HOLDERS: Mapping[str, Lookup[Any]] = {
+    "loyaltyMemberId": member_holdings.BY_LOYALTY_MEMBER_ID,
+    "memberId": member_holdings.BY_ID,
+}
+_MEMBERS: Mapping[str, Lookup[Any]] = {"loyaltyMemberId": members.BY_LOYALTY_MEMBER_ID, "memberId": members.BY_ID}
 
 # What records are called in 404s, where the argument's name alone could be something else.
 _NOUNS: Mapping[str, str] = {
@@ -212,15 +208,29 @@ _NOUNS: Mapping[str, str] = {
 }
 
 
-def resolve_addresses(call: Call, path: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def first_address(path: Mapping[str, Any], names: Collection[str], now: datetime) -> Address[Any] | None:
+    """The address of a path's first record, if it can be read together with the organization."""
+    for name, value in _records_of(path):
+        lookup = (HOLDERS if HOLDER in names else _MEMBERS).get(name)
+        return None if lookup is None else Address(lookup, value, now)
+    return None
+
+
+def resolve_addresses(call: Call, path: Mapping[str, Any], names: Collection[str], first: Any = None) -> dict[str, Any]:
     """The handler's arguments, of these names, for a path's parameters.
 
-    Raises NotFound naming the first parameter without a record.
+    `first` is the record of the first parameter, if it was read already. Raises NotFound naming the first parameter
+    without a record.
     """
     arguments: dict[str, Any] = {}
     for name, value in _records_of(path):
-        argument, resolve = (HOLDER, HOLDERS[name]) if HOLDER in names and name in HOLDERS else ADDRESSES[name]
-        arguments[argument] = _existing(resolve(call, value, arguments), argument, name, value)
+        if name == "loyaltyMemberId":
+            _refuse_other_members(call, value)
+        is_holder = HOLDER in names and name in HOLDERS
+        argument, resolve = (HOLDER, _by(HOLDERS[name])) if is_holder else ADDRESSES[name]
+        record = resolve(call, value, arguments) if first is None else first
+        arguments[argument] = _existing(record, argument, name, value)
+        first = None
     return arguments
 
 

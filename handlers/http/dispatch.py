@@ -21,6 +21,7 @@ from handlers.call import ADMINISTRATION, JSON, Answer, Call, Caller, Request
 from handlers.http.addresses import (
     ADDRESSES,
     are_found_in_sets,
+    first_address,
     offered_arguments,
     resolve_addresses,
     resolve_all_addresses,
@@ -31,6 +32,7 @@ from handlers.services.tokens import MEMBER_SUBJECT
 from handlers.settings import Settings
 from persistence import audit_log, members, organizations, replication, transactions
 from persistence.engine import autocommit
+from persistence.lookups import Address
 from persistence.organizations import CurrentRights
 from persistence.users import first_organization
 
@@ -204,8 +206,8 @@ class Dispatcher:
 
         def ask_primary(db: Connection) -> tuple[tuple[Organization, Caller], str]:
             # The primary decides who may call: a permission taken from a user counts from the next request on.
-            allowed = _organization_of(db, request, route.scopes)
-            return allowed, replication.position(db) if waits else ""
+            organization, caller, _ = _organization_of(db, request, route.scopes)
+            return (organization, caller), replication.position(db) if waits else ""
 
         def ask_replica(db: Connection) -> Answer | None:
             if waits and not replication.has_reached(db, place, REPLICA_WAIT_SECONDS):
@@ -237,15 +239,19 @@ class Dispatcher:
         prepared: Any,
         allowed: tuple[Organization, Caller] | None = None,
     ) -> Answer:
+        now = datetime.now(UTC)
         organization, caller = allowed or (None, request.caller)
+        first = None
         if organization is None and request.operation_id not in WITHOUT_ORGANIZATION:
-            organization, caller = _organization_of(db, request, route.scopes)
-        call = self._call(db, request, organization, caller, datetime.now(UTC))
+            # What changes a record has to read it after it has locked it.
+            address = first_address(request.path, operation.arguments, now) if route.reads else None
+            organization, caller, first = _organization_of(db, request, route.scopes, address)
+        call = self._call(db, request, organization, caller, now)
         audited = operation.audit if isinstance(operation.audit, Audited) else None
         if organization is not None and audited is not None and audited.before is not None:
             # Locked, so that nobody else changes the addressed record before this call does.
             audit_log.take_turn(db, organization.organization_id, lock_of(request.path, audited))
-        addressed = resolve_addresses(call, request.path, operation.arguments)
+        addressed = resolve_addresses(call, request.path, operation.arguments, first)
         arguments = {name: addressed[name] for name in operation.arguments if name in addressed}
         if "headers" in operation.arguments:
             arguments["headers"] = request.headers
@@ -329,24 +335,35 @@ def _loaded(operation: Operation, request: Request) -> Any:
     return operation.bodies[request.surface].load({} if request.body is None else request.body)
 
 
-def _organization_of(db: Connection, request: Request, scopes: tuple[str, ...]) -> tuple[Organization, Caller]:
-    """The organization of a call, and the caller limited to the present permissions of its user there."""
+def _organization_of(
+    db: Connection, request: Request, scopes: tuple[str, ...], address: Address[Any] | None = None
+) -> tuple[Organization, Caller, Any]:
+    """The organization of a call, the caller limited to the present permissions of its user there, and a record.
+
+    The record is the one with the address; None if there is none.
+    """
     if request.caller is None:
         raise Unauthorized("This operation needs an access token.")
     caller = known_caller(db, request.caller)
     organization_id = _organization_id(db, request, caller)
-    if caller.user_id is None:
-        organization = organizations.find(db, organization_id)
-        if organization is None:
-            raise NotFound(f"There is no organization {organization_id}.")
-        if caller.loyalty_member_id is not None:
-            _refuse_former_member(db, organization_id, caller)
-        return organization, caller
-    organization_and_rights = organizations.find_with_rights_of(db, organization_id, [caller.user_id])
+    organization_and_rights = _with_record(db, organization_id, caller.user_id, address)
     if organization_and_rights is None:
         raise NotFound(f"There is no organization {organization_id}.")
-    organization, rights = organization_and_rights
-    return organization, _current(caller, rights, scopes)
+    organization, rights, record = organization_and_rights
+    if caller.loyalty_member_id is not None:
+        _refuse_former_member(db, organization_id, caller)
+    return organization, _current(caller, rights, scopes), record
+
+
+def _with_record(
+    db: Connection, organization_id: int, user_id: int | None, address: Address[Any] | None
+) -> tuple[Organization, Mapping[int, CurrentRights], Any] | None:
+    if address is not None:
+        return organizations.find_with_record(db, organization_id, user_id, address)
+    organization_and_rights = organizations.find_with_rights_of(
+        db, organization_id, [] if user_id is None else [user_id]
+    )
+    return None if organization_and_rights is None else (*organization_and_rights, None)
 
 
 def _organization_id(db: Connection, request: Request, caller: Caller) -> int:

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import Any, Protocol
 
 from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
@@ -250,10 +251,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         """Do the work in one of the threads; raises TooBusy or DeadlineExceeded if its time runs out."""
         call = HttpCall(self._alone, plan, exchange, query, raw, media_type)
         work = self._begin(call)
-        awaited = asyncio.wrap_future(work)
-        # Errors after the deadline concern nobody any more.
-        awaited.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        await asyncio.wait((awaited,), timeout=self._seconds_left(exchange))
+        await _ended(work, self._seconds_left(exchange))
         if work.done():
             return work.result()
         if work.cancel():
@@ -328,6 +326,28 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             return [None] * len(calls)
         finally:
             deadline.release()
+
+
+async def _ended(work: Future[Any], seconds: float) -> None:
+    """Wait until the work of a thread has ended, at most so long; `asyncio.wait` does it by four futures."""
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def wake() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def wake_from_thread(_: Future[Any]) -> None:
+        # The loop may have been closed by the end of the server, when nobody waits any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(wake)
+
+    timer = loop.call_later(seconds, wake)
+    work.add_done_callback(wake_from_thread)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
 
 
 def _rendered(plan: OperationPlan, answer: Answer) -> Rendered:

@@ -6,6 +6,7 @@ import base64
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 
 from domain.problems import TooManyRequests
 from handlers import metrics
@@ -20,6 +21,7 @@ Dispatch = Callable[[Request], Answer]
 
 _log = logging.getLogger("loyalty.security")
 _SHOWN_CLIENT_ID = 80
+_ADDRESSES_REMEMBERED = 256
 
 
 class TooOften(TooManyRequests):
@@ -35,7 +37,10 @@ class Throttle:
 
     def __init__(self, settings: Settings) -> None:
         self._rates = Rates()
-        self._proxies = networks_of(settings.trusted_proxies)
+        proxies = networks_of(settings.trusted_proxies)
+        self._addresses = lru_cache(_ADDRESSES_REMEMBERED)(
+            lambda peer, forwarded: client_address(peer, forwarded, proxies)
+        )
         self._per_address = Rate.parse(settings.rate_per_address)
         self._per_token = Rate.parse(settings.rate_per_token)
         self._per_client = Rate.parse(settings.rate_per_client)
@@ -44,7 +49,7 @@ class Throttle:
 
     def address_of(self, peer: str, forwarded: str) -> str:
         """The address of the client, in the form by which it is counted."""
-        return client_address(peer, forwarded, self._proxies)
+        return self._addresses(peer, forwarded)
 
     def count_address(self, exchange: Exchange) -> None:
         """Count a call of an address, before all other checks; raises TooOften."""

@@ -5,6 +5,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 import jwt
 import pytest
@@ -13,6 +14,7 @@ from sqlalchemy import select
 from persistence.tables.audit_log import audit_log
 from persistence.tables.events import events
 from tests.builders.statements import count
+from tests.builders.users import Users
 
 ANA = {
     "loyaltyMemberId": "ana-7",
@@ -173,12 +175,13 @@ def test_a_member_is_read_as_an_update_answers_it(organization, integration, adm
     accounts = f"/ledgers/{organization.created.ledger_id}/accounts"
     for name, active in (("Stars", True), ("Moons", False)):
         account = {"name": name, "active": active, "isRevolving": True, "chainSyncEnabled": False}
-        administration.post(accounts, account)
+        administration.post(accounts, {**account, "isDefaultAccount": active})
     administration.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 12}, expect=200)
 
     updated = integration.patch("/members/ana-7", {"active": True})["loyaltyMember"]
     assert len(updated["tiers"]) == 2
-    assert len(updated["ledgerBalances"]) == 2
+    # The default account comes first.
+    assert [balance["balance"] for balance in updated["ledgerBalances"]] == [12, 0]
     assert integration.get("/members/ana-7")["loyaltyMember"] == updated
     shorter = {name: value for name, value in updated.items() if name not in ("ledgerBalances", "tierStatus")}
     assert integration.get("/members/ana-7", includeBalance=False)["loyaltyMember"].items() >= shorter.items()
@@ -196,12 +199,24 @@ def test_a_member_is_read_where_no_account_is_active(organization, integration, 
     assert len(read["tiers"]) == 1
 
 
-def test_reading_a_member_takes_two_statements(api, integration, administration, ana):
-    paths = f"/members/{ana['memberId']}", "/members/by-loyalty-member-id/ana-7"
-    calls = [lambda: integration.get("/members/ana-7"), *(lambda p=path: administration.get(p) for path in paths)]
-    for call in calls:
-        call()
-        assert count(api.engine, call) == 2
+def test_a_member_is_read_with_the_organization_and_the_rights_of_the_caller(organization, api, ana):
+    users = Users.of(organization)
+    token = users.token(users.create(roles=["members:read", "coupons:read"]))
+    by_id = f"/members/{ana['memberId']}"
+    for caller in (organization.token, token):
+        integration = api.surface(token=caller)
+        administration = api.surface(f"/organizations/{organization.id}", caller)
+        calls = [
+            partial(integration.get, "/members/ana-7"),
+            partial(administration.get, by_id),
+            partial(administration.get, "/members/by-loyalty-member-id/ana-7"),
+        ]
+        for call in calls:
+            call()
+            assert count(api.engine, call) == 1
+        # Lists of what belongs to a member find it likewise.
+        assert count(api.engine, partial(integration.get, "/members/ana-7/coupons")) == 2
+        integration.get("/members/nobody", expect=404)
 
 
 @pytest.mark.parametrize("name", ["loyaltyMemberId", "publicLoyaltyMemberId"])
