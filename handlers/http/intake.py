@@ -55,7 +55,8 @@ async def _read(receive: Receive, exchange: Exchange, most: int, seconds: float,
     if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > most):
         raise _too_large(most)
     try:
-        await asyncio.wait_for(_receive(receive, most, take), seconds)
+        async with asyncio.timeout(seconds):
+            await _receive(receive, most, take)
     except TimeoutError:
         raise HttpProblem(408, "The request body did not arrive in time.", headers={"Connection": "close"}) from None
 
