@@ -93,13 +93,16 @@ def find_with_rights_of(
 
 
 def find_with_record(
-    db: Connection, organization_id: int, user_id: int | None, address: Address[Record]
+    db: Connection, organization_id: int, user_id: int | None, address: Address[Record] | None
 ) -> tuple[Organization, dict[int, CurrentRights], Record | None] | None:
-    """The organization, the present permissions of a user, if there is one, and the record with an address, likewise.
+    """The organization, the present permissions of a user, and the record with an address, if there are such.
 
     All in one query.
     """
     user_ids = [] if user_id is None else [user_id]
+    if address is None:
+        organization_and_rights = find_with_rights_of(db, organization_id, user_ids)
+        return None if organization_and_rights is None else (*organization_and_rights, None)
     rows = _with_rights(user_ids).rows_with(
         db,
         address.lookup.statement,

@@ -346,24 +346,13 @@ def _organization_of(
         raise Unauthorized("This operation needs an access token.")
     caller = known_caller(db, request.caller)
     organization_id = _organization_id(db, request, caller)
-    organization_and_rights = _with_record(db, organization_id, caller.user_id, address)
+    organization_and_rights = organizations.find_with_record(db, organization_id, caller.user_id, address)
     if organization_and_rights is None:
         raise NotFound(f"There is no organization {organization_id}.")
     organization, rights, record = organization_and_rights
     if caller.loyalty_member_id is not None:
         _refuse_former_member(db, organization_id, caller)
     return organization, _current(caller, rights, scopes), record
-
-
-def _with_record(
-    db: Connection, organization_id: int, user_id: int | None, address: Address[Any] | None
-) -> tuple[Organization, Mapping[int, CurrentRights], Any] | None:
-    if address is not None:
-        return organizations.find_with_record(db, organization_id, user_id, address)
-    organization_and_rights = organizations.find_with_rights_of(
-        db, organization_id, [] if user_id is None else [user_id]
-    )
-    return None if organization_and_rights is None else (*organization_and_rights, None)
 
 
 def _organization_id(db: Connection, request: Request, caller: Caller) -> int:
