@@ -52,7 +52,7 @@ def _of_itself(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Rest
             "EVENT_TYPE",
             lambda event: event.event_type not in event_types,
             lambda event: event.event_type,
-            lambda seen: f"the campaign does not look at {seen}",
+            lambda seen: f"the campaign does not apply to events of type {seen}",
         )
 
 
@@ -63,14 +63,14 @@ def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
             "OUTSIDE_WINDOW",
             lambda event: event.at < begin,
             lambda event: event.at,
-            lambda seen: f"the campaign begins at {begin.isoformat()}",
+            lambda seen: f"the campaign begins at {begin.isoformat()}, the event is dated {seen.isoformat()}",
         )
     if end is not None:
         yield Restriction(
             "OUTSIDE_WINDOW",
             lambda event: event.at > end,
             lambda event: event.at,
-            lambda seen: f"the campaign ended at {end.isoformat()}",
+            lambda seen: f"the campaign ended at {end.isoformat()}, the event is dated {seen.isoformat()}",
         )
     if days:
         yield Restriction(
@@ -89,7 +89,9 @@ def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
             "LOCATION",
             lambda event: event.location_code not in locations,
             lambda event: event.location_code,
-            lambda seen: f"the campaign does not run at location {seen}",
+            lambda seen: (
+                "the event has no location" if seen is None else f"the campaign does not run at location {seen}"
+            ),
         )
     if tiers:
         yield Restriction(
@@ -110,5 +112,5 @@ def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
             "MIN_SPEND",
             lambda event: event.spend is None or event.spend < least,
             lambda event: event.spend,
-            lambda seen: f"the spend {seen} is below {least}",
+            lambda seen: "the event has no spend" if seen is None else f"the spend {seen} is below {least}",
         )

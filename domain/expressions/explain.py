@@ -33,6 +33,8 @@ MAX_ELEMENTS = 10
 _SHOWN_ITEMS = 10
 _SHOWN_TEXT = 200
 _SHOWN_DEPTH = 4
+_SENTENCE_VALUES = 3
+_SENTENCE_TEXT = 60
 
 
 class Room:
@@ -181,8 +183,8 @@ def _other(value: Any) -> Any:
 def reason(trace: Trace) -> dict[str, Any] | None:
     """The reason why a condition did not hold: the first operand of its `&&` that is false, else the first that failed.
 
-    Returns `code` (CONDITION_FALSE, CONDITION_ERROR or COST), `at`, `label`, in `actual` the values that were read, and
-    except for CONDITION_FALSE a `message`; None if the condition holds.
+    Returns `code` (CONDITION_FALSE, CONDITION_ERROR or COST), `at`, `label` (a sentence), in `actual` the values that
+    were read, and except for CONDITION_FALSE a `message`; None if the condition holds.
     """
     if trace.get("value") is True:
         return None
@@ -205,10 +207,41 @@ def reason(trace: Trace) -> dict[str, Any] | None:
     return {
         "code": code,
         "at": culprit["at"],
-        "label": culprit["labelledExpression"],
+        "label": _failed(culprit, more["message"]) if more else _false(culprit),
         "actual": list(islice(_read(culprit), _SHOWN_ITEMS)),
         **more,
     }
+
+
+def _failed(trace: Trace, message: str) -> str:
+    return f"cannot be evaluated: {trace['labelledExpression']} ({message})"
+
+
+def _false(trace: Trace) -> str:
+    """The sentence that a condition is false, with the first few values that it has read."""
+    text = trace["labelledExpression"]
+    values = {
+        read["label"]: _in_words(read["value"]) for read in _read(trace) if read["expression"] != trace["expression"]
+    }
+    words = [(name, value) for name, value in values.items() if value is not None][:_SENTENCE_VALUES]
+    if len(words) == 1 and text.startswith(words[0][0]):
+        words = [("it", words[0][1])]
+    values_text = ", ".join(f"{name} is {value}" for name, value in words)
+    return f"not true: {text} ({values_text})" if words else f"not true: {text}"
+
+
+def _in_words(value: Any) -> str | None:
+    """A value for a sentence; None for lists, objects and values that are omitted."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | dict) or value == "…":
+        return None
+    text = str(value)
+    if len(text) > _SENTENCE_TEXT:
+        return text[:_SENTENCE_TEXT] + "…"
+    return text or '""'
 
 
 def _read(trace: Trace) -> Iterator[dict[str, Any]]:

@@ -501,7 +501,7 @@ def test_a_dry_run_explains_every_campaign_and_action(shop, member):
     assert big["campaignCode"] == matching["code"]
     assert big["actionId"] == matching["actions"][0]["actionId"]
     assert (big["reason"]["start"], big["reason"]["end"]) == (0, 17)
-    assert big["reason"]["label"]
+    assert big["reason"]["label"] == "not true: order total is at least 20 (it is 4.50)"
     assert big["reason"]["actual"][0]["value"] == "4.50"
     assert big["trace"]["value"] is False
     assert explain[matching["campaignId"], "Small"]["applied"] is True
@@ -509,6 +509,7 @@ def test_a_dry_run_explains_every_campaign_and_action(shop, member):
     location = explain[elsewhere["campaignId"], None]
     assert location["applied"] is False
     assert location["reason"]["code"] == "LOCATION"
+    assert location["reason"]["label"] == "the event has no location"
     assert location["reason"]["start"] is None
     assert shop.track(order(member), executionMode="full")[0]["explain"] == []
 

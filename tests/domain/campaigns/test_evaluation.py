@@ -78,6 +78,31 @@ def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, eve
         assert len(explained.explanations) == 1
 
 
+@pytest.mark.parametrize(
+    ("restriction", "event", "sentence"),
+    [
+        ({"event_type": "benefit-used"}, {}, f"the campaign does not apply to events of type {EVENT_TYPE}"),
+        (
+            {"valid_from": NOON + timedelta(hours=1)},
+            {},
+            f"the campaign begins at {(NOON + timedelta(hours=1)).isoformat()}, the event is dated {NOON.isoformat()}",
+        ),
+        (
+            {"valid_to": NOON - timedelta(hours=1)},
+            {},
+            f"the campaign ended at {(NOON - timedelta(hours=1)).isoformat()}, the event is dated {NOON.isoformat()}",
+        ),
+        ({"location_codes": ("centre",)}, {"location_code": "moon"}, "the campaign does not run at location moon"),
+        ({"location_codes": ("centre",)}, {}, "the event has no location"),
+        ({"min_spend_value": Decimal(20)}, {"spend": Decimal("19.99")}, "the spend 19.99 is below 20"),
+        ({"min_spend_value": Decimal(20)}, {}, "the event has no spend"),
+    ],
+)
+def test_a_reason_has_the_value_of_the_event_in_its_sentence(restriction, event, sentence):
+    explained = Bench(campaign(action(1, mint(5)), **restriction)).run(facts(**event), explaining=True)
+    assert explained.explanations[0].reason.label == sentence
+
+
 @pytest.mark.parametrize(("day", "number"), [(2, 1), (3, 2), (8, 7), (9, 1)])
 def test_the_day_of_the_week_is_that_of_the_event_in_utc(day, number):
     at = datetime(2026, 3, day, 23, 59, 59, tzinfo=UTC)
@@ -189,6 +214,7 @@ def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
     reason = found.explanations[1].reason
     assert reason.code == "CONDITION_FALSE"
     assert rule[slice(*reason.at)] == "order.total < 5"
+    assert reason.label == "not true: order total is less than 5 (it is 7)"
     assert reason.actual[0]["value"] == "7"
     assert found.explanations[1].trace["value"] is False
 

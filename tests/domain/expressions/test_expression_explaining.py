@@ -148,7 +148,7 @@ def test_traces_are_bounded():
 
 def test_the_rest_of_a_condition_is_shown_after_a_long_loop():
     found = trace("payload.l.all(a, payload.l.all(b, a + b + 1 > 0)) && count == 4", payload={"l": list(range(100))})
-    assert reason(found)["label"] == "count is 4"
+    assert reason(found)["label"] == "not true: count is 4 (it is 3)"
 
 
 def test_explaining_a_faulty_expression():
@@ -174,7 +174,7 @@ class TestReason:
         assert reason(trace(text)) == {
             "code": "CONDITION_FALSE",
             "at": [47, 71],
-            "label": "order total + count is less than 60",
+            "label": "not true: order total + count is less than 60 (order total is 84.30, count is 3)",
             "actual": [
                 {"expression": "order.total", "label": "order total", "value": "84.30"},
                 {"expression": "count", "label": "count", "value": 3},
@@ -183,29 +183,62 @@ class TestReason:
 
     def test_an_or_is_false_as_a_whole(self):
         found = reason(trace("order.total > 50 && (count == 1 || count == 2)"))
-        assert found["label"] == "count is 1 or count is 2"
+        assert found["label"] == "not true: count is 1 or count is 2 (it is 3)"
         assert [read["value"] for read in found["actual"]] == [3, 3]
 
     def test_a_condition_without_and(self):
         assert reason(trace("count == 1"))["at"] == [0, 10]
 
     def test_false_goes_before_errors(self):
-        assert reason(trace("payload.nothing == 1 && count == 4"))["label"] == "count is 4"
+        assert reason(trace("payload.nothing == 1 && count == 4"))["label"] == "not true: count is 4 (it is 3)"
 
     def test_an_error(self):
         assert reason(trace("count == 3 && payload.nothing == 1")) == {
             "code": "CONDITION_ERROR",
             "at": [14, 34],
-            "label": "payload nothing is 1",
+            "label": 'cannot be evaluated: payload nothing is 1 (no field "nothing")',
             "actual": [],
             "message": 'no field "nothing"',
         }
 
     def test_null_for_a_condition(self):
         found = reason(trace("count == 3 && order.paid"))
-        assert (found["code"], found["label"]) == ("CONDITION_ERROR", "order paid")
+        assert found["code"] == "CONDITION_ERROR"
+        assert found["label"] == "cannot be evaluated: order paid (null where true or false is needed)"
         assert found["actual"][0]["value"] is None
         assert found["message"] == "null where true or false is needed"
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("payload.n == 4", "not true: payload n is 4 (it is 3)"),
+            ('payload.t == "b"', 'not true: payload t is "b" (it is "")'),
+            ("payload.e != null", "not true: payload e is set (it is not set)"),
+            ("!payload.b", "not true: not payload b (payload b is true)"),
+            ("payload.f", "not true: payload f"),
+            ('payload.long == "b"', f'not true: payload long is "b" (it is {"a" * 60}…)'),
+            ("payload.l.exists(x, x > 5)", "not true: at least one of payload l has (it is more than 5)"),
+            (
+                "payload.n + payload.m + payload.o > payload.p",
+                "not true: payload n + payload m + payload o is more than payload p "
+                "(payload n is 3, payload m is 1, payload o is 2)",
+            ),
+        ],
+    )
+    def test_a_false_condition_is_told_by_a_sentence_with_the_values(self, text, sentence):
+        payload = {
+            "n": 3,
+            "m": 1,
+            "o": 2,
+            "p": 9,
+            "t": "",
+            "e": None,
+            "b": True,
+            "f": False,
+            "l": [1],
+            "long": "a" * 99,
+        }
+        assert reason(trace(text, payload=payload))["label"] == sentence
 
     @pytest.mark.parametrize("text", ["order.paid", "payload.n"])
     def test_neither_true_nor_false(self, text):
