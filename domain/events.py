@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import instant_of
 from domain.problems import Conflict, NotFound
 
 SUCCESS, FAILURE = "success", "failed"
@@ -38,6 +39,17 @@ class IncomingEvent:
     payload: Mapping[str, Any] | None = None
     external_event_date: datetime | None = None
     tags: tuple[str, ...] | None = None
+
+    @property
+    def happened_at(self) -> datetime | None:
+        """The event's own date, else that of its order; None for an event that happens when it is tracked.
+
+        Windows, days of the week, periods of limits, expiry and reports use it: a late report counts where it belongs.
+        """
+        if self.external_event_date is not None:
+            return self.external_event_date
+        order_date = ((self.payload or {}).get("order") or {}).get("externalEventDate")
+        return None if order_date is None else instant_of(order_date)
 
 
 @dataclass(frozen=True, slots=True)

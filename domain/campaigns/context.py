@@ -7,7 +7,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import instant_of
 from domain.events import IncomingEvent
 from domain.expressions import Budget, EvaluationError
 from domain.ledger.records import LedgerAccount
@@ -60,7 +59,7 @@ _PROFILE = (
 
 
 def event_variable(event: IncomingEvent, key: str, at: datetime) -> dict[str, Any]:
-    """`event`: the tracked event; an event without a date of its own has the moment `at` when it happened."""
+    """`event`: the tracked event, which happened `at` this moment."""
     return {
         "loyaltyEventKey": key,
         "eventType": event.event_type,
@@ -68,7 +67,7 @@ def event_variable(event: IncomingEvent, key: str, at: datetime) -> dict[str, An
         "externalId": event.external_id,
         "description": event.description,
         "payload": event.payload or {},
-        "externalEventDate": at if event.external_event_date is None else event.external_event_date,
+        "externalEventDate": at,
         "tags": list(event.tags or ()),
     }
 
@@ -130,17 +129,6 @@ def spend_of(order: Order | None, payment: Mapping[str, Any] | None) -> Decimal 
     if order is not None:
         return order.total
     return None if payment is None else Decimal(payment["total"])
-
-
-def moment_of(event: IncomingEvent, now: datetime) -> datetime:
-    """The moment when the event happened: its own date, or else that of its order, or else now.
-
-    Windows, days of the week and periods of limits use this moment, so a late report counts where it belongs.
-    """
-    if event.external_event_date is not None:
-        return event.external_event_date
-    dated = ((event.payload or {}).get("order") or {}).get("externalEventDate")
-    return now if dated is None else instant_of(dated)
 
 
 # A matcher has up to fifty conditions, each of which may look at every element of a list of the item.

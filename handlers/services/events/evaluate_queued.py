@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.campaigns.context import moment_of
 from domain.events import EVALUATION_FAILED, FAILURE, NOT_EVALUATED, PENDING, RUNNING, IncomingEvent, LoyaltyEvent
 from domain.members import Member
 from domain.organizations import Organization
@@ -138,7 +137,7 @@ def tracked_again(position: int, event: LoyaltyEvent, sent: IncomingEvent, by_id
         digest=event.request_digest,
         member=by_id[event.member_id],
         sponsor=None if event.sponsor_member_id is None else by_id[event.sponsor_member_id],
-        at=moment_of(sent, event.created_at),
+        at=sent.happened_at or event.created_at,
         is_evaluated=True,
         loyalty_event_id=event.loyalty_event_id,
         key=event.loyalty_event_key,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from domain.campaigns.context import moment_of
 from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE, refuse_other_payload
 from domain.events import (
     CAPTURE_ONLY,
@@ -134,7 +133,7 @@ class Intake:
             if sponsor is None:
                 raise UnknownMember(f"There is no sponsor {event.sponsor_loyalty_member_id}.")
         digest = event_digest(event, member, sponsor, unit.mode, unit.campaign_keys)
-        at = moment_of(event, unit.execution.now)
+        at = event.happened_at or unit.execution.now
         return TrackedEvent(
             position,
             event,

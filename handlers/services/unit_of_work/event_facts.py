@@ -56,7 +56,7 @@ def event_facts(
         loyalty_event_id=tracked.loyalty_event_id,
         key=tracked.key,
         at=tracked.at,
-        external_event_date=tracked.event.external_event_date,
+        external_event_date=tracked.stored_date(now),
         member_id=tracked.member.member_id,
         wallet_id=tracked.member.wallet_id,
         sponsor_member_id=None if tracked.sponsor is None else tracked.sponsor.member_id,

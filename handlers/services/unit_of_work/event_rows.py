@@ -43,7 +43,7 @@ def event_row(
         "system_unique_key": event.system_unique_key,
         "request_digest": "\\x" + tracked.digest.hex(),
         "external_id": event.external_id,
-        "external_event_date": event.external_event_date,
+        "external_event_date": event.happened_at,
         "description": event.description,
         "reason": event.reason,
         "payload": event.payload or {},

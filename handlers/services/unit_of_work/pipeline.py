@@ -142,7 +142,8 @@ class EventPipeline:
             limit = f"more than {MAX_CAUSED} came of one event"
         at = now if cause is None else cause.at
         told = reason if limit is None else f"{reason} Not evaluated: {limit}."
-        event = derived.incoming(unit.execution.new_key, told, None if at == now else at)
+        date = None if cause is None else cause.stored_date(now)
+        event = derived.incoming(unit.execution.new_key, told, date)
         member = unit.members[derived.member_id]
         return TrackedEvent(
             position=-1,
@@ -172,6 +173,6 @@ def _reverse(unit: UnitOfWork, tracked: TrackedEvent, order: Order) -> list[Reve
     unreversed = [event_id for event_id in reversed(order.event_ids) if unit.reversals.stands(event_id)]
     if extent is None or not unit.is_open or not unreversed:
         return []
-    dated = tracked.event.external_event_date
+    dated = tracked.stored_date(unit.execution.now)
     by = Reversal(tracked.loyalty_event_id, tracked.key, extent, external_event_date=dated)
     return unit.reversals.reverse(unreversed, by, unit.participants)

@@ -45,6 +45,10 @@ class TrackedEvent:
     tracked_at: datetime | None = None
     evaluated_at: datetime | None = None
 
+    def stored_date(self, now: datetime) -> datetime | None:
+        """The event's moment as it is stored with its effects; None if that is `now`, when they are created."""
+        return self.event.happened_at or (None if self.at == now else self.at)
+
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:

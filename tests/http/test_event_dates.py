@@ -1,0 +1,181 @@
+"""An event has one date, whichever way it comes: its limits, points, missions, referrals and reports count there."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from domain.ledger.records import REVERT
+from handlers.services.reports.verify import verify_reports
+from tests.builders import clock as clocks
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.missions import create
+from tests.builders.queue import drain, send
+from tests.builders.referrals import Friends
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running, spend
+
+LONG_AGO = 500
+ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
+
+
+@dataclass
+class Store:
+    """A shop in which an order mints, burns, advances a mission, uses a referral code and assigns a coupon."""
+
+    shop: Shop
+    clock: clocks.Clock
+    stars: dict[str, Any]
+    ladder: TierSchedule
+    code: str
+    members: list[str]
+
+    def order(self, **more: Any) -> Any:
+        """An order of the first member with the referral code of the second."""
+        return order(self.members[0], 40, "created", f"order-{uuid.uuid4()}", referralCode=self.code, **more)
+
+
+@pytest.fixture
+def store(organization, monkeypatch):
+    shop, clock = Shop(organization), clocks.installed(monkeypatch)
+    clock.wait(days=-LONG_AGO)
+    stars = shop.account(pointTrackingEnabled=True, expiresInMonths=36)
+    to_stars = {"ledgerAccountKey": stars["ledgerAccountKey"]}
+    book = CouponBooks(organization).make(type="codeless", assignmentRequiredPoints=2, requiredPointsConfig=to_stars)
+    shop.campaign(
+        running(
+            mint(30, **to_stars),
+            mint(30),
+            spend(5, **to_stars),
+            effect("assign-coupon", couponBookKey=book["couponBookKey"]),
+        ),
+        eventType=ORDER_CREATED,
+        limitRules=[{"scope": "member", "type": "points", "period": "daily", "limit": 60}],
+    )
+    create(shop, eventType=ORDER_CREATED, goalCount=1, pointsAccrual=11)
+    friends = Friends(shop, eventType=ORDER_CREATED)
+    members = [shop.member(), shop.member()]
+    ladder = TierSchedule.new(shop, ROLLING, Silver=10)
+    return Store(shop, clock, stars, ladder, friends.code(members[1]), members)
+
+
+def long_ago(store):
+    """The present moment of the store, which lies in the past."""
+    return store.clock.now()
+
+
+def text_of(moment):
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def captured(store, one):
+    [result] = store.shop.track(one, executionMode="captureOnly")
+    store.clock.wait(days=LONG_AGO)
+    store.shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
+
+
+def queued(store, one):
+    send(store.shop, one)
+    store.clock.wait(days=LONG_AGO)
+    drain(store.shop)
+
+
+def tracked(store, one):
+    store.clock.wait(days=LONG_AGO)
+    store.shop.track_one(one)
+
+
+def batched(store, one):
+    store.clock.wait(days=LONG_AGO)
+    others = [order(store.shop.member(), 1) for _ in range(2)]
+    results = store.shop.track(others[0], one, others[1])
+    assert [result["status"] for result in results] == ["success"] * 3
+
+
+def direct(store, one):
+    """Track it in the past, when it happened."""
+    store.shop.track_one(one)
+    store.clock.wait(days=LONG_AGO)
+
+
+DATED_BY_EVENT, DATED_BY_ORDER, UNDATED = "event", "order", None
+WAYS = [
+    (direct, UNDATED),
+    *((way, dated) for way in (tracked, batched, captured, queued) for dated in (DATED_BY_EVENT, DATED_BY_ORDER)),
+    (captured, UNDATED),
+    (queued, UNDATED),
+]
+
+
+@pytest.mark.parametrize(("way", "dated"), WAYS)
+def test_everything_that_an_event_does_has_its_date(store, way, dated):
+    shop, date = store.shop, long_ago(store)
+    [buyer, friend] = store.members
+    one = store.order()
+    if dated is not UNDATED:
+        (one if dated == DATED_BY_EVENT else one["payload"]["order"])["externalEventDate"] = text_of(date)
+    way(store, one)
+    # The balances: what the effects moved, the mission, and both sides of the referral.
+    assert shop.balance(buyer, store.stars["ledgerAccountId"]) == 30 - 5 - 2
+    assert shop.balance(buyer) == 30 + 11 + 50
+    assert shop.balance(friend) == 100
+    # The transactions, and the expiry of what they minted.
+    dates = "t.amount, coalesce(t.external_event_date, t.created_at)"
+    moved = shop.rows("ledger_transactions t", f"{dates}, t.loyalty_event_id", "ledger_transaction_id")
+    event_id = one_event_id(shop, one)
+    assert sorted(amount for amount, _, cause in moved if cause == event_id) == [2, 5, 11, 30, 30, 50, 100]
+    assert {near(at, date) for _, at, cause in moved if cause == event_id} == {True}
+    expiries = [row.expires_at for row in shop.rows("ledger_lots", "*", "expires_at") if row.expires_at is not None]
+    assert near(expiries[0], date.replace(year=date.year + 3))
+    # The day of the reports.
+    assert reported(shop, date) == (30 + 11 + 50 + 100, 1)
+    # The period of tiers: a rolling year does not reach back to it.
+    assert store.ladder.of(buyer) == "Basic"
+    # The limit of that day is used up; that of today is not.
+    again = store.order(externalEventDate=text_of(date))
+    assert [result["status"] for result in shop.track_one(again)["effects"]][:2] == ["skipped", "skipped"]
+    today = store.order(externalEventDate=text_of(datetime.now(UTC)))
+    assert [result["status"] for result in shop.track_one(today)["effects"]][:2] == ["executed", "executed"]
+    assert store.ladder.of(buyer) == "Silver"
+    shop.check_ledger()
+    with shop.engine.connect() as db:
+        assert verify_reports(db, shop.organization.id) == []
+
+
+def near(moment, date):
+    """True if it is the date, or that of a call that was made at the date."""
+    return abs(moment - date) < timedelta(hours=1)
+
+
+def one_event_id(shop, one):
+    rows = shop.rows("events", "loyalty_event_id, system_unique_key")
+    return next(row[0] for row in rows if row[1] == one["systemUniqueKey"])
+
+
+def reported(shop, date):
+    """What the default account minted on the day of the order, and how many orders were counted on it."""
+    day = {"sinceFrom": text_of(date - timedelta(hours=1)), "sinceTo": text_of(date + timedelta(hours=1))}
+    account = shop.organization.created.ledger_account_id
+    minted = shop.administration.get(f"/reports/ledger-accounts/{account}/totals", **day)
+    counted = shop.administration.get("/reports/event-count", eventType=ORDER_CREATED, **day)
+    return minted["result"]["totalAmount"], counted["result"]["totalCount"]
+
+
+@pytest.mark.parametrize("way", [queued, direct])
+def test_what_a_return_takes_back_has_the_date_of_the_return(store, way):
+    shop, date = store.shop, long_ago(store)
+    one = store.order()
+    shop.track_one(one)
+    name = one["payload"]["order"]["externalId"]
+    shop.track_one(order(store.members[0], None, "confirmed", name))
+    way(store, order(store.members[0], None, "returned", name))
+    assert shop.balance(store.members[0]) == 0
+    reverts = shop.rows("ledger_transactions", "transaction_type, coalesce(external_event_date, created_at)")
+    assert {near(at, date) for kind, at in reverts if kind == REVERT} == {True}
+    # Given and taken back on one day.
+    assert reported(shop, date)[0] == 0
