@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
@@ -11,6 +12,7 @@ DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", 
 PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
 
 _EVER = date(1, 1, 1)
+LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 # The names of all zones of the IANA time zone database. They are read when a process begins: that looks into each file
 # of it, and takes longer on a busy machine than an event may whose rule names a zone.
@@ -87,6 +89,29 @@ def next_period(period: str, first_day: date) -> date:
         return period_start(period, datetime.combine(first_day + timedelta(days=days), time.min, UTC))
     except OverflowError:
         return date.max
+
+
+def add_months(moment: datetime, months: int, zone: tzinfo) -> datetime:
+    """The same day and time of day in `zone`, `months` later; a day that the month lacks becomes its last one.
+
+    31 January plus one month is the end of February. The result is in UTC; one after the last moment of the calendar is
+    that moment. Raises ValueError for a result before the calendar.
+    """
+    local = _local(moment, zone)
+    years, month_index = divmod(local.month - 1 + months, 12)
+    year, month = local.year + years, month_index + 1
+    if year > datetime.max.year:
+        return LAST_MOMENT
+    later = local.replace(year=year, month=month, day=min(local.day, monthrange(year, month)[1]), fold=0)
+    return _local(later, UTC).replace(tzinfo=UTC)
+
+
+def add_days(moment: datetime, days: int, zone: tzinfo) -> datetime:
+    """The same time of day in `zone`, `days` later, in UTC; after the last moment of the calendar it is that moment."""
+    try:
+        return (moment.astimezone(zone) + timedelta(days=days)).astimezone(UTC)
+    except OverflowError:
+        return LAST_MOMENT
 
 
 def day_of_week(at: datetime, zone: tzinfo = UTC) -> int:

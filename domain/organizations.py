@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
+
+from domain.calendar import zone_named
 
 # The environment of an organization: only the records of a test organization can be removed as a whole.
 LIVE, TEST = "live", "test"
@@ -36,3 +38,8 @@ class Organization:
     configuration_version: int
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def zone(self) -> tzinfo:
+        """The zone of `timezone`."""
+        return zone_named(self.timezone)

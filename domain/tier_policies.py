@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from domain.calendar import is_zone, start_of_day, zone_named
-from domain.ledger.expiry import add_months
+from domain.calendar import LAST_MOMENT, add_months, is_zone, start_of_day, zone_named
 from domain.ledger.postings import Earning
 from domain.problems import FieldFault
 from domain.timezones import not_a_zone
@@ -21,7 +20,7 @@ BALANCE, EARNED = "balance", "earned"
 LIFETIME, ROLLING, CALENDAR = "lifetime", "rolling", "calendar"
 
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
-_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+_LONGEST_GAP = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,8 @@ class TierPolicy:
     zone: tzinfo = UTC
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], zone: tzinfo = UTC) -> TierPolicy:
-        """The policy from its stored form; years are those of `zone` unless it names another."""
+    def of(cls, document: Mapping[str, Any], zone: tzinfo) -> TierPolicy:
+        """The policy from its stored form; months and years are those of `zone` unless it names another."""
         named = document["timezone"]
         return cls(
             basis=document["basis"],
@@ -91,8 +90,9 @@ class TierPolicy:
         if self.period == CALENDAR:
             return self._begins(at)
         try:
-            return add_months(at, -self.months)
-        except ValueError:
+            # Where clocks were put forward at that time, up to a day has no local time.
+            return add_months(at, -self.months, self.zone) - _LONGEST_GAP
+        except (OverflowError, ValueError):
             return _FIRST_MOMENT
 
     def _begins(self, moment: datetime) -> datetime:
@@ -103,7 +103,7 @@ class TierPolicy:
         """The moment from which points earned at a moment do not count any more."""
         if self.period == CALENDAR:
             return _year(moment, self.start_month, self.zone)[1]
-        return _later(moment, self.months)
+        return _later(moment, self.months, self.zone)
 
 
 BY_BALANCE = TierPolicy()
@@ -111,8 +111,8 @@ BY_BALANCE = TierPolicy()
 
 
 @lru_cache(maxsize=65536)
-def _later(moment: datetime, months: int) -> datetime:
-    return add_months(moment, months)
+def _later(moment: datetime, months: int, zone: tzinfo) -> datetime:
+    return add_months(moment, months, zone)
 
 
 @lru_cache(maxsize=65536)
@@ -129,7 +129,7 @@ def _year(moment: datetime, start_month: int, zone: tzinfo) -> tuple[datetime, d
 def _start(year: int, month: int, zone: tzinfo) -> datetime:
     if year < date.min.year:
         return _FIRST_MOMENT
-    return _LAST_MOMENT if year > date.max.year else start_of_day(date(year, month, 1), zone)
+    return LAST_MOMENT if year > date.max.year else start_of_day(date(year, month, 1), zone)
 
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def update_max_supply(
 @operation("getWallet", answer=wrapped("wallet", WALLET))
 def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mapping[str, Any]) -> WalletView:
     """The balance of a wallet in one account."""
-    view = ledger_wallets.wallet_view(call.db, wallet, account, call.now)
+    view = ledger_wallets.wallet_view(call.db, wallet, account, call.now, call.organization.zone)
     if "lots" not in query.get("include", ()):
         return view
     return _with_lots(call, [view], {account.ledger_account_id: account})[0]
@@ -153,12 +153,12 @@ def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mappin
 @operation("listWallets", answer=results(WALLET, "wallets"))
 def list_wallets(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[WalletView]:
     """The balances of a wallet in all accounts of its ledger."""
-    views = ledger_wallets.wallet_views(call.db, wallet, call.now)
+    views = ledger_wallets.wallet_views(call.db, wallet, call.now, call.organization.zone)
     return _with_lots(call, views, _all_accounts(call, ledger)) if "lots" in query.get("include", ()) else views
 
 
 def _with_lots(call: Call, views: list[WalletView], accounts: Mapping[int, LedgerAccount]) -> list[WalletView]:
-    return ledger_lots.with_lots(call.db, call.organization.organization_id, views, accounts, call.now)
+    return ledger_lots.with_lots(call.db, call.organization, views, accounts, call.now)
 
 
 def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
@@ -169,6 +169,9 @@ def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
 @operation("listDailyBalances", answer=results(DAILY_BALANCE))
 def list_daily_balances(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[DailyBalance]:
     """The balances of a wallet in all accounts of its ledger at the end of each of some days."""
-    first, last = days_of(query, call.now.date())
-    views = ledger_wallets.wallet_views(call.db, wallet, call.now)
-    return daily_balances.find(call.db, views, _all_accounts(call, ledger), first, last, call.now) if views else []
+    organization = call.organization
+    first, last = days_of(query, call.now.astimezone(organization.zone).date())
+    views = ledger_wallets.wallet_views(call.db, wallet, call.now, organization.zone)
+    if not views:
+        return []
+    return daily_balances.find(call.db, organization, views, _all_accounts(call, ledger), first, last, call.now)

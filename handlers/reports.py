@@ -144,7 +144,7 @@ def _range(call: Call, query: Mapping[str, Any]) -> ReportRange:
     since_from, since_to = (
         None if query.get(name) is None else instant_of(query[name]) for name in ("sinceFrom", "sinceTo")
     )
-    return report_range(since_from, since_to, query.get("tz"), call.now)
+    return report_range(since_from, since_to, query.get("tz"), call.now, call.organization.zone)
 
 
 def _account_id(call: Call, query: Mapping[str, Any]) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, and_, select
 
 from domain.ledger.records import LedgerAccount
+from domain.organizations import Organization
 from domain.tier_policies import TierPolicy
 from domain.tiers import KnownTier, Step, TierSchedule
 from persistence.rows import columns_of, records
@@ -62,7 +63,7 @@ def tiers(db: Connection, organization_id: int) -> list[KnownTier]:
     return records(KnownTier, rows)
 
 
-def tier_schedules(db: Connection, organization_id: int) -> list[TierSchedule]:
+def tier_schedules(db: Connection, organization: Organization) -> list[TierSchedule]:
     """The tiers of every active program, by program id; one statement for all."""
     programs, tiers = loyalty_programs.c, loyalty_tiers.c
     of_program = and_(
@@ -81,13 +82,13 @@ def tier_schedules(db: Connection, organization_id: int) -> list[TierSchedule]:
             tiers.active,
         )
         .select_from(loyalty_programs.outerjoin(loyalty_tiers, of_program))
-        .where(programs.organization_id == organization_id, programs.active)
+        .where(programs.organization_id == organization.organization_id, programs.active)
         .order_by(programs.loyalty_program_id)
     )
     schedules: dict[int, TierSchedule] = {}
     for program_id, key, account_id, default_id, policy, tier_id, least, order, active in rows:
         schedule = schedules.get(program_id) or TierSchedule(
-            program_id, key, account_id, default_id, (), False, TierPolicy.of(policy)
+            program_id, key, account_id, default_id, (), False, TierPolicy.of(policy, organization.zone)
         )
         if tier_id is not None:
             if active:

@@ -7,18 +7,21 @@ from decimal import Decimal
 
 from sqlalchemy import Connection
 
-from domain.ledger.expiry import add_months
+from domain.calendar import start_of_day
+from domain.ledger.expiry import end_of_idle_balance
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import DailyBalance, WalletView
+from domain.organizations import Organization
 from persistence.rows import as_json
 
 _ZERO = Decimal(0)
 
 # An expiry counts from the moment that it is dated, even if it was posted later, and what has expired from then on even
-# if its expiry is not posted yet. All movements before the first day are one figure.
+# if its expiry is not posted yet. Days are numbered from 1, by their first moments; all movements before the first day
+# are one figure, with the number 0.
 _CHANGES = """
 SELECT ledger_account_id,
-    CASE WHEN timezone('UTC', moment) >= CAST(%s AS date) THEN CAST(timezone('UTC', moment) AS date) END AS day,
+    width_bucket(moment, CAST(%s AS timestamptz[])) AS day_number,
     sum(amount)
 FROM (
     SELECT e.ledger_account_id, e.amount,
@@ -39,29 +42,43 @@ GROUP BY 1, 2
 
 def find(
     db: Connection,
+    organization: Organization,
     views: list[WalletView],
     accounts: dict[int, LedgerAccount],
     first: date,
     last: date,
     now: datetime,
 ) -> list[DailyBalance]:
-    """A row for each of the balances of one wallet and day from `first` to `last` (UTC), by account, then by day."""
-    organization_id = next(iter(accounts.values())).organization_id
-    wallet_id = views[0].wallet_id
+    """A row for each of the balances of one wallet and day from `first` to `last`, by account, then by day.
+
+    Days are those of the organization's zone.
+    """
+    organization_id, wallet_id, zone = organization.organization_id, views[0].wallet_id, organization.zone
     tracked = [v for v in views if accounts[v.ledger_account_id].point_tracking_enabled]
-    policies = as_json([{"ledger_account_id": v.ledger_account_id, "ended": _ended(v, accounts)} for v in tracked])
-    after_last = datetime(last.year, last.month, last.day, tzinfo=now.tzinfo) + timedelta(days=1)
-    changes: dict[tuple[int, date | None], Decimal] = {}
-    for account_id, day, amount in db.exec_driver_sql(
-        _CHANGES, (first, organization_id, wallet_id, policies, organization_id, wallet_id, now, after_last)
-    ):
-        changes[account_id, day] = amount
+    policies = as_json(
+        [
+            {
+                "ledger_account_id": v.ledger_account_id,
+                "ended": end_of_idle_balance(
+                    accounts[v.ledger_account_id].expires_after_last_transaction, v.last_transaction_date, zone
+                ),
+            }
+            for v in tracked
+        ]
+    )
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    starts = [start_of_day(day, zone) for day in days]
+    after_last = start_of_day(last + timedelta(days=1), zone)
+    changes: dict[tuple[int, int], Decimal] = {}
+    for account_id, day_number, amount in db.exec_driver_sql(
+        _CHANGES, (starts, organization_id, wallet_id, policies, organization_id, wallet_id, now, after_last)
+    ):
+        changes[account_id, day_number] = amount
     daily_balances = []
     for view in views:
-        balance = changes.get((view.ledger_account_id, None), _ZERO)
-        for day in days:
-            balance += changes.get((view.ledger_account_id, day), _ZERO)
+        balance = changes.get((view.ledger_account_id, 0), _ZERO)
+        for day_number, day in enumerate(days, start=1):
+            balance += changes.get((view.ledger_account_id, day_number), _ZERO)
             daily_balances.append(
                 DailyBalance(
                     ledger_account_id=view.ledger_account_id,
@@ -73,11 +90,3 @@ def find(
                 )
             )
     return daily_balances
-
-
-def _ended(view: WalletView, accounts: dict[int, LedgerAccount]) -> datetime | None:
-    """The moment at which a `lastTransaction` policy expires the whole balance."""
-    period = accounts[view.ledger_account_id].expires_after_last_transaction
-    if period is None or view.last_transaction_date is None:
-        return None
-    return add_months(view.last_transaction_date, period)

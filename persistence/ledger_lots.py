@@ -9,9 +9,10 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, select
 
-from domain.ledger.expiry import add_months
+from domain.ledger.expiry import end_of_idle_balance
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import ConsumedLot, ConsumedLots, ExpiringLots, TransactionRow, WalletLots, WalletView
+from domain.organizations import Organization
 from persistence.rows import as_json, columns_of, records
 from persistence.tables.ledger import ledger_accounts
 
@@ -79,13 +80,21 @@ SELECT wallet_id FROM (
 
 def with_lots(
     db: Connection,
-    organization_id: int,
+    organization: Organization,
     views: Sequence[WalletView],
     accounts: Mapping[int, LedgerAccount],
     now: datetime,
 ) -> list[WalletView]:
     """The balances of one wallet with their lots; two queries for any number of accounts."""
-    ends = {view.ledger_account_id: _end(view, accounts[view.ledger_account_id]) for view in views}
+    organization_id = organization.organization_id
+    ends = {
+        view.ledger_account_id: end_of_idle_balance(
+            accounts[view.ledger_account_id].expires_after_last_transaction,
+            view.last_transaction_date,
+            organization.zone,
+        )
+        for view in views
+    }
     tracked = [i for i in ends if accounts[i].point_tracking_enabled]
     available: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
     reserved: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
@@ -106,14 +115,6 @@ def with_lots(
         for view in views
         for i in (view.ledger_account_id,)
     ]
-
-
-def _end(view: WalletView, account: LedgerAccount) -> datetime | None:
-    """When the whole balance expires if nothing moves until then."""
-    period = account.expires_after_last_transaction
-    if period is None or view.last_transaction_date is None:
-        return None
-    return add_months(view.last_transaction_date, period)
 
 
 def _lots(
@@ -173,8 +174,8 @@ def next_wallets_due(
 ) -> list[int]:
     """The next wallets, by id, with something that has expired by `now`.
 
-    `periods` are the months of `lastTransaction` policies by account. The second condition is no more than likely:
-    opening the session decides.
+    `periods` are the months of `lastTransaction` policies by account. They are counted in UTC here, so a wallet may be
+    found up to a day too early or too late; opening the session decides.
     """
     policies = as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
     rows = db.exec_driver_sql(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -33,19 +33,19 @@ def find_wallets(db: Connection, organization_id: int, wallet_ids: Collection[in
     return records(Wallet, db.execute(statement))
 
 
-def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime) -> WalletView:
-    """The wallet's holding of one account of its ledger at `now`."""
+def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime, zone: tzinfo) -> WalletView:
+    """The wallet's holding of one account of its ledger at `now`; months of expiry are those of `zone`."""
     conditions = (ledger_accounts.c.ledger_account_id == account.ledger_account_id,)
-    return _views(db, wallet.organization_id, [wallet.wallet_id], now, conditions)[0]
+    return _views(db, wallet, now, zone, conditions)[0]
 
 
-def wallet_views(db: Connection, wallet: Wallet, now: datetime) -> list[WalletView]:
+def wallet_views(db: Connection, wallet: Wallet, now: datetime, zone: tzinfo) -> list[WalletView]:
     """The wallet's holdings at `now` of every account of its ledger, the default account first."""
-    return _views(db, wallet.organization_id, [wallet.wallet_id], now, ())
+    return _views(db, wallet, now, zone, ())
 
 
 def balances_of_wallets(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
+    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime, zone: tzinfo
 ) -> dict[int, list[WalletView]]:
     """The balances of each wallet at `now`, by wallet id, the default account first; one query for all.
 
@@ -53,7 +53,7 @@ def balances_of_wallets(
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
     rows = _RELEVANT_VIEWS.rows(db, organization_id=organization_id, wallet_ids=list(balances), now=now)
-    for holding in (view(row, now) for row in rows):
+    for holding in (view(row, now, zone) for row in rows):
         balances[holding.wallet_id].append(holding)
     return balances
 
@@ -158,12 +158,12 @@ _VIEWS = select(*VIEW_COLUMNS).select_from(HOLDINGS).order_by(*IN_ORDER)
 
 
 def _views(
-    db: Connection, organization_id: int, wallet_ids: list[int], now: datetime, conditions: tuple[Any, ...]
+    db: Connection, wallet: Wallet, now: datetime, zone: tzinfo, conditions: tuple[Any, ...]
 ) -> list[WalletView]:
     statement = _VIEWS.where(
-        wallets.c.organization_id == organization_id, wallets.c.wallet_id.in_(wallet_ids), *conditions
+        wallets.c.organization_id == wallet.organization_id, wallets.c.wallet_id == wallet.wallet_id, *conditions
     )
-    return [view(row, now) for row in db.execute(statement, {"now": now})]
+    return [view(row, now, zone) for row in db.execute(statement, {"now": now})]
 
 
 _RELEVANT_VIEWS = CompiledStatement(
@@ -175,8 +175,8 @@ _RELEVANT_VIEWS = CompiledStatement(
 )
 
 
-def view(row: Iterable[Any], now: datetime) -> WalletView:
-    """The holding in the VIEW_COLUMNS of a row."""
+def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
+    """The holding in the VIEW_COLUMNS of a row; months of expiry are those of `zone`."""
     values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]
@@ -187,5 +187,6 @@ def view(row: Iterable[Any], now: datetime) -> WalletView:
         period=periods[0] if periods else None,
         last_transaction_date=values["last_transaction_date"],
         now=now,
+        zone=zone,
     )
     return WalletView(**values)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection
 
+from domain.organizations import Organization
 from persistence.connections import CompiledStatement
 
 Kind = TypeVar("Kind")
@@ -19,16 +20,16 @@ class Lookup(Generic[Kind]):
     """How the record with a certain address is found.
 
     The statement has the parameters `organization_id`, `value`, which is the address, and perhaps `now`. Its first
-    column is never NULL. `record` makes the record of its rows, one at least, at a moment.
+    column is never NULL. `record` makes the record of its rows, one at least, at a moment in the organization's zone.
     """
 
     statement: CompiledStatement
-    record: Callable[[Sequence[Sequence[Any]], datetime], Kind]
+    record: Callable[[Sequence[Sequence[Any]], datetime, tzinfo], Kind]
 
-    def find(self, db: Connection, organization_id: int, value: Any, now: datetime) -> Kind | None:
+    def find(self, db: Connection, organization: Organization, value: Any, now: datetime) -> Kind | None:
         """The record with this address as it is at `now`; None if there is none."""
-        rows = self.statement.rows(db, organization_id=organization_id, value=value, now=now)
-        return self.record(rows, now) if rows else None
+        rows = self.statement.rows(db, organization_id=organization.organization_id, value=value, now=now)
+        return self.record(rows, now, organization.zone) if rows else None
 
 
 @dataclass(frozen=True, slots=True)

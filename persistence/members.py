@@ -41,7 +41,7 @@ _BY_LOYALTY_MEMBER_IDS = Prepared(f"{_OF_ORGANIZATION} AND loyalty_member_id = A
 
 def _lookup(address: ColumnElement[Any]) -> Lookup[Member]:
     mine = members.c.organization_id == bindparam("organization_id"), address == bindparam("value")
-    return Lookup(CompiledStatement(select(*_COLUMNS).where(*mine)), lambda rows, _: Member(*rows[0]))
+    return Lookup(CompiledStatement(select(*_COLUMNS).where(*mine)), lambda rows, *_: Member(*rows[0]))
 
 
 BY_ID = _lookup(members.c.member_id)

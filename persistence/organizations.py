@@ -115,8 +115,10 @@ def find_with_record(
         return None
     width = len(_COLUMNS) + (len(_RIGHTS) if user_ids else 0)
     records = [row[width:] for row in rows]
-    record = None if records[0][0] is None else address.lookup.record(records, address.now)
-    return *_organization_and_rights(rows[:1], user_ids), record
+    organization, rights = _organization_and_rights(rows[:1], user_ids)
+    if records[0][0] is None:
+        return organization, rights, None
+    return organization, rights, address.lookup.record(records, address.now, organization.zone)
 
 
 def _with_rights(user_ids: Collection[int]) -> CompiledStatement:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -48,10 +48,11 @@ class MemberFacts:
 
     `assigned` is what the member was assigned of the book (less reversals), `unused` what the member can still use;
     `stock_left` is None for unlimited stock; `points` are those of the account that the book's points come from;
-    `context` has the variables of conditions.
+    `context` has the variables of conditions. `zone` is the organization's, for books without a time zone of their own.
     """
 
     at: datetime
+    zone: tzinfo = UTC
     is_active: bool = True
     tier_keys: Collection[str] = frozenset()
     audience_keys: Collection[str] = frozenset()
@@ -131,7 +132,7 @@ def _after(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None
 
 
 def _other_day(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    today = day_of(book, facts.at)
+    today = day_of(book, facts.at, facts.zone)
     if not book.days_of_week or today in book.days_of_week:
         return None
     days = ", ".join(map(str, sorted(book.days_of_week)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -46,21 +46,25 @@ class Supply(LotSource, Protocol):
         """Further codes, as many as the work may soon need; none if there are no more."""
 
 
-def period_starts(book: CouponBook, at: datetime) -> tuple[datetime | None, datetime | None]:
-    """The starts of the periods of uses and of discounts; None where the book has no such limit."""
-    days = usage_period(book, at), discount_period(book, at)
-    uses, discounts = (None if day is None else start_of_day(day, zone_of(book)) for day in days)
+def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
+    """The starts of the periods of uses and of discounts; None where the book has no such limit.
+
+    `zone` is the organization's, for books without a time zone of their own.
+    """
+    days = usage_period(book, at, zone), discount_period(book, at, zone)
+    uses, discounts = (None if day is None else start_of_day(day, zone_of(book, zone)) for day in days)
     return uses, discounts
 
 
 class CouponState:
-    """The state of the loaded coupon books at the moment `at`.
+    """The state of the loaded coupon books at the moment `at`; `zone` is that of books without one of their own.
 
     `shared` has the coupon of each book whose one coupon is for all members. `usages` are those that may be reverted.
     """
 
-    def __init__(self, at: datetime, supply: Supply) -> None:
+    def __init__(self, at: datetime, supply: Supply, zone: tzinfo = UTC) -> None:
         self.at = at
+        self.zone = zone
         self.books: dict[int, CouponBook] = {}
         self.coupons: dict[int, Coupon] = {}
         self.shared: dict[int, int] = {}
@@ -262,7 +266,7 @@ class CouponState:
         self, member_id: int, book: CouponBook, used: Decimal, discounted: Decimal, used_at: datetime
     ) -> None:
         """Count a use in the periods in which it took place; negative figures take one back."""
-        uses_since, discounts_since = period_starts(book, self.at)
+        uses_since, discounts_since = period_starts(book, self.at, self.zone)
         had = self.had(member_id, book.coupon_book_id)
         if uses_since is not None and used_at >= uses_since:
             had = replace(had, used=had.used + used)

@@ -1,32 +1,18 @@
-"""Expiry of value: calendar months, and balances without expired value."""
+"""Expiry of value: policies that count from the last transaction, and balances without expired value."""
 
 from __future__ import annotations
 
-from calendar import monthrange
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 
-_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+from domain.calendar import add_months
 
 
-def add_months(moment: datetime, months: int) -> datetime:
-    """The same day and time of day, UTC, `months` later; a day that the month lacks becomes its last one.
-
-    31 January plus one month is the end of February. A result beyond the calendar is the calendar's last moment.
-    """
-    utc = moment.astimezone(UTC)
-    years, month_index = divmod(utc.month - 1 + months, 12)
-    year, month = utc.year + years, month_index + 1
-    if year > datetime.max.year:
-        return _LAST_MOMENT
-    return utc.replace(year=year, month=month, day=min(utc.day, monthrange(year, month)[1]))
-
-
-def idle_too_long(period: int | None, last_transaction_date: datetime | None, now: datetime) -> bool:
-    """True if a `lastTransaction` policy of `period` months has expired the whole balance by `now`."""
+def end_of_idle_balance(period: int | None, last_transaction_date: datetime | None, zone: tzinfo) -> datetime | None:
+    """When a `lastTransaction` policy of `period` months in `zone` expires the whole balance; None is never."""
     if period is None or last_transaction_date is None:
-        return False
-    return add_months(last_transaction_date, period) <= now
+        return None
+    return add_months(last_transaction_date, period, zone)
 
 
 def unexpired(
@@ -37,12 +23,14 @@ def unexpired(
     period: int | None,
     last_transaction_date: datetime | None,
     now: datetime,
+    zone: tzinfo,
 ) -> Decimal:
     """The unexpired part of a stored balance at `now`; lots worth `expired_lots` have expired, but are not posted yet.
 
-    `period` is the account's `lastTransaction` policy in months, if any. Amounts set aside by pending transactions
+    `period` is the account's `lastTransaction` policy in months of `zone`, if any. Amounts held by pending transactions
     (`pending_debit`) do not expire.
     """
-    if idle_too_long(period, last_transaction_date, now):
+    end = end_of_idle_balance(period, last_transaction_date, zone)
+    if end is not None and end <= now:
         return pending_debit
     return current_balance - expired_lots

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import add_days, add_months, zone_named
 from domain.campaigns.facts import EventFacts
 from domain.expressions import Program
-from domain.ledger.expiry import add_months
 from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate, compile_matcher
 from domain.missions.counting import compile_count
@@ -32,7 +32,6 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +146,15 @@ def _item_predicate(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> 
     return lambda item: all(predicate(item) for predicate in predicates)
 
 
-def expiry_of_reward(manual_expiration: Mapping[str, Any] | None, at: datetime) -> datetime | None:
-    """The expiry of points paid at `at` by the mission's own rule; None leaves it to the account."""
+def expiry_of_reward(mission: Mission, at: datetime) -> datetime | None:
+    """The expiry of points paid at `at` by the mission's own rule, in its zone; None leaves it to the account."""
+    manual_expiration, zone = mission.manual_expiration, zone_named(mission.timezone)
     if manual_expiration is None:
         return None
     value, unit = int(manual_expiration["value"]), manual_expiration["unit"]
     if unit in (MONTHS, YEARS):
-        return add_months(at, value if unit == MONTHS else 12 * value)
-    try:
-        return at + timedelta(days=value if unit == DAYS else 7 * value)
-    except OverflowError:
-        return _LAST_MOMENT
+        return add_months(at, value if unit == MONTHS else 12 * value, zone)
+    return add_days(at, value if unit == DAYS else 7 * value, zone)
 
 
 def faults_of(body: Mapping[str, Any]) -> list[FieldFault]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
 
-from domain.calendar import start_of_day
+from domain.calendar import is_zone, start_of_day, zone_named
 from domain.problems import FieldFault, InvalidRequest
 from domain.timezones import not_a_zone
 
@@ -32,22 +31,24 @@ class Day:
     end: datetime
 
 
-def zone_of(name: str | None) -> tzinfo:
-    """The IANA time zone of this name, UTC without one; raises InvalidRequest for an unknown name."""
+def zone_of(name: str | None, default: tzinfo) -> tzinfo:
+    """The IANA time zone of this name, `default` without one; raises InvalidRequest for an unknown name."""
     if name is None:
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, LookupError):
-        raise InvalidRequest([FieldFault(not_a_zone(name, "tz"), parameter="tz")]) from None
+        return default
+    if not is_zone(name):
+        raise InvalidRequest([FieldFault(not_a_zone(name, "tz"), parameter="tz")])
+    return zone_named(name)
 
 
-def report_range(since_from: datetime | None, since_to: datetime | None, tz: str | None, now: datetime) -> ReportRange:
+def report_range(
+    since_from: datetime | None, since_to: datetime | None, tz: str | None, now: datetime, default: tzinfo = UTC
+) -> ReportRange:
     """The range of a request; by default the last 30 days, with today as the last of them.
 
-    Raises InvalidRequest if the range ends before it begins, or for an unknown time zone.
+    Days are those of the zone `tz`, else of `default`. Raises InvalidRequest if the range ends before it begins, or for
+    an unknown time zone.
     """
-    zone = zone_of(tz)
+    zone = zone_of(tz, default)
     if since_from is not None and since_to is not None and since_to < since_from:
         fault = "sinceTo is before sinceFrom"
         raise InvalidRequest([FieldFault(fault, parameter="sinceTo")])

@@ -67,7 +67,7 @@ def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
 
 
 def _by(lookup: Lookup[Any]) -> Resolve:
-    return lambda call, value, parents: lookup.find(call.db, call.organization.organization_id, value, call.now)
+    return lambda call, value, parents: lookup.find(call.db, call.organization, value, call.now)
 
 
 def _refuse_other_members(call: Call, loyalty_member_id: str) -> None:

@@ -168,7 +168,7 @@ _MOST_DAYS = 366
 
 
 def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
-    """The first and last day (UTC) of `fromDate` and `toDate`, without days in the future.
+    """The first and last day of `fromDate` and `toDate`, without days after `today`.
 
     Raises InvalidRequest for days in the wrong order, or too many.
     """

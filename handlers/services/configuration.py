@@ -176,7 +176,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         tiers={tier.loyalty_tier_key: tier for tier in tiers},
         program_keys=frozenset(configuration.program_keys(db, organization_id)),
         sets_tiers=any(_sets_tiers(campaign) for campaign in compiled),
-        tier_schedules=tuple(configuration.tier_schedules(db, organization_id)),
+        tier_schedules=tuple(configuration.tier_schedules(db, organization)),
         custom_event_types={
             event_type.api_code: event_type.schema_type for event_type in event_types.active(db, organization_id)
         },

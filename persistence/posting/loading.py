@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.ledger.expiry import add_months, idle_too_long
+from domain.ledger.expiry import end_of_idle_balance
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import Holding, Pair, Stored
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
+from domain.organizations import Organization
 from persistence import ledger
 from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
@@ -163,10 +164,14 @@ def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[in
 
 
 def open_session(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], ledger_account_ids: Collection[int], at: datetime
+    db: Connection,
+    organization: Organization,
+    wallet_ids: Collection[int],
+    ledger_account_ids: Collection[int],
+    at: datetime,
 ) -> LedgerSession:
     """The session of locked wallets, with their accounts as they are now; expired value is burned first."""
-    wallets = list(wallet_ids)
+    organization_id, wallets = organization.organization_id, list(wallet_ids)
     shared = query(db, _SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
     accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}
     capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
@@ -176,12 +181,16 @@ def open_session(
         issued = ledger.issued(db, organization_id, capped)
     rows = query(db, _HOLDINGS, (at, organization_id, wallets))
     holdings = {(row[0], row[1]): Holding(*row[2:-1]) for row in rows}
-    session = LedgerSession(accounts, holdings, issued, at)
+    session = LedgerSession(accounts, holdings, issued, at, organization.zone)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
         have_expired = any(row[-1] for row in rows)
         _expire(db, organization_id, session, wallets if have_expired else [], holdings, tracked)
     return session
+
+
+def _end_of_idle(account: LedgerAccount, held: Holding, zone: tzinfo) -> datetime | None:
+    return end_of_idle_balance(account.expires_after_last_transaction, held.last_transaction_date, zone)
 
 
 def _expire(
@@ -202,12 +211,11 @@ def _expire(
         if account_id in accounts:
             expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
     ended = {
-        pair: add_months(held.last_transaction_date, period)
+        pair: end
         for pair, held in holdings.items()
         if pair[1] in accounts
-        and held.last_transaction_date is not None
-        and (period := accounts[pair[1]].expires_after_last_transaction) is not None
-        and idle_too_long(period, held.last_transaction_date, session.at)
+        and (end := _end_of_idle(accounts[pair[1]], held, session.zone)) is not None
+        and end <= session.at
     }
     if ended:
         rows = query(db, _ALL_LOTS, (*given(as_pairs(ended)), organization_id))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.ledger.expiry import add_months
+from domain.calendar import add_months
 from domain.ledger.postings import Earning
 from domain.members import MemberTier
 from domain.tier_policies import CALENDAR, EARNED, ROLLING, TierPoints, TierPolicy, completed, faults_of_policy
@@ -79,7 +79,11 @@ def test_periods_reach_to_the_ends_of_the_calendar():
 moments = st.datetimes(datetime(2024, 1, 1), datetime(2027, 12, 31), timezones=st.just(UTC))
 histories = st.lists(st.tuples(moments, st.integers(1, 150), st.integers(0, 4)), max_size=12)
 policies = st.one_of(
-    st.builds(lambda months: TierPolicy(EARNED, ROLLING, months=months), st.integers(1, 24)),
+    st.builds(
+        lambda months, zone: TierPolicy(EARNED, ROLLING, months=months, zone=ZoneInfo(zone)),
+        st.integers(1, 24),
+        st.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu"]),
+    ),
     st.builds(
         lambda month, zone: TierPolicy(EARNED, CALENDAR, start_month=month, zone=ZoneInfo(zone)),
         st.integers(1, 12),
@@ -91,7 +95,7 @@ policies = st.one_of(
 def counts_by_hand(policy, moment, at):
     """Whether what was earned at a moment counts, said in other words."""
     if policy.period == ROLLING:
-        return add_months(moment, policy.months) > at
+        return add_months(moment, policy.months, policy.zone) > at
     there, now = moment.astimezone(policy.zone), at.astimezone(policy.zone)
     years = [each.year - (each.month < policy.start_month) for each in (there, now)]
     return years[0] == years[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
@@ -11,6 +11,10 @@ from handlers.services.organizations.create import create_organization
 from persistence import transactions
 from tests.builders import missions
 from tests.builders.campaigns import mint
+from tests.builders.clock import installed
+from tests.builders.coupons import CouponBooks
+from tests.builders.points import Points
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 # In Los Angeles the 8th of March 2026, a Sunday, has 23 hours, from 08:00Z to 07:00Z, and the 1st of November 25.
@@ -53,17 +57,29 @@ def test_an_organization_is_created_in_a_zone(api, db):
     assert db.execute(found, {"id": made.organization_id}).scalar() == LOS_ANGELES
 
 
-@pytest.mark.parametrize("zone", ["Mars/Olympus", "america/los_angeles", "+03:00", "", "../UTC"])
+NO_ZONES = ["Mars/Olympus", "america/los_angeles", "+03:00", "", "../UTC"]
+
+
+@pytest.mark.parametrize("zone", NO_ZONES)
 def test_zones_that_are_none_are_refused(shop, zone):
     program = {"name": "P", "active": True, "maxPerCode": 1, "code": "p", "eventType": "member-created"}
+    book = {"publishingStatus": "draft", "name": "B", "type": "codeless", "timezone": zone}
     a = shop.administration
     for problem in (
         move(shop, zone, expect=400),
         a.post("/campaigns", {"code": "c", "name": "c", "timezone": zone}, expect=400),
         a.post("/missions", missions.body(timezone=zone), expect=400),
         a.post("/referral-programs", {**program, "timezone": zone}, expect=400),
+        shop.integration.post("/coupon-books", book, expect=400),
     ):
         assert [error["pointer"] for error in problem["errors"]] == ["/timezone"]
+    program_id = a.get("/loyalty-programs")["loyaltyPrograms"][0]["loyaltyProgramId"]
+    policy = {"basis": "earned", "period": "calendar", "timezone": zone}
+    body = {"description": "Club", "setAsDefault": True, "ledgerId": shop.organization.created.ledger_id}
+    problem = a.put(f"/loyalty-programs/{program_id}", {**body, "tierPolicy": policy}, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/tierPolicy/timezone"]
+    problem = a.get("/reports/members-over-time", tz=zone, expect=400)
+    assert [error["parameter"] for error in problem["errors"]] == ["tz"]
 
 
 def test_weekends_are_those_of_the_organization_or_the_campaign(shop, member):
@@ -176,3 +192,90 @@ def test_dates_without_an_offset_are_local(shop):
     move(shop, LOS_ANGELES)
     made = a.post("/missions", missions.body(**dates))["mission"]
     assert ({name: made[name] for name in dates}, made["timezone"]) == (local, None)
+
+
+@pytest.fixture
+def early_on_monday(monkeypatch):
+    """The clock at 02:00 UTC on a Monday, when it is Sunday in Los Angeles."""
+    clock = installed(monkeypatch)
+    now = clock.now()
+    monday = now.replace(hour=2, minute=0, second=0) + timedelta(days=8 - now.isoweekday())
+    clock.wait(seconds=(monday - now).total_seconds())
+    return clock
+
+
+def test_a_coupon_book_without_a_zone_has_the_days_and_periods_of_the_organization(organization, early_on_monday):
+    make = CouponBooks(organization).make
+    sunday = make(type="codeless", daysOfWeek=[7])
+    sunday_in_utc = make(type="codeless", daysOfWeek=[7], timezone="UTC")
+    once_a_day = make(type="codeless", maxUsagesPerPeriod=1, usagePeriodType="daily")
+    member = organization.member()["loyaltyMemberId"]
+
+    def refusal(do, book, expect, **body):
+        """Assign or use a coupon; the type of the problem, if one is expected."""
+        path = f"/members/{member}/coupon-books/{book['couponBookKey']}/{do}"
+        return organization.integration.post(path, body, expect=expect).get("type")
+
+    assert refusal("assign", sunday, 409) == "/problems/coupon-book-day"
+    move(Shop(organization), LOS_ANGELES)
+    refusal("assign", sunday, 200)
+    refusal("use", sunday, 200)
+    assert refusal("assign", sunday_in_utc, 409) == "/problems/coupon-book-day"
+    refusal("assign", once_a_day, 200, amount=3)
+    refusal("use", once_a_day, 200)
+    # 06:59 UTC is the same Sunday there, 08:00 UTC is Monday, whether or not summer time is in force.
+    early_on_monday.wait(hours=4, minutes=59)
+    assert refusal("use", once_a_day, 409) == "/problems/coupon-usage-limit"
+    early_on_monday.wait(hours=1, minutes=1)
+    refusal("use", once_a_day, 200)
+
+
+def test_points_expire_by_the_months_of_the_organization(organization, shop):
+    points = Points.new(organization, expiresInMonths=1)
+    in_january = "2030-01-31T05:30:00Z"
+    expected = {"UTC": "2030-02-28T05:30:00Z", LOS_ANGELES: "2030-03-01T05:30:00Z"}
+    for zone, expiry in expected.items():
+        move(shop, zone)
+        wallet = points.wallet()
+        points.mint(wallet, 10, externalEventDate=in_january)
+        lots = points.wallet_of(wallet, include="lots")["lots"]
+        assert [(lot["expiresAt"], lot["available"]) for lot in lots["expiring"]] == [(expiry, 10)]
+
+
+def test_tiers_count_the_years_of_the_organization(shop):
+    tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Silver=100)
+    new_year = f"{datetime.now(UTC).year}-01-01T03:00:00Z"
+    for zone, counted in (("UTC", 100), (LOS_ANGELES, 0)):
+        move(shop, zone)
+        member = shop.member()
+        path = f"/members/by-loyalty-member-id/{member}/mint"
+        shop.administration.post(path, {"amount": 100, "externalEventDate": new_year}, expect=200)
+        [status] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
+        assert status["points"] == counted, tiers
+
+
+def test_reports_count_the_days_of_the_organization(shop, member):
+    move(shop, LOS_ANGELES)
+    path = f"/members/by-loyalty-member-id/{member}/mint"
+    mint_of_sunday = {"amount": 7, "externalEventDate": "2026-03-09T06:59:59Z", "tags": ["spring"]}
+    shop.administration.post(path, mint_of_sunday, expect=200)
+    span = {"sinceFrom": "2026-03-08T08:00:00Z", "sinceTo": "2026-03-10T07:00:00Z", "tag": "spring"}
+    days = shop.administration.get("/reports/tag-series", **span)["results"]
+    assert days == [{"date": "2026-03-08", "amount": 7}, {"date": "2026-03-09", "amount": 0}]
+    days = shop.administration.get("/reports/tag-series", **span, tz="UTC")["results"]
+    assert [day["amount"] for day in days] == [0, 7, 0]
+
+
+def test_daily_balances_are_those_of_days_of_the_organization(organization, early_on_monday):
+    points = Points.new(organization)
+    move(Shop(organization), LOS_ANGELES)
+    wallet = points.wallet()
+    points.mint(wallet, 10)
+    sunday = (early_on_monday.now() - timedelta(days=1)).date()
+    early_on_monday.wait(days=1)
+    points.mint(wallet, 5)
+    path = f"{points.ledger_path}/wallets/{wallet}/daily-balances"
+    rows = points.admin.get(path, fromDate=str(sunday - timedelta(days=1)))["results"]
+    balances = [(row["date"], row["amount"]) for row in rows if row["ledgerAccountId"] == points.account_id]
+    days = [str(sunday + timedelta(days=number)) for number in (-1, 0, 1)]
+    assert balances == list(zip(days, [0, 10, 15], strict=True))

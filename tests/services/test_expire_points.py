@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 
 import pytest
@@ -48,7 +48,9 @@ def expire_all(raw, limit, now=NOW):
 
 def balance(raw, wallet, account):
     found = ledger_wallets.find_wallet(raw.db, raw.organization_id, wallet)
-    return ledger_wallets.wallet_view(raw.db, found, ledger.find_account(raw.db, raw.organization_id, account), NOW)
+    return ledger_wallets.wallet_view(
+        raw.db, found, ledger.find_account(raw.db, raw.organization_id, account), NOW, UTC
+    )
 
 
 def test_only_what_is_due_expires(raw, account):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import ROUND_FLOOR, Context, Decimal
 
-from domain.ledger.expiry import add_months
+from domain.calendar import add_months
 from domain.ledger.postings import ZERO
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.ledger.refusals import (
@@ -49,9 +49,9 @@ def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
     return _WIDE.scaleb(whole, -account.decimals)
 
 
-def expiry_of_mint(account: LedgerAccount, at: datetime) -> datetime | None:
-    """The expiry, by the account's own policy, of points minted at `at`; None is never."""
-    return None if account.expires_in_months is None else add_months(at, account.expires_in_months)
+def expiry_of_mint(account: LedgerAccount, at: datetime, zone: tzinfo) -> datetime | None:
+    """The expiry, by the account's own policy in months of `zone`, of points minted at `at`; None is never."""
+    return None if account.expires_in_months is None else add_months(at, account.expires_in_months, zone)
 
 
 def refuse_untracked_expiry(account: LedgerAccount, expires_at: datetime | None) -> None:

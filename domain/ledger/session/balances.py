@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 
 from domain.journal import Journal, Savepoint
@@ -21,7 +21,7 @@ _NOTHING = Holding()
 
 
 class Balances:
-    """Locked balances of wallets by (wallet, account) at the moment `at`.
+    """Locked balances of wallets by (wallet, account) at the moment `at`; months of expiry are those of `zone`.
 
     `accounts` are the accounts, by id, as locked; `issued` is known for those with a maximum supply.
     """
@@ -32,9 +32,11 @@ class Balances:
         holdings: Mapping[Pair, Holding],
         issued: Mapping[int, Decimal],
         at: datetime,
+        zone: tzinfo = UTC,
     ) -> None:
         self.accounts = accounts
         self.at = at
+        self.zone = zone
         self.steps: list[Step] = []
         self._holdings = dict(holdings)
         self._issued = dict(issued)

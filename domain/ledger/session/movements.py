@@ -39,7 +39,7 @@ class Movements(Balances):
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at)
         held, to_lot = self._credited(account, wallet_id, amount)
-        expiry = expires_at or expiry_of_mint(account, details.external_event_date or self.at)
+        expiry = expires_at or expiry_of_mint(account, details.external_event_date or self.at, self.zone)
         self._earn(account, wallet_id, amount, details.external_event_date or self.at)
         tracked = account.point_tracking_enabled and to_lot
         posting = self._post(

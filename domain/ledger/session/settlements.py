@@ -85,7 +85,9 @@ class LedgerSession(Claims):
         if stored.transaction_type == MINT:
             entries += (Entry(None, -amount),)
             self._earn(account, stored.to_wallet_id or 0, amount, stored.external_event_date or self.at)
-            expiry = stored.pending_expires_at or expiry_of_mint(account, stored.external_event_date or self.at)
+            expiry = stored.pending_expires_at or expiry_of_mint(
+                account, stored.external_event_date or self.at, self.zone
+            )
             if account.point_tracking_enabled and to_lots:
                 moves.append(NewLot(stored.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
         elif stored.transaction_type == BURN:
@@ -275,7 +277,7 @@ class LedgerSession(Claims):
             return ()
         used = sum((use.amount for use in stored.uses), ZERO)
         spent, returned = split_uses(stored.uses, max(ZERO, used - to_lots))
-        extra, expiry = max(ZERO, to_lots - used), expiry_of_mint(account, self.at)
+        extra, expiry = max(ZERO, to_lots - used), expiry_of_mint(account, self.at, self.zone)
         wallet_id = stored.from_wallet_id or 0
         return (RestoreLots(wallet_id, account.ledger_account_id, returned, spent, extra, expiry),)
 

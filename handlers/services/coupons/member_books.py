@@ -107,7 +107,8 @@ class _MemberView:
         call, member = self._call, self._member
         ids = [book.coupon_book_id for book in books]
         amounts = member_books.amounts_of(call.db, member, ids, call.now)
-        since = {book.coupon_book_id: period_starts(book, call.now) for book in books}
+        zone = call.organization.zone
+        since = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
         had = holdings.had_of_books(call.db, call.organization.organization_id, [member.member_id], ids, since)
         left = self._stock(books) if with_stock_only else {}
         views = self._views() if any(_asks_for_points(book) for book in books) else []
@@ -120,6 +121,7 @@ class _MemberView:
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
             facts = MemberFacts(
                 at=call.now,
+                zone=zone,
                 is_active=member.active,
                 tier_keys=self.tier_keys,
                 audience_keys=self.audience_keys,
@@ -148,8 +150,10 @@ class _MemberView:
         return {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}
 
     def _views(self) -> list[WalletView]:
-        call, wallet_id = self._call, self._member.wallet_id
-        balances = ledger_wallets.balances_of_wallets(call.db, call.organization.organization_id, [wallet_id], call.now)
+        call, wallet_id, organization = self._call, self._member.wallet_id, self._call.organization
+        balances = ledger_wallets.balances_of_wallets(
+            call.db, organization.organization_id, [wallet_id], call.now, organization.zone
+        )
         return balances.get(wallet_id, [])
 
     def _context(self, views: Sequence[WalletView]) -> Mapping[str, Any]:

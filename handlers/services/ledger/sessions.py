@@ -94,7 +94,7 @@ def open_session(
         events.open_counters(db, organization.organization_id, keys, lock=True)
         # And all accounts at once, in their order, since a campaign may mint into any of them.
         ledger_account_ids = {*ledger_account_ids, *configuration.accounts}
-    return posting.open_session(db, organization.organization_id, wallet_ids, ledger_account_ids, at)
+    return posting.open_session(db, organization, wallet_ids, ledger_account_ids, at)
 
 
 def tiers_of_wallets(

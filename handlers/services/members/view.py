@@ -25,12 +25,14 @@ def view_members(call: Call, members: Sequence[Member], *, with_balances: bool =
 
     With the balances come the amounts that count for the tiers.
     """
-    organization_id = call.organization.organization_id
+    organization = call.organization
     tiers = current_tiers(call, members)
     balances: dict[int, list[WalletView]] | None = None
     if with_balances:
         wallet_ids = [member.wallet_id for member in members]
-        balances = ledger_wallets.balances_of_wallets(call.db, organization_id, wallet_ids, call.now)
+        balances = ledger_wallets.balances_of_wallets(
+            call.db, organization.organization_id, wallet_ids, call.now, organization.zone
+        )
     return _views(call, members, tiers, balances)
 
 

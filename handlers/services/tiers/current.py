@@ -49,7 +49,9 @@ def points_of(
     """
     organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in members]
     if balances is None:
-        balances = ledger_wallets.balances_of_wallets(call.db, organization_id, wallets, call.now)
+        balances = ledger_wallets.balances_of_wallets(
+            call.db, organization_id, wallets, call.now, call.organization.zone
+        )
     tier_schedules = configuration_of(call.db, call.organization).tier_schedules
     earnings = earnings_of(call.db, organization_id, tier_schedules, wallets, call.now)
     points = {

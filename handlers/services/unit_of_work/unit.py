@@ -313,7 +313,7 @@ class UnitOfWork:
         )
         wallets = {member.wallet_id for member in self.members.values()}
         accounts = {*self.configuration.accounts, *self.reversals.ledger_account_ids}
-        ledger = posting.open_session(db, organization_id, wallets, accounts, now)
+        ledger = posting.open_session(db, self.execution.organization, wallets, accounts, now)
         scope = UnitScope(
             db=db,
             organization=self.execution.organization,

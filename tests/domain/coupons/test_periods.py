@@ -18,7 +18,7 @@ NEW_YORK, SAO_PAULO, APIA = "America/New_York", "America/Sao_Paulo", "Pacific/Ap
 
 def period(zone, kind, at):
     book = coupon_book(timezone=zone, max_usages_per_period=1, usage_period_type=kind)
-    return usage_period(book, datetime.fromisoformat(at).astimezone(UTC))
+    return usage_period(book, datetime.fromisoformat(at).astimezone(UTC), UTC)
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,24 @@ def test_the_first_day_of_a_period(zone, at, daily, weekly, monthly):
     ],
 )
 def test_the_day_of_the_week(zone, at, day):
-    assert day_of(coupon_book(timezone=zone), datetime.fromisoformat(at)) == day
+    assert day_of(coupon_book(timezone=zone), datetime.fromisoformat(at), UTC) == day
+
+
+def test_a_book_without_a_zone_has_the_days_of_the_organization():
+    at, los_angeles = datetime(2026, 3, 9, 6, 30, tzinfo=UTC), ZoneInfo("America/Los_Angeles")
+    limits = {"max_usages_per_period": 1, "usage_period_type": "daily"}
+    assert day_of(coupon_book(), at, los_angeles) == 7
+    assert day_of(coupon_book(timezone="UTC"), at, los_angeles) == 1
+    assert usage_period(coupon_book(**limits), at, los_angeles) == date(2026, 3, 8)
+    assert usage_period(coupon_book(**limits, timezone="UTC"), at, los_angeles) == date(2026, 3, 9)
 
 
 def test_without_a_limit_there_is_no_period():
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    assert usage_period(coupon_book(usage_period_type="daily"), at) is None
-    assert discount_period(coupon_book(), at) is None
+    assert usage_period(coupon_book(usage_period_type="daily"), at, UTC) is None
+    assert discount_period(coupon_book(), at, UTC) is None
     limited = coupon_book(max_discount_per_period=1, discount_period_type="weekly")
-    assert discount_period(limited, at) == date(2025, 12, 29)
+    assert discount_period(limited, at, UTC) == date(2025, 12, 29)
 
 
 @given(

@@ -261,11 +261,13 @@ def test_periods_begin_at_midnight_of_the_book():
     limits = {"max_usages_per_period": 1, "max_discount_per_period": Decimal(1)}
     book = coupon_book(**limits, usage_period_type="daily", discount_period_type="monthly", timezone="Europe/Lisbon")
     # Clocks went forward an hour in the morning of this very day.
-    assert period_starts(book, NOW) == (
+    assert period_starts(book, NOW, UTC) == (
         datetime(2026, 3, 29, tzinfo=UTC),
         datetime(2026, 3, 1, tzinfo=UTC),
     )
     sao_paulo = replace(book, timezone="America/Sao_Paulo")
     # This day had no midnight there: it began at one o'clock.
-    assert period_starts(sao_paulo, datetime(2018, 11, 4, 12, tzinfo=UTC))[0] == datetime(2018, 11, 4, 3, tzinfo=UTC)
-    assert period_starts(coupon_book(), NOW) == (None, None)
+    assert period_starts(sao_paulo, datetime(2018, 11, 4, 12, tzinfo=UTC), UTC)[0] == datetime(
+        2018, 11, 4, 3, tzinfo=UTC
+    )
+    assert period_starts(coupon_book(), NOW, UTC) == (None, None)

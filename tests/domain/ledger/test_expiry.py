@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.ledger.expiry import add_months, idle_too_long, unexpired
+from domain.calendar import add_days, add_months
+from domain.ledger.expiry import end_of_idle_balance, unexpired
 
 NOON = datetime(2024, 1, 31, 12, 30, 15, 250, tzinfo=UTC)
 
@@ -27,16 +29,42 @@ NOON = datetime(2024, 1, 31, 12, 30, 15, 250, tzinfo=UTC)
     ],
 )
 def test_months_are_added_on_the_calendar(moment, months, expected):
-    assert add_months(moment, months) == expected
+    assert add_months(moment, months, UTC) == expected
 
 
-def test_the_calendar_is_that_of_utc():
+def test_the_calendar_is_that_of_the_zone_whatever_the_offset_of_the_moment():
     evening_before_in_utc = datetime(2024, 3, 31, 1, 0, tzinfo=timezone(timedelta(hours=2)))
-    assert add_months(evening_before_in_utc, 1) == datetime(2024, 4, 30, 23, 0, tzinfo=UTC)
+    assert add_months(evening_before_in_utc, 1, UTC) == datetime(2024, 4, 30, 23, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("moment", "months", "expected"),
+    [
+        # 30 January, 21:30 there: the last day of February is the 28th.
+        ("2030-01-31T05:30:00Z", 1, "2030-03-01T05:30:00Z"),
+        # Noon stays noon when clocks are put forward in between, on 10 March.
+        ("2030-03-05T20:00:00Z", 1, "2030-04-05T19:00:00Z"),
+        ("2030-04-05T19:00:00Z", -1, "2030-03-05T20:00:00Z"),
+        # 02:30 does not exist on 10 March: the hour after it counts. 01:30 comes twice on 3 November: the first.
+        ("2030-02-10T10:30:00Z", 1, "2030-03-10T10:30:00Z"),
+        ("2030-10-03T08:30:00Z", 1, "2030-11-03T08:30:00Z"),
+    ],
+)
+def test_months_and_their_ends_are_those_of_the_zone(moment, months, expected):
+    later = add_months(datetime.fromisoformat(moment), months, ZoneInfo("America/Los_Angeles"))
+    assert (later, later.tzinfo) == (datetime.fromisoformat(expected), UTC)
+
+
+def test_days_are_those_of_the_zone():
+    day_before_clocks_change = datetime(2030, 3, 9, 20, tzinfo=UTC)
+    assert add_days(day_before_clocks_change, 1, UTC) == datetime(2030, 3, 10, 20, tzinfo=UTC)
+    assert add_days(day_before_clocks_change, 1, ZoneInfo("America/Los_Angeles")) == datetime(
+        2030, 3, 10, 19, tzinfo=UTC
+    )
 
 
 def test_what_lies_beyond_the_calendar_is_its_last_moment():
-    assert add_months(datetime(9999, 12, 1, tzinfo=UTC), 1) == datetime.max.replace(tzinfo=UTC)
+    assert add_months(datetime(9999, 12, 1, tzinfo=UTC), 1, UTC) == datetime.max.replace(tzinfo=UTC)
 
 
 @given(
@@ -44,37 +72,47 @@ def test_what_lies_beyond_the_calendar_is_its_last_moment():
     st.integers(0, 1200),
 )
 def test_it_is_the_month_so_many_later_and_the_time_of_day_stays(moment, months):
-    later = add_months(moment, months)
+    later = add_months(moment, months, UTC)
     assert (later.year * 12 + later.month) - (moment.year * 12 + moment.month) == months
     assert later.timetz() == moment.timetz()
     assert later.day == moment.day or (later.day < moment.day and (later + timedelta(days=1)).day == 1)
 
 
+def balance_at(now, *, period, zone=UTC, expired_lots="0"):
+    """What is unexpired at `now` of a balance of 10 with a hold of 2, whose last transaction was at NOON."""
+    lots = Decimal(expired_lots)
+    return unexpired(Decimal(10), Decimal(2), lots, period=period, last_transaction_date=NOON, now=now, zone=zone)
+
+
 @pytest.mark.parametrize(
-    ("now", "gone"),
+    ("now", "balance"),
     [
-        (NOON.replace(month=2, day=29) - timedelta(microseconds=1), False),
-        (NOON.replace(month=2, day=29), True),
-        (NOON.replace(month=3), True),
+        (NOON.replace(month=2, day=29) - timedelta(microseconds=1), 10),
+        (NOON.replace(month=2, day=29), 2),
+        (NOON.replace(month=3), 2),
     ],
 )
-def test_a_balance_ends_exactly_the_period_after_the_last_transaction(now, gone):
-    assert idle_too_long(1, NOON, now) is gone
+def test_a_balance_ends_exactly_the_period_after_the_last_transaction_but_for_holds(now, balance):
+    assert balance_at(now, period=1) == balance
+
+
+def test_an_idle_balance_ends_by_the_calendar_of_the_zone():
+    # In Kiritimati NOON is 1 February, 02:30.
+    assert end_of_idle_balance(1, NOON, ZoneInfo("Pacific/Kiritimati")) == NOON.replace(month=2, day=29)
+    assert end_of_idle_balance(2, NOON, ZoneInfo("Pacific/Kiritimati")) == NOON.replace(month=3, day=31)
+    assert end_of_idle_balance(3, NOON, ZoneInfo("Pacific/Kiritimati")) == NOON.replace(month=4, day=30)
+    first_of_march = NOON + timedelta(days=29, hours=12)
+    assert end_of_idle_balance(1, first_of_march, UTC) == first_of_march.replace(month=4)
+    assert end_of_idle_balance(1, first_of_march, ZoneInfo("America/Los_Angeles")) == datetime(
+        2024, 3, 29, 23, 30, 15, 250, tzinfo=UTC
+    )
 
 
 def test_without_a_policy_or_a_transaction_nothing_ends():
-    late = datetime(2100, 1, 1, tzinfo=UTC)
-    assert not idle_too_long(None, NOON, late)
-    assert not idle_too_long(1, None, late)
+    assert end_of_idle_balance(None, NOON, UTC) is None
+    assert end_of_idle_balance(1, None, UTC) is None
+    assert balance_at(datetime(2100, 1, 1, tzinfo=UTC), period=None) == 10
 
 
 def test_expired_lots_are_no_part_of_a_balance():
-    shown = unexpired(Decimal("10.5"), Decimal(2), Decimal("3.25"), period=None, last_transaction_date=NOON, now=NOON)
-    assert shown == Decimal("7.25")
-
-
-def test_an_idle_balance_is_gone_but_for_what_is_set_aside():
-    kept = unexpired(
-        Decimal(10), Decimal(2), Decimal(0), period=1, last_transaction_date=NOON, now=NOON + timedelta(days=40)
-    )
-    assert kept == 2
+    assert balance_at(NOON, period=None, expired_lots="3.25") == Decimal("6.75")

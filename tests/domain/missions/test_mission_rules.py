@@ -126,13 +126,25 @@ def test_a_closed_mission_says_why():
     ],
 )
 def test_points_expire_by_the_calendar(value, unit, expected):
-    assert expiry_of_reward({"value": value, "unit": unit}, datetime(2026, 1, 31, 12, tzinfo=UTC)) == expected
+    rewarding = mission(manual_expiration={"value": value, "unit": unit})
+    assert expiry_of_reward(rewarding, datetime(2026, 1, 31, 12, tzinfo=UTC)) == expected
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [("months", datetime(2026, 4, 7, 19, tzinfo=UTC)), ("days", datetime(2026, 3, 8, 19, tzinfo=UTC))],
+)
+def test_points_expire_by_the_days_of_the_missions_zone(unit, expected):
+    # Clocks are put forward there on 8 March.
+    rewarding = mission(manual_expiration={"value": 1, "unit": unit}, timezone="America/Los_Angeles")
+    assert expiry_of_reward(rewarding, datetime(2026, 3, 7, 20, tzinfo=UTC)) == expected
 
 
 def test_days_beyond_the_calendar_are_its_last_moment():
     late = datetime(9999, 1, 1, tzinfo=UTC)
-    assert expiry_of_reward({"value": 100_000, "unit": "days"}, late) == datetime.max.replace(tzinfo=UTC)
-    assert expiry_of_reward(None, late) is None
+    unending = mission(manual_expiration={"value": 100_000, "unit": "days"})
+    assert expiry_of_reward(unending, late) == datetime.max.replace(tzinfo=UTC)
+    assert expiry_of_reward(mission(), late) is None
 
 
 def faults(**values):

@@ -32,6 +32,7 @@ class EligibilityFacts:
         audiences = self._audience_keys(member) if book.audience_keys or book.condition else frozenset()
         return MemberFacts(
             at=self._scope.now,
+            zone=self._scope.organization.zone,
             is_active=member.active,
             tier_keys=tiers,
             audience_keys=audiences,

@@ -33,7 +33,7 @@ class CouponLoader:
         self._organization_id = scope.organization.organization_id
         self._is_dry_run = scope.is_dry_run
         # A weak reference, so that nothing of the unit waits for the garbage collector once the unit is done.
-        self.state = CouponState(scope.now, weakref.proxy(self))
+        self.state = CouponState(scope.now, weakref.proxy(self), scope.organization.zone)
         self._counted: set[int] = set()
         self._by_key: dict[str, int] = {}
         self._expected_codes: dict[int, int] = {}
@@ -77,7 +77,7 @@ class CouponLoader:
             for coupon, held in holdings.shared_coupons(self._db, organization_id, members, book_ids):
                 state.put_coupons([coupon])
                 state.put_held([] if held is None else [held])
-        since = {book.coupon_book_id: period_starts(book, state.at) for book in books}
+        since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
         state.put_had(holdings.had_of_books(self._db, organization_id, members, book_ids, since))
 
     def count(self, book: CouponBook) -> CouponBook:

@@ -243,7 +243,7 @@ class MissionWork:
             loyalty_event_id=cause.loyalty_event_id,
         )
         wallet_id = self._scope.members[cause.member_id].wallet_id
-        expires_at = expiry_of_reward(mission.manual_expiration, cause.at)
+        expires_at = expiry_of_reward(mission, cause.at)
         failed = _refusal_of(lambda: ledger.mint(account, wallet_id, amount, details, expires_at))
         return Reward(POINTS, amount, ledger_account_key=account.ledger_account_key, refusal=failed)
 
