@@ -14,9 +14,13 @@ PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
 _EVER = date(1, 1, 1)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
+# Files of the database that are no zones of a place: the zone of this machine, the placeholder of an installation, and
+# copies that count leap seconds or are named by their folder. Which of them exist differs from machine to machine.
+_NO_ZONES = ("Factory", "localtime", "posix/", "posixrules", "right/")
+
 # The names of all zones of the IANA time zone database. They are read when a process begins: that looks into each file
 # of it, and takes longer on a busy machine than an event may whose rule names a zone.
-ZONE_NAMES = frozenset(available_timezones())
+ZONE_NAMES = frozenset(name for name in available_timezones() if not name.startswith(_NO_ZONES))
 
 _OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")
 

@@ -57,7 +57,9 @@ def test_an_organization_is_created_in_a_zone(api, db):
     assert db.execute(found, {"id": made.organization_id}).scalar() == LOS_ANGELES
 
 
+# Some are files of the time zone database, or depend on the machine.
 NO_ZONES = ["Mars/Olympus", "america/los_angeles", "+03:00", "", "../UTC"]
+NO_ZONES += ["localtime", "Factory", "posixrules", "posix/Europe/Madrid", "right/Europe/Madrid"]
 
 
 @pytest.mark.parametrize("zone", NO_ZONES)
@@ -80,6 +82,14 @@ def test_zones_that_are_none_are_refused(shop, zone):
     assert [error["pointer"] for error in problem["errors"]] == ["/tierPolicy/timezone"]
     problem = a.get("/reports/members-over-time", tz=zone, expect=400)
     assert [error["parameter"] for error in problem["errors"]] == ["tz"]
+
+
+@pytest.mark.parametrize("zone", ["localtime", "Factory", "posix/Europe/Madrid"])
+def test_a_rule_cannot_name_a_file_of_the_time_zone_database(shop, zone):
+    campaign = shop.administration.post("/campaigns", {"code": "c", "name": "c"})["campaign"]
+    action = running(mint(1), rule=f"event.externalEventDate.getHours('{zone}') == 23")
+    problem = shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", action, expect=400)
+    assert problem["detail"] == "rules.expression is not a valid expression: no such time zone."
 
 
 def test_weekends_are_those_of_the_organization_or_the_campaign(shop, member):
