@@ -107,14 +107,14 @@ class InsufficientBadges(Conflict):
     """The member holds less of the badge than is to be taken away."""
 
     slug = "insufficient-badges"
-    title = "The member holds less of the badge"
+    title = "The member holds too few of the badge"
 
 
 class BadgeTrackingReverted(Conflict):
     """A tracking can be reverted only once."""
 
     slug = "badge-tracking-reverted"
-    title = "The badge tracking is reverted already"
+    title = "The badge tracking has already been reverted"
 
 
 class BadgeTrackingNotRevertible(Conflict):
@@ -209,7 +209,7 @@ class BadgeBalances:
         if tracking.reverted_badge_tracking_id is not None:
             raise BadgeTrackingNotRevertible("A tracking that reverted another one cannot be reverted.")
         if tracking.reversal_badge_tracking_id is not None:
-            raise BadgeTrackingReverted(f"The badge tracking {tracking.badge_tracking_key} is reverted already.")
+            raise BadgeTrackingReverted(f"The badge tracking {tracking.badge_tracking_key} has already been reverted.")
         self._refuse(tracking.member_id, badge, -tracking.amount_assigned)
         reversal = self._revert(tracking, -tracking.amount_assigned, loyalty_event_id)
         self._news.append(reversal)
@@ -291,7 +291,9 @@ class BadgeBalances:
         if amount > 0 and held + amount > badge.max_amount:
             raise BadgeLimit(f"The member holds {held} of at most {badge.max_amount} of the badge {badge.name}.")
         if held + amount < 0:
-            raise InsufficientBadges(f"The member holds {held} of the badge {badge.name}, {-amount} are to be taken.")
+            raise InsufficientBadges(
+                f"The member holds {held} of the badge {badge.name}, {-amount} are to be taken away."
+            )
 
     def _revert(self, tracking: BadgeTracking, amount: int, loyalty_event_id: int | None) -> BadgeTracking:
         reversal = self._track(

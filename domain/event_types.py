@@ -81,7 +81,7 @@ def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, 
     if value is None:
         raise PayloadInvalid(f"payload.value is missing: an event of type {api_code} carries {expected} there.")
     if not is_one(value):
-        raise PayloadInvalid(f"payload.value is not {expected}, which an event of type {api_code} carries there.")
+        raise PayloadInvalid(f"payload.value is not {expected}: an event of type {api_code} carries {expected} there.")
 
 
 def _is_number(value: Any) -> bool:

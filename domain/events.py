@@ -113,14 +113,14 @@ class NotTrackable(Conflict):
     """Only the server itself can report events of this type."""
 
     slug = "event-type-not-trackable"
-    title = "Events of this type are emitted by the server alone"
+    title = "Only the server emits events of this type"
 
 
 class PayloadMissing(Conflict):
     """The payload lacks a part that the event's type requires."""
 
     slug = "payload-missing"
-    title = "The payload lacks what events of this type need"
+    title = "A required payload field is missing"
 
 
 class EventNotCaptured(Conflict):

@@ -101,9 +101,7 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredic
     path = name.split(".")
     if field is None or not all(path):
         known = (*_FIELDS, f"{_ATTRIBUTES}<name>")
-        raise _fault(
-            f"field is {name}, which is not one of: {', '.join(known)}.{did_you_mean(name, known)}", f"{pointer}/field"
-        )
+        raise _fault(f"field {name} is not one of: {', '.join(known)}.{did_you_mean(name, known)}", f"{pointer}/field")
     if sign not in field.operators:
         raise _fault(f"operator {sign} does not go with the field {name}", f"{pointer}/operator")
     expected = _expected(field, sign)
@@ -111,7 +109,7 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredic
         if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):
             raise _fault(f"value is not a list of 1 to {MOST_VALUES} values, each {expected}", f"{pointer}/value")
     elif not _accepted(field, sign, value):
-        raise _fault(f"value is not {expected}, which the operator {sign} needs", f"{pointer}/value")
+        raise _fault(f"operator {sign} needs {expected}", f"{pointer}/value")
     test = _test(sign, value)
     if len(path) == 1:
         return lambda item: test(item.get(name))

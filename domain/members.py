@@ -71,12 +71,12 @@ class MemberExists(Conflict):
 
 def member_exists(loyalty_member_id: str | None) -> MemberExists:
     """The refusal of a `loyaltyMemberId` that another member has."""
-    return MemberExists(f"A member with the loyaltyMemberId {loyalty_member_id} exists already.")
+    return MemberExists(f"A member with the loyaltyMemberId {loyalty_member_id} already exists.")
 
 
 def public_id_taken(public_loyalty_member_id: str | None) -> MemberExists:
     """The refusal of a `publicLoyaltyMemberId` that another member has."""
-    return MemberExists(f"A member with the publicLoyaltyMemberId {public_loyalty_member_id} exists already.")
+    return MemberExists(f"A member with the publicLoyaltyMemberId {public_loyalty_member_id} already exists.")
 
 
 class MemberInactive(Conflict):

@@ -143,7 +143,7 @@ class PaymentExists(Conflict):
     """Another transaction of the organization has the `paymentId` already."""
 
     slug = "payment-exists"
-    title = "The payment exists already"
+    title = "The payment already exists"
 
 
 class MemberNotCreated(NotFound):

@@ -306,7 +306,7 @@ class ReferralUsageState:
             ("maxReferralsPerMember", program.max_referrals_per_member, of_referrer),
         ):
             if used >= most:
-                raise ReferralLimitReached(f"{name} is {most}, and {used} count already.", limit=name)
+                raise ReferralLimitReached(f"{name} is {most}, and {used} uses have been counted.", limit=name)
 
     def add(self, use: Use) -> None:
         """Count a use."""

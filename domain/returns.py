@@ -27,7 +27,7 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
         in_all = min(order.total, in_all)
     elif in_all > order.total:
         rest = order.total - order.returned_total
-        raise ReturnExceedsOrder(f"The return is worth {worth}, of the order {order.external_id} {rest} is left.")
+        raise ReturnExceedsOrder(f"The return is worth {worth}; only {rest} of the order {order.external_id} is left.")
     is_all = in_all >= order.total > 0 or (bool(left) and all(item.is_returned for item in left))
     status = RETURNED if is_all else PARTIALLY_RETURNED
     return replace(order, status=status, returned_total=order.total if is_all else in_all), tuple(left)
@@ -45,7 +45,7 @@ def _take(lines: list[OrderItem], returned: Mapping[str, Any]) -> Decimal:
     if not places:
         raise ReturnExceedsOrder(f"The order has no item {name}.")
     if all(lines[place].is_returned for place in places):
-        raise ReturnExceedsOrder(f"Of the item {name} nothing is left.")
+        raise ReturnExceedsOrder(f"All of the item {name} has already been returned.")
     if total is None and any(lines[place].total is None for place in places):
         raise PayloadMissing(f"The order does not say what the item {name} is worth, so its return needs a total.")
     returned_quantity = None if quantity is None else Decimal(quantity)
@@ -68,14 +68,16 @@ def _take_quantity(
             missing -= part
         share = _share(line, part) if by_quantity else _ZERO
         if share > line.total_left:
-            raise ReturnExceedsOrder(f"{part} of the item {name} are worth {share}, {line.total_left} of it is left.")
+            raise ReturnExceedsOrder(
+                f"{part} of the item {name} are worth {share}; only {line.total_left} of its total is left."
+            )
         lines[place] = replace(
             line, returned_quantity=line.returned_quantity + part, returned_total=line.returned_total + share
         )
         worth += share
     if missing:
         raise ReturnExceedsOrder(
-            f"{quantity} of the item {name} are returned, {(quantity or _ZERO) - missing} are left."
+            f"{quantity} of the item {name} are to be returned, only {(quantity or _ZERO) - missing} are left."
         )
     return worth
 
@@ -96,5 +98,7 @@ def _take_total(lines: list[OrderItem], places: Sequence[int], total: Decimal, n
         missing -= part
         lines[place] = replace(line, returned_total=line.returned_total + part)
     if missing:
-        raise ReturnExceedsOrder(f"The item {name} is returned at {total}, {total - missing} of it is left.")
+        raise ReturnExceedsOrder(
+            f"The item {name} is to be returned at {total}; only {total - missing} of its total is left."
+        )
     return total

@@ -22,7 +22,7 @@ class EventCancelled(Conflict):
     """The event was reversed before: it was cancelled, or its order was returned, cancelled or rejected."""
 
     slug = "event-cancelled"
-    title = "The event is cancelled already"
+    title = "The event has already been cancelled"
 
 
 class EventNotCancellable(Conflict):
@@ -76,7 +76,7 @@ class RevertedEvent:
 def refuse_uncancellable(event: LoyaltyEvent) -> None:
     """Raise EventCancelled or EventNotCancellable if an event cannot be cancelled."""
     if event.reversal_loyalty_event_id is not None:
-        raise EventCancelled(f"The event {event.loyalty_event_key} is cancelled already.")
+        raise EventCancelled(f"The event {event.loyalty_event_key} has already been cancelled.")
     if event.reverted_loyalty_event_id is not None:
         raise EventNotCancellable("An event that took back what another gave cannot be cancelled.")
     if event.status != "success":

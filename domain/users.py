@@ -119,7 +119,7 @@ class UserExists(Conflict):
     """The `authClientId` is taken, or another user of the organization has the address."""
 
     slug = "user-exists"
-    title = "The user exists already"
+    title = "The user already exists"
 
 
 class LastAdministrator(Conflict):

@@ -89,7 +89,9 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
     """
     properties = body.of(audience)
     if properties.matcher_type != audience.matcher_type:
-        raise MatcherTypeFixed(f"The audience {audience.name} is of the type {audience.matcher_type} for good.")
+        raise MatcherTypeFixed(
+            f"The matcherType of the audience {audience.name} is {audience.matcher_type} and cannot change."
+        )
     _check(call, properties)
     if audience.matcher_type == LIST_MATCHER:
         properties = replace(properties, member_count=audience.member_count, refreshed_at=audience.refreshed_at)
@@ -124,11 +126,9 @@ def _check(call: Call, body: AudienceProperties) -> None:
     refuse_other_organization(call, body.organization_id)
     if body.matcher_type == ATTRIBUTE_MATCHER:
         if body.matcher is None:
-            raise InvalidRequest(
-                [FieldFault("matcher is missing, which the matcherType attribute-matcher needs", pointer="/matcher")]
-            )
+            raise InvalidRequest([FieldFault("matcherType attribute-matcher needs a matcher", pointer="/matcher")])
         compile_attribute_matcher(body.matcher)
     elif body.matcher is not None:
         raise InvalidRequest(
-            [FieldFault("matcher is given, and goes with the matcherType attribute-matcher alone", pointer="/matcher")]
+            [FieldFault("matcher goes only with the matcherType attribute-matcher", pointer="/matcher")]
         )

@@ -67,5 +67,5 @@ def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEven
 def update_custom_event_type(call: Call, event_type: CustomEventType, body: EventTypeProperties) -> CustomEventType:
     """Change an event type; events of an inactive one can no longer be tracked."""
     if body.api_code != event_type.api_code:
-        raise ApiCodeFixed(f"This event type is called {event_type.api_code} for good.")
+        raise ApiCodeFixed(f"This event type is called {event_type.api_code} and cannot be renamed.")
     return event_types.change_event_type(call.db, event_type, updated_at=call.now, **values_of(body))

@@ -182,7 +182,7 @@ def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault
         elif value is None:
             faults.append(
                 FieldFault(
-                    f"headers has null for {name}, which has no value yet that could be kept",
+                    f"headers has null for {name}, and no value of it is stored",
                     pointer="/settings/headers",
                 )
             )
@@ -190,15 +190,7 @@ def _faults(call: Call, type_: str, given: Mapping[str, Any]) -> list[FieldFault
     if repeated is not None:
         faults.append(FieldFault(f"headers has {repeated} twice, in letters of any case", pointer="/settings/headers"))
     if given.get("eventTypes") and type_ == ENTITY_CHANGE:
-        faults.append(
-            FieldFault(
-                f"eventTypes is given for a trigger of the type {type_}, which has none", pointer="/settings/eventTypes"
-            )
-        )
+        faults.append(FieldFault(f"eventTypes does not go with the type {type_}", pointer="/settings/eventTypes"))
     if given.get("entities") and type_ != ENTITY_CHANGE:
-        faults.append(
-            FieldFault(
-                f"entities is given for a trigger of the type {type_}, which has none", pointer="/settings/entities"
-            )
-        )
+        faults.append(FieldFault(f"entities does not go with the type {type_}", pointer="/settings/entities"))
     return faults

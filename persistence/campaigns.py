@@ -192,7 +192,7 @@ def _next_version(db: Connection, campaign: Campaign) -> dict[str, int]:
 
 
 def _code_taken(code: str) -> dict[str, NameTaken]:
-    return {"uq_campaigns_organization_id_code": NameTaken(f"A campaign with the code {code} exists already.")}
+    return {"uq_campaigns_organization_id_code": NameTaken(f"A campaign with the code {code} already exists.")}
 
 
 def add_action(db: Connection, campaign: Campaign, **values: Any) -> Action:

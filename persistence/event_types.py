@@ -50,7 +50,7 @@ def active(db: Connection, organization_id: int) -> list[CustomEventType]:
 
 def add_event_type(db: Connection, organization_id: int, **values: Any) -> CustomEventType:
     """Insert a custom event type; a code that exists raises NameTaken."""
-    taken = NameTaken(f"A custom event type with the apiCode {values['api_code']} exists already.")
+    taken = NameTaken(f"A custom event type with the apiCode {values['api_code']} already exists.")
     return add(
         db,
         table,

@@ -160,7 +160,7 @@ def change_mission(db: Connection, mission: Mission, /, **values: Any) -> Missio
 
 
 def _code_taken(code: str | None) -> dict[str, NameTaken]:
-    return {"uq_missions_organization_id_code": NameTaken(f"A mission with the code {code} exists already.")}
+    return {"uq_missions_organization_id_code": NameTaken(f"A mission with the code {code} already exists.")}
 
 
 def progress_of_members(

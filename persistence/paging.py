@@ -44,7 +44,7 @@ class Page:
         after = Position.told_by(query["cursor"])
         faults = []
         if number:
-            detail = "page is given beside cursor, which tells the page: leave it out"
+            detail = "page does not go with cursor: leave it out"
             faults.append(FieldFault(detail, parameter="page"))
         if after.order != _with_direction(order):
             detail = "order is not the one that cursor goes with: send the same order as for the page before"

@@ -91,7 +91,7 @@ def lock(db: Connection, group: PermissionGroup) -> PermissionGroup:
 
 def add_group(db: Connection, organization_id: int, **values: Any) -> PermissionGroup:
     """Insert a group; raises NameTaken where the key is taken."""
-    taken = NameTaken(f"The organization has a permission group {values['permission_group_key']} already.")
+    taken = NameTaken(f"The organization already has a permission group {values['permission_group_key']}.")
     return add(
         db, table, PermissionGroup, {"organization_id": organization_id, **values}, refusals={_UNIQUE_KEY: taken}
     )

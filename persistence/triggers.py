@@ -219,7 +219,7 @@ def change_trigger(db: Connection, trigger: Trigger, /, **values: Any) -> Trigge
 
 
 def _key_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
-    taken = NameTaken(f"There is a trigger with the key {values['trigger_key']} already.")
+    taken = NameTaken(f"A trigger with the key {values['trigger_key']} already exists.")
     return {"uq_triggers_organization_id_trigger_key": taken}
 
 

@@ -23,12 +23,12 @@ def faults_of_limits(rules: Sequence[Mapping[str, Any]]) -> list[FieldFault]:
         if rule["type"] == TRANSACTIONS and rule["limit"] % 1:
             faults.append(
                 FieldFault(
-                    f"limit of transactions is {rule['limit']}, which is not a whole number",
+                    f"limit of transactions is {rule['limit']}, not a whole number",
                     pointer=f"{at}/limit",
                 )
             )
         if rule["type"] == TRANSACTIONS and rule.get("ledgerAccountKey"):
-            detail = "ledgerAccountKey is given with a limit of transactions; it goes with a limit of points alone"
+            detail = "ledgerAccountKey goes only with a limit of points"
             faults.append(FieldFault(detail, pointer=f"{at}/ledgerAccountKey"))
     return faults
 
@@ -51,7 +51,7 @@ def faults_of_constants(
 def _faults(effect_id: str, values: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
     amount = values.get("amount")
     if amount is not None and amount <= 0:
-        yield "amount", f"amount of {effect_id} is {amount}, which is not more than 0"
+        yield "amount", f"amount of {effect_id} is {amount}, not more than 0"
     if effect_id == DISCOUNT and isinstance(values.get("value"), int | Decimal):
         yield from _of_discount(values)
     for name in _DATES:

@@ -209,11 +209,11 @@ class Evaluator:
                     return _Computed(effect, values, BadParameter(f"{name}: {error}"))
                 value = constant(param.parameter, value)
                 if is_bad(value):
-                    fault = BadParameter(f"{name} came to a value of the wrong kind or size.")
+                    fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
                     return _Computed(effect, values, fault)
             values[name] = value
         if values.get("amount") is not None and values["amount"] < 0:
-            return _Computed(effect, values, BadParameter(f"amount came to {values['amount']}, which is below zero."))
+            return _Computed(effect, values, BadParameter(f"amount evaluated to {values['amount']}, less than zero."))
         return _Computed(effect, values, None)
 
     def _execute(self, campaign: CompiledCampaign, effect: _Computed) -> Done:

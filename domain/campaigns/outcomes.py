@@ -37,14 +37,14 @@ class NoSponsor(Conflict):
 
 
 class NothingToDo(Conflict):
-    """The amount came to zero."""
+    """The amount evaluated to zero."""
 
     slug = "zero-amount"
     title = "The amount is zero"
 
 
 class BadParameter(Conflict):
-    """A parameter of an effect could not be computed, or came to a value that the effect cannot use."""
+    """A parameter of an effect could not be computed, or evaluated to a value that the effect cannot use."""
 
     slug = "effect-parameter"
     title = "A parameter of the effect has no usable value"

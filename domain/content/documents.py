@@ -81,7 +81,7 @@ def _attrs_faults(collection: ContentCollection, attrs: Mapping[str, Any], attrs
         detail = f"attrs holds more than {MOST_VALUES} values at its top and in lists there"
         faults.append(FieldFault(detail, pointer="/attrs"))
     if collection.is_coupon and coupon_book_key_of(attrs) is None:
-        detail = f"{BOOK_FIELD} is not the key of a coupon book, which a collection of this contentType needs"
+        detail = f"{BOOK_FIELD} is not the key of a coupon book; the contentType of the collection needs one"
         faults.append(FieldFault(detail, pointer=f"/attrs/{BOOK_FIELD}"))
     return faults
 

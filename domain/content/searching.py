@@ -127,7 +127,7 @@ class SearchReader:
         kind = self._collection.type_of(name)
         if kind in (STRING, BOOLEAN):
             parameter = next(iter(ends.values()))[0]
-            self.fault(parameter, f"{name} is a {kind}; a range is of numbers or dates.")
+            self.fault(parameter, f"{name} is a {kind}; only numbers and dates have ranges.")
             return None
         if kind is None:
             kind = NUMBER if all(number_of(text) is not None for _, text in ends.values()) else DATE
@@ -137,7 +137,7 @@ class SearchReader:
             values[end] = read(text)
             if values[end] is None:
                 noun = "a number" if kind == NUMBER else "a date or date-time (RFC 3339)"
-                self.fault(parameter, f"{text[:50]} is not {noun}, which a bound of {name} is.")
+                self.fault(parameter, f"A bound of {name} must be {noun}; {text[:50]} is not.")
         if None in values.values():
             return None
         least, most = values.get("min"), values.get("max")

@@ -29,15 +29,15 @@ def check_book(values: Mapping[str, Any]) -> None:
         faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
     for limit, limit_name, period, period_name in _PERIODS:
         if values[limit] is not None and values[period] is None:
-            faults.append(FieldFault(f"{limit_name} needs {period_name} beside it", pointer=f"/{period_name}"))
+            faults.append(FieldFault(f"{limit_name} needs {period_name}", pointer=f"/{period_name}"))
         if values[period] is not None and values[limit] is None:
-            faults.append(FieldFault(f"{period_name} needs {limit_name} beside it", pointer=f"/{limit_name}"))
+            faults.append(FieldFault(f"{period_name} needs {limit_name}", pointer=f"/{limit_name}"))
     faults += zone_faults(values["timezone"])
     if values["required_points_config"] is None and any(values[name] is not None for name in _POINTS):
-        detail = "requiredPointsConfig is missing, which assignmentRequiredPoints and usageRequiredPoints need"
+        detail = "assignmentRequiredPoints and usageRequiredPoints need requiredPointsConfig"
         faults.append(FieldFault(detail, pointer="/requiredPointsConfig"))
     if values["code_pattern"] is not None and values["type"] != GENERATED:
-        detail = f"codePattern is for books of the type {GENERATED}, not for those of the type {values['type']}"
+        detail = f"codePattern is for books of the type {GENERATED}, not of the type {values['type']}"
         faults.append(FieldFault(detail, pointer="/codePattern"))
     for check in (lambda: check_condition(values["condition"]), lambda: check_pattern(values["code_pattern"] or {})):
         try:
@@ -51,4 +51,4 @@ def check_book(values: Mapping[str, Any]) -> None:
 def refuse_archived(book: CouponBook) -> None:
     """Raise BookArchived for an archived book: archiving is final (integration 3)."""
     if book.publishing_status == ARCHIVED:
-        raise BookArchived(f"The coupon book {book.coupon_book_id} is archived.")
+        raise BookArchived(f"The coupon book {book.name} is archived.")

@@ -44,12 +44,12 @@ class CodeTaken(Conflict):
     """The book has this code already, or one request names it twice."""
 
     slug = "coupon-code-taken"
-    title = "The code is in the coupon book already"
+    title = "The coupon book already has the code"
 
 
 def code_taken(code: str) -> CodeTaken:
     """The refusal of a code that the book has."""
-    return CodeTaken(f"The code {code} is in the coupon book already.")
+    return CodeTaken(f"The coupon book already has the code {code}.")
 
 
 class CodesNotAccepted(Conflict):

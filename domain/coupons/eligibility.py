@@ -112,7 +112,7 @@ def _inactive(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | N
 
 
 def _archived(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    return f"The coupon book {book.coupon_book_id} is archived." if book.publishing_status == ARCHIVED else None
+    return f"The coupon book {book.name} is archived." if book.publishing_status == ARCHIVED else None
 
 
 def _not_published(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
@@ -161,7 +161,8 @@ def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None
     command = ONE if book.type == LIST else attempt.amount
     if left is None or left >= command:
         return None
-    return f"{_plain(command)} asked for, and {_plain(max(left, ZERO))} left."
+    requested = "1 coupon was" if command == ONE else f"{_plain(command)} coupons were"
+    return f"{requested} requested, {_plain(max(left, ZERO))} are left."
 
 
 def _quota(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:

@@ -228,7 +228,7 @@ class CouponService:
         if usage.reverted_usage_id is not None:
             raise UsageNotRevertible(f"The usage {usage.coupon_usage_key} is a reversal.")
         if usage.reversal_usage_id is not None:
-            raise UsageReverted(f"The usage {usage.coupon_usage_key} is reverted already.")
+            raise UsageReverted(f"The usage {usage.coupon_usage_key} has already been reverted.")
         return usage
 
     def _lot_of(self, usage: CouponUsage) -> CouponLot | None:

@@ -100,7 +100,7 @@ class UsageReverted(Conflict):
     """A usage can be reverted only once."""
 
     slug = "coupon-usage-reverted"
-    title = "The coupon usage is reverted already"
+    title = "The coupon usage has already been reverted"
 
 
 class UsageNotRevertible(Conflict):

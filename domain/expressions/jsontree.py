@@ -130,34 +130,34 @@ class _Reader:
         if depth > MAX_DEPTH or self.nodes > MAX_NODES:
             _refuse(f"the tree is nested more than {MAX_DEPTH} deep or has more than {MAX_NODES} nodes", "limit")
         if not isinstance(value, Mapping):
-            _refuse(f"{path or '/'}: a node is an object")
+            _refuse(f"{path or 'the tree'} is not an object")
         members = {key: member for key, member in value.items() if key not in ("at", "parens")}
         kind = members.pop("kind", None)
         reader = _KINDS.get(kind) if isinstance(kind, str) else None
         if reader is None:
-            _refuse(f"{path}/kind: one of {', '.join(_KINDS)}")
+            _refuse(f"{path}/kind is not one of {', '.join(_KINDS)}")
         if kind != "constant":
             members.pop("type", None)
         node = reader(self, members, path, depth)
         if members:
-            _refuse(f"{path}/{str(next(iter(members)))[:40]}: not a member of {kind}")
+            _refuse(f"{path}/{str(next(iter(members)))[:40]} is not a member of {kind}")
         return _with_parens(node, self.count(value.get("parens", 0), f"{path}/parens"))
 
     def count(self, value: object, path: str) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TEXT:
-            _refuse(f"{path}: a count")
+            _refuse(f"{path} is not a whole number from 0 to {MAX_TEXT}")
         return value
 
     def text(self, members: dict[Any, Any], name: str, path: str) -> str:
         value = members.pop(name, None)
         if not isinstance(value, str) or len(value) > MAX_TEXT:
-            _refuse(f"{path}/{name}: a text of at most {MAX_TEXT} characters")
+            _refuse(f"{path}/{name} is not a text of at most {MAX_TEXT} characters")
         return value
 
     def items(self, members: dict[Any, Any], name: str, path: str) -> list[object]:
         value = members.pop(name, None)
         if not isinstance(value, list):
-            _refuse(f"{path}/{name}: a list")
+            _refuse(f"{path}/{name} is not a list")
         return value
 
     def nodes_of(self, members: dict[Any, Any], name: str, path: str, depth: int) -> tuple[Node, ...]:
@@ -186,7 +186,7 @@ class _Reader:
         entries = []
         for i, entry in enumerate(self.items(members, "entries", path)):
             if not isinstance(entry, Mapping) or set(entry) != {"key", "value"}:
-                _refuse(f"{path}/entries/{i}: an object with key and value")
+                _refuse(f"{path}/entries/{i} is not an object with key and value")
             place = f"{path}/entries/{i}"
             key = self.read(entry["key"], f"{place}/key", depth + 1)
             entries.append((key, self.read(entry["value"], f"{place}/value", depth + 1)))
@@ -197,13 +197,13 @@ class _Reader:
         target = self.one(members, "target", path, depth) if "target" in members else None
         args = self.nodes_of(members, "args", path, depth)
         if target is None and name in OPERATORS and not _takes(name, len(args)):
-            _refuse(f"{path}/args: the wrong number for {name}")
+            _refuse(f"{path}/args has the wrong number of operands for {name}")
         return Call(function=name, args=args, target=target)
 
     def macro(self, members: dict[Any, Any], path: str, depth: int) -> Node:
         name = self.text(members, "function", path)
         if name not in MACROS:
-            _refuse(f"{path}/function: one of {', '.join(sorted(MACROS))}")
+            _refuse(f"{path}/function is not one of {', '.join(sorted(MACROS))}")
         return Macro(
             function=name,
             target=self.one(members, "target", path, depth),
@@ -240,7 +240,7 @@ def _with_parens(node: Node, extra: int) -> Node:
 
 
 def _no_constant(value: object, path: str) -> NoReturn:
-    _refuse(f"{path}/type: one of {', '.join(_VALUES)}")
+    _refuse(f"{path}/type is not one of {', '.join(_VALUES)}")
 
 
 def _int(value: object, path: str) -> int:
@@ -250,7 +250,7 @@ def _int(value: object, path: str) -> int:
         except ValueError:
             pass
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**63:
-        _refuse(f"{path}/value: an integer of 64 bits")
+        _refuse(f"{path}/value is not an integer of 64 bits")
     return value
 
 
@@ -261,25 +261,25 @@ def _decimal(value: object, path: str) -> Decimal:
         except InvalidOperation:
             value = None
     if not isinstance(value, Decimal) or not value.is_finite():
-        _refuse(f"{path}/value: a decimal, as a text")
+        _refuse(f"{path}/value is not a decimal written as a text")
     return value
 
 
 def _string(value: object, path: str) -> str:
     if not isinstance(value, str) or len(value) > MAX_TEXT:
-        _refuse(f"{path}/value: a text of at most {MAX_TEXT} characters")
+        _refuse(f"{path}/value is not a text of at most {MAX_TEXT} characters")
     return value
 
 
 def _bool(value: object, path: str) -> bool:
     if not isinstance(value, bool):
-        _refuse(f"{path}/value: true or false")
+        _refuse(f"{path}/value is neither true nor false")
     return value
 
 
 def _null(value: object, path: str) -> None:
     if value is not None:
-        _refuse(f"{path}/value: null")
+        _refuse(f"{path}/value is not null")
 
 
 _VALUES: dict[str, Callable[[object, str], object]] = {

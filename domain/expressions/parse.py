@@ -37,7 +37,7 @@ _WORDS = {"true": ("bool", True), "false": ("bool", False), "null": ("null", Non
 def parse(text: str) -> Node:
     """The tree of an expression; raises `ExpressionError` with the place of the fault."""
     if not isinstance(text, str):
-        raise ExpressionError([Fault("an expression is a text")])
+        raise ExpressionError([Fault("the expression is not a text")])
     if len(text) > MAX_TEXT:
         raise ExpressionError([Fault(f"an expression has at most {MAX_TEXT} characters", MAX_TEXT, len(text), "limit")])
     if bad := _FORBIDDEN.search(text):

@@ -232,7 +232,7 @@ class Columns:
             field = renamed.get(name, "" if name in column_names else name)
             if field in reads or (kind == MEMBERS and field.startswith(CUSTOM)):
                 if field in self._names:
-                    raise FileFault(f"The column {name} stands twice in the first line.")
+                    raise FileFault(f"The column {name} is in the first line twice.")
                 self._fields.append((field, reads.get(field, _text)))
                 self._names[field] = name
             else:

@@ -116,14 +116,14 @@ class CaptureExceedsHold(Conflict):
     """A capture cannot exceed the amount that was set aside."""
 
     slug = "capture-exceeds-hold"
-    title = "The capture is greater than what was set aside"
+    title = "The capture is greater than the hold"
 
 
 class AlreadyReverted(Conflict):
     """A transaction can be reverted only once."""
 
     slug = "already-reverted"
-    title = "The transaction is reverted already"
+    title = "The transaction has already been reverted"
 
 
 class SetFailed(Conflict):
@@ -134,10 +134,10 @@ class SetFailed(Conflict):
 
 
 class SupplyBelowIssued(Conflict):
-    """The maximum supply cannot be lower than the supply issued already."""
+    """The maximum supply cannot be lower than the issued supply."""
 
     slug = "supply-below-issued"
-    title = "More than the new supply is issued already"
+    title = "The new supply is lower than the issued supply"
 
 
 class NotRevertible(Conflict):

@@ -131,7 +131,7 @@ class MissionExhausted(Conflict):
     """The member has achieved the mission as often as it allows, in all or in the period."""
 
     slug = "mission-exhausted"
-    title = "The mission is achieved as often as it allows"
+    title = "The mission has reached its maximum number of completions"
 
 
 @dataclass(frozen=True, slots=True)

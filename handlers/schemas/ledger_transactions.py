@@ -169,7 +169,7 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchItem:
     loaded = _BATCH_ITEM.load(item)
     if loaded.reverts is not None:
         faults = [
-            FieldFault(f"{name} is given beside reverts, and a revert has none", pointer=f"{pointer}/{name}")
+            FieldFault(f"{name} does not go with reverts", pointer=f"{pointer}/{name}")
             for name in _NOT_OF_A_REVERT
             if item.get(name) is not None
         ]
@@ -227,7 +227,7 @@ def partial_fiat_values(body: RevertBatch) -> dict[str, Decimal]:
     for index, value in enumerate(body.partial_fiat_values):
         transaction_id, place = value.ledger_transaction_id, f"/partialFiatValues/{index}/ledgerTransactionId"
         if transaction_id in values:
-            faults.append(FieldFault(f"ledgerTransactionId {transaction_id} has a fiat value already", pointer=place))
+            faults.append(FieldFault(f"ledgerTransactionId {transaction_id} already has a fiat value", pointer=place))
         elif transaction_id not in body.transaction_ids:
             faults.append(FieldFault(f"ledgerTransactionId {transaction_id} is not in transactionIds", pointer=place))
         values[transaction_id] = value.partial_fiat_value

@@ -176,7 +176,7 @@ def change_program(db: Connection, program: ReferralProgram, /, **values: Any) -
 
 
 def _exists(values: Mapping[str, Any]) -> ReferralProgramExists:
-    return ReferralProgramExists(f"There is a referral program with the code {values['code']} already.")
+    return ReferralProgramExists(f"A referral program with the code {values['code']} already exists.")
 
 
 def totals_of(db: Connection, organization_id: int, program_ids: Collection[int]) -> dict[int, ProgramTotals]:
@@ -237,7 +237,7 @@ def add_codes(
             return sorted(added, key=lambda referral_code: place[referral_code.code])
         # Another request was faster.
         taken = sorted(set(codes) - {referral_code.code for referral_code in added})
-    raise ReferralCodeTaken(f"Taken already: {', '.join(taken)}.")
+    raise ReferralCodeTaken(f"These codes are taken: {', '.join(taken)}.")
 
 
 def find_log_page(db: Connection, code: ReferralCode, page: Page) -> Paged[ReferralLog]:

@@ -22,6 +22,23 @@ NAMELESS = {"UnreadableText", "UnreadableNumber", "UnusableText"}
 # Pieces of regular expressions, and of the paths that decoders of JSON tell.
 OF_A_PATTERN = re.compile(r"\^\[|\[\^|\\[swdS]|\(\?|\$\[|\]\+|\]\*|\{\d+,\d*\}|\.\*")
 RULES_AS_FAULTS = re.compile(r"\b(must|has to|should|shall|ought)\b|\bis required\b|\bmay not\b|\bcannot both\b")
+# Shapes that are hard to read, each with the words that take their place.
+HARD_TO_READ = {
+    re.compile(r"\balready\.?$"): "already before the verb",
+    re.compile(r"\bstands?\b(?! for)"): "is not reverted, is in force",
+    re.compile(r"\b(came|comes) to\b"): "evaluated to, is",
+    re.compile(r"^Of the\b"): "the amount first: Only 20 of the 50",
+    re.compile(r"\bby somebody\b"): "who it is",
+    re.compile(r"\basked for\b"): "requested",
+    re.compile(r"\balone\b\W*$"): "only, before the noun",
+    re.compile(r"\bbeside\b"): "with",
+    re.compile(r"\banew\b"): "again",
+    re.compile(r"\bfor good\b"): "cannot change",
+    re.compile(r"\bset aside\b"): "held",
+    re.compile(r"\btaken back\b"): "reverted",
+    re.compile(r", which (a|an|the)\b"): "what needs it as the subject",
+    re.compile(r"^/\S*: "): "is not",
+}
 # No text of these matches everything.
 CANDIDATES = ("", " ", "\n", "\u00e9 , / @", ".", "a:b:c:", "9.9", "=", "\u200b", "\t\u0001", "a@@b c,,")
 
@@ -60,7 +77,7 @@ def test_every_pattern_is_told_in_words(surface):
 
 def _faults_of(text: str) -> list[str]:
     """What is wrong with the words of a text."""
-    found = []
+    found = _hard_words_of(text)
     if OF_A_PATTERN.search(text):
         found.append("shows a pattern")
     if RULES_AS_FAULTS.search(text):
@@ -68,6 +85,10 @@ def _faults_of(text: str) -> list[str]:
     if re.search(r"[!:;,]$|\s$|  ", text):
         found.append("is no sentence")
     return found
+
+
+def _hard_words_of(text: str) -> list[str]:
+    return [f"is hard to read, better: {better}" for words, better in HARD_TO_READ.items() if words.search(text)]
 
 
 def _classes(trees: dict[Path, ast.Module]) -> set[str]:
@@ -162,3 +183,76 @@ def test_texts_are_sentences_that_begin_with_their_subject():
             faults.append("has no full stop")
         wrong += [f"{where}: {text!r} {fault}" for fault in faults]
     assert wrong == []
+
+
+def _trees() -> dict[Path, ast.Module]:
+    files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
+
+
+def test_titles_of_problems_are_easy_to_read():
+    trees = _trees()
+    refusals = _classes(trees)
+    titles = {
+        text
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name in refusals
+        for statement in node.body
+        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "title"
+        for text in _written(statement.value)
+    }
+    assert len(titles) > 100
+    assert {title: faults for title in titles if (faults := _hard_words_of(title))} == {}
+
+
+def test_examples_of_problems_are_easy_to_read():
+    """In the documents and on the page of the problems."""
+    page = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
+    shown = re.findall(r'"(?:title|detail)": "(.*)"', page)
+    for surface in openapi.SURFACES:
+        shown += _shown(openapi.bundle(surface))
+    assert len(shown) > 250
+    assert {text: faults for text in shown if (faults := _hard_words_of(text))} == {}
+
+
+def _shown(node: Any) -> Iterator[str]:
+    """The titles and details of examples of problems."""
+    if isinstance(node, dict):
+        if str(node.get("type", "")).startswith("/problems/"):
+            yield from (node[name] for name in ("title", "detail") if isinstance(node.get(name), str))
+        for child in node.values():
+            yield from _shown(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _shown(child)
+
+
+def test_no_text_begins_with_a_place_and_a_noun():
+    """A tree's fault is a sentence, "/args is not a list", not "/args: a list"."""
+    texts = [
+        text
+        for tree in _trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "_refuse" and node.args
+        for text in _written(node.args[0])
+    ]
+    assert len(texts) > 15
+    assert [text for text in texts if re.match(r"\S*: ", text)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is an order 7 already.",
+        "Transaction 7 stands.",
+        "Users are changed by somebody.",
+        "/args: a list",
+        "3 asked for, and 2 left.",
+        "Of the item mug nothing is left.",
+        "expiresAt came to a moment that is not in the future.",
+        "value is not a number, which the operator > needs",
+    ],
+)
+def test_the_rules_find_what_they_are_made_for(text):
+    assert _hard_words_of(text)

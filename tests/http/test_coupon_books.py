@@ -340,7 +340,9 @@ def test_a_status_that_there_is_not(integration):
 def test_an_archived_book_stays_as_it_is(books):
     made = books.make("A")
     archived = books.set_status(made, "archived")
-    assert books.change(made, name="x", expect=409)["type"] == "/problems/coupon-book-archived"
+    refused = books.change(made, name="x", expect=409)
+    assert refused["type"] == "/problems/coupon-book-archived"
+    assert refused["detail"] == f"The coupon book {made['name']} is archived."
     assert books.add(made, "B", expect=409)["type"] == "/problems/coupon-book-archived"
     assert books.get(made)["updatedAt"] == archived["updatedAt"]
 

@@ -72,7 +72,7 @@ def test_codes_are_added_to_their_books(imports, shop):
     done = imports.run("couponBook,code\n" + "\n".join(rows), kind="coupon-codes")
     assert (codes(shop, first), codes(shop, second)) == (["A-1", "A-2"], ["ONE"])
     assert imports.errors(done) == [
-        (4, "code", "The code A-1 is in the coupon book already."),
+        (4, "code", "The coupon book already has the code A-1."),
         (6, "code", "A book of the type single has one code."),
         (7, "couponBook", "There is no coupon book Tea."),
         (8, "couponBook", "Several coupon books are called Twice. Name the key."),

@@ -284,7 +284,9 @@ def test_what_has_expired_cannot_be_spent(organization):
     assert burn["updatedBalance"] == 0
     expiry = points.rows()[2]
     assert (expiry["transactionType"], expiry["amount"], expiry["description"]) == ("burn", 10, "Expired")
-    assert points.revert(expiry["ledgerTransactionId"], expect=409)["type"] == "/problems/not-revertible"
+    refused = points.revert(expiry["ledgerTransactionId"], expect=409)
+    assert refused["type"] == "/problems/not-revertible"
+    assert refused["detail"].endswith(" cannot be reverted: it is an expiry.")
     [nothing] = points.revert(expired)
     assert (nothing["amount"], points.balance(wallet)) == (0, 0)
     assert points.verify() == []

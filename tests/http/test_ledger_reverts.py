@@ -92,7 +92,9 @@ def test_nothing_is_reverted_twice_and_no_revert_is(points, ana):
     burn = posted(points, ana, None, 20)
     [revert] = points.revert(burn)
     assert points.revert(burn, expect=409)["type"] == "/problems/already-reverted"
-    assert points.revert(revert["ledgerTransactionId"], expect=409)["type"] == "/problems/not-revertible"
+    refused = points.revert(revert["ledgerTransactionId"], expect=409)
+    assert refused["type"] == "/problems/not-revertible"
+    assert refused["detail"] == f"Transaction {revert['ledgerTransactionId']} cannot be reverted: it is a revert."
     assert points.balance(ana) == 100
 
 

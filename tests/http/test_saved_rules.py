@@ -37,8 +37,8 @@ def discount(kind, value):
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (mint(-5), "amount of mint-points is -5, which is not more than 0."),
-        (mint(0), "amount of mint-points is 0, which is not more than 0."),
+        (mint(-5), "amount of mint-points is -5, not more than 0."),
+        (mint(0), "amount of mint-points is 0, not more than 0."),
         (
             effect("discount", type="percentage", value=150),
             "value of discount is 150 percent, which is more than 100.",
@@ -139,7 +139,7 @@ def test_limits_of_transactions_are_whole(shop):
     problem = shop.administration.post("/campaigns", body, expect=400)
     [fault] = problem["errors"]
     assert (fault["detail"], fault["pointer"]) == (
-        "limit of transactions is 1.5, which is not a whole number.",
+        "limit of transactions is 1.5, not a whole number.",
         "/limitRules/0/limit",
     )
 

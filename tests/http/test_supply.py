@@ -59,7 +59,9 @@ def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
     }
     assert points.rows() == [row]
     assert supply(points) == Decimal("250.5")
-    assert points.revert(row["ledgerTransactionId"], expect=409)["type"] == "/problems/not-revertible"
+    refused = points.revert(row["ledgerTransactionId"], expect=409)
+    assert refused["type"] == "/problems/not-revertible"
+    assert refused["detail"].endswith(" cannot be reverted: it moves no points.")
     assert points.rows(include="lots")[0]["lots"] == {"count": 0, "consumed": []}
     assert points.verify() == []
 

@@ -79,7 +79,7 @@ class TestRecords:
             ).scalar_one()
         assert stored == {"Authorization": "Bearer sesame", "X-A": "2"}
         [fault] = refused_settings(administration, headers={"X-New": None})["errors"]
-        assert fault["detail"] == "headers has null for X-New, which has no value yet that could be kept."
+        assert fault["detail"] == "headers has null for X-New, and no value of it is stored."
 
     def test_a_secret_of_ones_own_is_taken(self, administration):
         assert add_trigger(administration, secret=SECRET)["settings"]["secret"] == SECRET

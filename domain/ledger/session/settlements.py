@@ -36,7 +36,7 @@ class LedgerSession(Claims):
         if self._status(stored) != PENDING:
             raise NotPending(f"Transaction {stored.ledger_transaction_id} is not pending.")
         if amount > reserved:
-            raise CaptureExceedsHold(f"{amount} is more than the {reserved} that were set aside.")
+            raise CaptureExceedsHold(f"{amount} is more than the {reserved} that are held.")
         check_amount(account, amount)
         kept, released = split_uses(stored.uses, amount)
         fiat = None if stored.fiat_value is None else prorated(stored.fiat_value, amount, reserved)
@@ -123,13 +123,8 @@ class LedgerSession(Claims):
         """
         status = self._status(stored)
         if status == REVERTED:
-            raise AlreadyReverted(f"Transaction {stored.ledger_transaction_id} is reverted already.")
-        if (
-            stored.transaction_type == REVERT
-            or stored.is_expiry
-            or (stored.from_wallet_id or stored.to_wallet_id) is None
-        ):
-            raise NotRevertible(f"Transaction {stored.ledger_transaction_id} stands.")
+            raise AlreadyReverted(f"Transaction {stored.ledger_transaction_id} has already been reverted.")
+        _refuse_not_revertible(stored)
         if (partial_fiat is not None and stored.transaction_type != BURN) or details.fiat:
             raise FiatNotAllowed("Only the revert of a burn has a fiat value.")
         if not account.active:
@@ -234,7 +229,7 @@ class LedgerSession(Claims):
             elif burn_available:
                 amount = available
             else:
-                raise InsufficientBalance(f"Of the {amount} to take back only {available} are left.")
+                raise InsufficientBalance(f"Only {available} of the {amount} points to take back are left.")
         entries = self._debited(account, wallet_id, amount - shortfall, shortfall)
         moves = taken(account, wallet_id, amount - shortfall, first_of=stored.ledger_transaction_id)
         return reversal(
@@ -327,3 +322,16 @@ class LedgerSession(Claims):
 
     def _status(self, stored: Stored) -> int:
         return self._settled.get(stored.ledger_transaction_id, stored.status)
+
+
+def _refuse_not_revertible(stored: Stored) -> None:
+    """Raise NotRevertible for a revert, an expiry, and a transaction that moves no points."""
+    if stored.transaction_type == REVERT:
+        what = "is a revert"
+    elif stored.is_expiry:
+        what = "is an expiry"
+    elif (stored.from_wallet_id or stored.to_wallet_id) is None:
+        what = "moves no points"
+    else:
+        return
+    raise NotRevertible(f"Transaction {stored.ledger_transaction_id} cannot be reverted: it {what}.")

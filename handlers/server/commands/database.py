@@ -93,7 +93,7 @@ def verify(organization: int | None, as_json: bool) -> None:
 
     Looks at the ledger's invariants, the figures of reports, and whether somebody changed the audit log. Prints the
     names of what is broken; exit code 1 then. Else it prints the hash of each organization's last seal of the audit
-    log: noted elsewhere, it shows later that nothing was taken off the log's end.
+    log. Keep it elsewhere: it later proves that the log was not truncated.
     """
     from handlers.server.jobs import seal_audit_log
     from handlers.services.ledger.verify import verify as verify_ledger

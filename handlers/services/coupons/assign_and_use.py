@@ -307,7 +307,7 @@ def _refuse_twofold_price(command: CouponCommand) -> None:
         if command.points_override is not None:
             faults.append(
                 FieldFault(
-                    "pendingCaptureLedgerTransactionId is given beside pointsOverride, and stands in its place",
+                    "pendingCaptureLedgerTransactionId replaces pointsOverride: send only one of them",
                     pointer=pointer,
                 )
             )

@@ -71,7 +71,7 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
         coupons, limit = unit.coupons, MOST_AT_ONCE if all_of_them else 1
         uses = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
         if not uses:
-            raise NothingToRevert("The member has no use of this code that stands.")
+            raise NothingToRevert("The member has no use of this code left to revert.")
         remaining = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
         coupons.prepare_reverts(uses)
         coupons.loader.expect(len(uses))

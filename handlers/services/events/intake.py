@@ -59,7 +59,7 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
     if event.event_type not in _BUILT_IN and event.event_type not in configuration.custom_event_types:
         raise unknown_event_type(configuration, event.event_type)
     if event.event_type in NOT_TRACKABLE and not by_server:
-        raise NotTrackable(f"Events of type {event.event_type} are emitted by the server alone.")
+        raise NotTrackable(f"Events of type {event.event_type} are emitted only by the server.")
     if not by_server:
         refuse_erased(member)
     if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not by_server:

@@ -116,7 +116,7 @@ def cancel_import(call: Call, job: ImportJob) -> ImportJob:
     if job.status == CANCELLED:
         return job
     if job.status in ENDED:
-        raise ImportState(f"The import is {job.status} already.")
+        raise ImportState(f"The import is already {job.status}.")
     imports.remove_file(call.db, job)
     return imports.change_import(call.db, job, status=CANCELLED, updated_at=call.now, finished_at=call.now)
 

@@ -89,7 +89,7 @@ def _refused(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]
     for new_order in new_orders:
         program_id = new_order.payload.get("loyaltyProgramId")
         if new_order.external_id in taken:
-            refusals.append(OrderExists(f"There is an order with the externalId {new_order.external_id} already."))
+            refusals.append(OrderExists(f"An order with the externalId {new_order.external_id} already exists."))
         elif program_id is not None and program_id not in programs:
             refusals.append(unknown_loyalty_program(program_id))
         else:

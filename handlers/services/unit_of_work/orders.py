@@ -104,7 +104,7 @@ class OrderWork:
         known = self._orders.get(external_id)
         if status == CREATED:
             if known is not None:
-                raise OrderExists(f"There is an order with the externalId {external_id} already.")
+                raise OrderExists(f"An order with the externalId {external_id} already exists.")
             if payload.get("total") is None:
                 raise PayloadMissing("A new order needs payload.order.total.")
             after = self._built(payload, event, loyalty_event_id, member)

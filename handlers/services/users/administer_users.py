@@ -48,7 +48,7 @@ def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterato
 def _held_now(call: Call) -> Grant:
     caller = call.caller
     if caller is None:
-        raise Unauthorized("Users are changed by somebody.")
+        raise Unauthorized("This operation needs a token of a user.")
     if caller.user_id is None:
         return caller.grant
     # Another call may have taken permissions away while this one waited for its turn.

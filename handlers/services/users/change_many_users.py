@@ -62,7 +62,7 @@ def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[Outcom
             if not is_email(email):
                 raise InvalidRequest([FieldFault(f"email {email} is not an email address")])
             if email.lower() in known:
-                raise UserExists(f"The organization has a user with the address {email} already.")
+                raise UserExists(f"The organization already has a user with the address {email}.")
             known.add(email.lower())
             new.append(email)
 

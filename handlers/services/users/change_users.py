@@ -106,7 +106,7 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
         require_held(held, given, "These permissions cannot be given")
         organization_id = call.organization.organization_id
         if new.email is not None and users.find_by_emails(call.db, organization_id, [new.email]):
-            raise UserExists(f"The organization has a user with the address {new.email} already.")
+            raise UserExists(f"The organization already has a user with the address {new.email}.")
         password = new.password
         if password is None and not new.is_external:
             password = passwords.new_secret()

@@ -209,5 +209,5 @@ def test_depth():
 
 
 def test_what_is_not_text():
-    assert fault(None).message == "an expression is a text"
-    assert fault(b"a").message == "an expression is a text"
+    assert fault(None).message == "the expression is not a text"
+    assert fault(b"a").message == "the expression is not a text"

@@ -184,6 +184,29 @@ def test_hostile_trees_are_refused(tree):
     assert caught.value.faults
 
 
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (None, "the tree is not an object"),
+        ({"kind": "call", "function": "f", "args": 7}, "/args is not a list"),
+        ({"kind": "list", "items": [7]}, "/items/0 is not an object"),
+        ({"kind": "identifier", "name": 5}, "/name is not a text of at most 4000 characters"),
+        ({"kind": "identifier", "name": "a", "extra": 1}, "/extra is not a member of identifier"),
+        ({"kind": "identifier", "name": "a", "parens": -1}, "/parens is not a whole number from 0 to 4000"),
+        ({"kind": "constant", "type": "int", "value": 1.5}, "/value is not an integer of 64 bits"),
+        ({"kind": "constant", "type": "decimal", "value": "NaN"}, "/value is not a decimal written as a text"),
+        ({"kind": "constant", "type": "bool", "value": 1}, "/value is neither true nor false"),
+        ({"kind": "constant", "type": "null", "value": 0}, "/value is not null"),
+        ({"kind": "call", "function": "!", "args": []}, "/args has the wrong number of operands for !"),
+        ({"kind": "map", "entries": [[ONE, ONE]]}, "/entries/0 is not an object with key and value"),
+    ],
+)
+def test_the_fault_of_a_tree_is_a_sentence(tree, message):
+    with pytest.raises(ExpressionError) as caught:
+        from_tree(tree)
+    assert [fault.message for fault in caught.value.faults] == [message]
+
+
 def test_deep_trees_are_refused():
     tree = NAME
     for _ in range(100_000):

@@ -136,5 +136,5 @@ class BadgeWork:
             raise UnknownBadge(f"There is no badge with the key {params['badgeKey']}.")
         amount = int(params["amount"])
         if not amount:
-            raise NothingToDo("The amount comes to no badge at all.")
+            raise NothingToDo("The amount rounds down to zero badges.")
         return Grant(event.member_id, badge, amount, loyalty_event_id=event.loyalty_event_id)

@@ -213,7 +213,7 @@ def _details_of(event: EventFacts) -> UsageDetails:
 def _whole(amount: Decimal, most: Decimal) -> Decimal:
     """The amount of an effect, rounded down: coupons are whole."""
     if amount > most:
-        raise BadParameter(f"amount came to {amount}, which is above {most}.")
+        raise BadParameter(f"amount evaluated to {amount}, more than {most}.")
     whole = amount.to_integral_value(ROUND_FLOOR)
     if not whole:
         raise NothingToDo("The amount of coupons is zero.")

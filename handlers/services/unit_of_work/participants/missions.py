@@ -205,7 +205,9 @@ class MissionWork:
         if amount:
             compiled.refuse_closed(payment.cause.at, audience_keys)
             if not self._state.room(payment.cause.member_id, compiled.mission, payment.cause.at):
-                raise MissionExhausted(f"The mission {compiled.mission.name} is achieved as often as it allows.")
+                raise MissionExhausted(
+                    f"The mission {compiled.mission.name} has reached its maximum number of completions for the member."
+                )
         return self._move(compiled, amount, payment)
 
     def _move(self, compiled: CompiledMission, amount: int, payment: _Payment) -> Advance:

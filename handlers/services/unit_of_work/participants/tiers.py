@@ -90,7 +90,7 @@ class TierWork:
         tier = self._named(params)
         expires_at = params["expiresAt"]
         if expires_at is not None and expires_at <= self._scope.now:
-            raise BadParameter("expiresAt came to a moment that is not in the future.")
+            raise BadParameter("expiresAt evaluated to a moment in the past.")
         if not tier.active:
             raise TierInactive(f"The tier {tier.name} is not active.")
         # The tiers of an inactive program do not go by points.
