@@ -10,6 +10,7 @@ BENCHMARKS = (
     "http_layer",
     "tracking",
     "single_calls",
+    "way_of_a_call",
     "enrolling",
     "campaigns",
     "queue",
