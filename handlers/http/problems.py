@@ -35,6 +35,7 @@ _BY_STATUS: Mapping[int, tuple[str, str]] = {
     406: ("not-acceptable", "The operation does not answer in a media type that the client accepts"),
     408: ("request-timeout", "The request did not arrive in time"),
     413: ("payload-too-large", "The request body is too large"),
+    414: ("uri-too-long", "The request line is too long"),
     415: ("unsupported-media-type", "The media type of the request body is not supported"),
     500: ("internal-error", "The server failed"),
     503: ("unavailable", "The server is not available now"),

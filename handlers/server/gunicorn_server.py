@@ -28,7 +28,7 @@ _SWITCH_SECONDS = 0.0005
 # The native worker waits for idle connections when it stops, as long as they may stay idle.
 _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
-_LONGEST_REQUEST_LINE = 8190
+LONGEST_REQUEST_LINE = 8190
 _WORKER_SECONDS = 30
 _STANDSTILL_SECONDS = 30
 _OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
@@ -148,7 +148,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             "preload_app": True,
             "keepalive": _KEEP_ALIVE_SECONDS,
             "graceful_timeout": _GRACEFUL_SECONDS,
-            "limit_request_line": _LONGEST_REQUEST_LINE,
+            "limit_request_line": LONGEST_REQUEST_LINE,
             "control_socket_disable": True,
             "accesslog": None,  # the API logs one line a request itself
             "loglevel": settings.log_level,

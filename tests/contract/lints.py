@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from handlers.server.gunicorn_server import LONGEST_REQUEST_LINE
 from tests.builders.markdown import DOCS, anchors
 from tests.contract import schemas
 from tests.contract.documents import (
@@ -27,6 +28,7 @@ from tests.contract.documents import (
     texts,
     written_schemas,
 )
+from tests.contract.request_lines import longest_request_line
 
 Lint = Callable[[Document], list[str]]
 
@@ -149,6 +151,8 @@ def answers(document: Document) -> list[str]:
         answered = responses(document, operation)
         missing = _expected_statuses(document, operation) - answered.keys()
         found += [f"{operation.operation_id}: no {status}" for status in sorted(missing)]
+        if "414" in answered and "414" not in _expected_statuses(document, operation):
+            found.append(f"{operation.operation_id}: 414, although no request line gets so long")
         if len([status for status in answered if status.startswith("2")]) != 1:
             found.append(f"{operation.operation_id}: not exactly one success")
         for status, response in answered.items():
@@ -166,6 +170,8 @@ def _expected_statuses(document: Document, each: Documented) -> set[str]:
         expected.add("404")
     if body_contents(document, each):
         expected |= {"413", "415"}
+    if longest_request_line(document, each) > LONGEST_REQUEST_LINE:
+        expected.add("414")
     return expected
 
 

@@ -19,6 +19,7 @@ PROTOCOL = {
     "/problems/request-timeout": 408,
     "/problems/not-acceptable": 406,
     "/problems/payload-too-large": 413,
+    "/problems/uri-too-long": 414,
     "/problems/unsupported-media-type": 415,
     "/problems/unavailable": 503,
 }

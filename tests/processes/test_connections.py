@@ -92,18 +92,18 @@ def test_a_body_that_does_not_come_is_answered_408(serve):
 
 
 @pytest.mark.parametrize(
-    ("head", "expected"),
+    ("head", "expected", "kind"),
     [
-        (b"GET / HTTP/9.9\r\n\r\n", 400),
-        (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n", 414),
-        (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/9.9\r\n\r\n", 400, "invalid-request"),
+        (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n", 414, "uri-too-long"),
+        (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431, "http-error"),
     ],
 )
-def test_what_is_no_request_is_answered_by_a_problem(serve, head, expected):
+def test_what_is_no_request_is_answered_by_a_problem(serve, head, expected, kind):
     with connect(serve()) as connection:
         connection.sendall(head)
         found, headers, problem = said(connection)
-    assert (found, problem["status"]) == (expected, expected)
+    assert (found, problem["status"], problem["type"]) == (expected, expected, f"/problems/{kind}")
     assert headers["content-type"] == "application/problem+json"
     assert headers["cache-control"] == "no-store"
 
