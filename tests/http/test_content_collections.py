@@ -98,6 +98,8 @@ def test_an_update_changes_what_it_names(organization, integration):
         ({"jsonschema": {"properties": {"a": {"pattern": "(?=x)"}}}}, "/jsonschema/properties/a/pattern"),
         ({"jsonschema": {"pattern": "((a{1,1000}){1,1000}){1,1000}"}}, "/jsonschema/pattern"),
         ({"jsonschema": {"patternProperties": {"(": {}}}}, "/jsonschema/patternProperties"),
+        ({"jsonschema": {"items": {"multipleOf": 1e-300}}}, "/jsonschema/items/multipleOf"),
+        ({"jsonschema": {"allOf": [{"pattern": f"(?:a|b)*a(?:a|b){{{n}}}c"} for n in range(99)]}}, "/jsonschema"),
         ({"jsonschema": {"$ref": "http://127.0.0.1:1/schema"}}, "/jsonschema/$ref"),
         ({"jsonschema": {"$ref": "#"}}, "/jsonschema"),
         ({"jsonschema": True}, "/jsonschema"),

@@ -203,6 +203,18 @@ def test_a_batch_writes_what_can_be_written(drinks):
         assert found == {"document": each}
 
 
+def test_documents_that_take_too_long_to_validate_are_refused(organization):
+    schema = {"properties": {"a": {"pattern": "(?:a|b)*a(?:a|b){150}c"}}}
+    content = Content.of(organization, jsonschema=schema)
+    long_text, short_text = "ab" * 30_000, "ab" * 100 + "ac"
+    problem = content.put({"a": long_text}, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/attrs"]
+    assert "takes too long to validate" in problem["errors"][0]["detail"]
+    answer = content.batch(item({"a": long_text}), item({"a": short_text}))
+    assert [each["attrs"] for each in answer["upserted"]] == [{"a": short_text}]
+    assert [each["index"] for each in answer["failed"]] == [0]
+
+
 def test_a_batch_has_1_to_200_documents(drinks):
     path = f"{drinks.documents}/batch"
     for documents in ([], [item({})] * 201):

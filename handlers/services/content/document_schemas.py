@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -10,46 +11,99 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from domain.content.schema_checks import DIALECT, patterns_of, schema_faults
+from domain.content.schema_checks import DIALECT, schema_faults
+from domain.content.schema_costs import (
+    MAX_BATCH_COST,
+    MAX_COST,
+    MAX_EXPLAINED,
+    Cost,
+    cost_faults,
+    count_values,
+    schema_costs,
+)
+from domain.content.schema_parts import patterns_of, subschemas
 from domain.problems import FieldFault, InvalidRequest
 from handlers.messages.faults import MASK, Explainer
 from handlers.messages.json_text import encode, pointer_to
 from handlers.messages.validation import Validator, schema_holding
+from handlers.services.content.pattern_sizes import pattern_size
 
 _AT = "/jsonschema"
 # A pattern compiled is a program of this size at most, and matches in linear time.
-_PATTERNS = jsonschema_rs.RegexOptions(size_limit=100_000, dfa_size_limit=200_000)
-_KEPT_SCHEMAS = 256
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=100_000, dfa_size_limit=50_000)
+_KEPT_SCHEMAS = 64
 _META = jsonschema_rs.Draft202012Validator({"$ref": DIALECT}, offline=True, mask=MASK)
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
+@dataclass(frozen=True, slots=True)
+class _CompiledSchema:
+    validator: Validator
+    cost: Cost
+
+
 def check_schema(schema: Mapping[str, Any]) -> None:
     """Raise InvalidRequest, with pointers into the request, for a schema that cannot be served."""
-    text = encode(schema)
-    faults = schema_faults(schema, len(text)) or _meta_faults(schema) or _pattern_faults(schema)
-    if not faults:
-        try:
-            _compiled(text)
-        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-            faults = [FieldFault(f"jsonschema cannot be used: {str(error)[:300]}", pointer="")]
-    if faults:
+    try:
+        _compiled(encode(schema))
+    except _UnusableSchema as error:
         raise InvalidRequest(
-            [FieldFault(fault.detail, pointer=(_AT + (fault.pointer or ""))[:300]) for fault in faults]
-        )
+            [FieldFault(fault.detail, pointer=(_AT + (fault.pointer or ""))[:300]) for fault in error.faults]
+        ) from None
 
 
-def attrs_faults(schema: Mapping[str, Any], attrs: Mapping[str, Any], at: str = "/attrs") -> list[FieldFault]:
-    """Every fault of a document's attributes by its collection's schema, each with its pointer."""
-    if not schema:
-        return []
-    validator = _compiled(encode(schema))
-    if validator.accepts(attrs):
-        return []
-    return [FieldFault(detail, pointer=at + pointer_to(place)) for place, detail in validator.faults(attrs)]
+class DocumentValidator:
+    """Validates the attributes of documents by their collection's schema, within the cost limit of one call."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema_text = encode(schema) if schema else None
+        self._remaining_cost = MAX_BATCH_COST
+
+    def faults(self, attrs: Mapping[str, Any], size: int) -> list[FieldFault]:
+        """Every fault of attributes that are `size` bytes of JSON, each with its pointer."""
+        if self._schema_text is None:
+            return []
+        try:
+            compiled = _compiled(self._schema_text)
+        except _UnusableSchema as error:
+            first = error.faults[0]
+            place = f"its {first.pointer}: " if first.pointer else ""
+            detail = f"the collection's jsonschema has to be changed first; {place}{first.detail}"
+            return [FieldFault(detail, pointer="/attrs")]
+        values = count_values(attrs)
+        cost = compiled.cost.of_document(values, size)
+        if cost > MAX_COST:
+            detail = (
+                f"attrs, {size} bytes, takes too long to validate by the collection's jsonschema; shorten attrs, or "
+                "make the patterns and lists of options in jsonschema fewer or shorter"
+            )
+            return [FieldFault(detail, pointer="/attrs")]
+        self._remaining_cost -= cost
+        if self._remaining_cost < 0:
+            detail = "attrs was not validated since the documents before it took too long; send fewer in one call"
+            return [FieldFault(detail, pointer="/attrs")]
+        if compiled.validator.accepts(attrs):
+            return []
+        if compiled.cost.checks * values > MAX_EXPLAINED:
+            detail = "attrs does not satisfy the collection's jsonschema; it has too many values to say where"
+            return [FieldFault(detail, pointer="/attrs")]
+        faults = compiled.validator.faults(attrs)
+        return [FieldFault(detail, pointer="/attrs" + pointer_to(place)) for place, detail in faults]
+
+
+class _UnusableSchema(Exception):
+    """A schema with faults; their pointers lead into the schema."""
+
+    def __init__(self, faults: list[FieldFault]) -> None:
+        super().__init__(faults)
+        self.faults = faults
 
 
 def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
+    if _META.is_valid(schema):
+        return []
+    if count_values(schema) > MAX_EXPLAINED:
+        return [FieldFault("jsonschema is no JSON Schema; it has too many values to say where", pointer="")]
     explainer = Explainer(schema_holding(), root=("jsonschema",))
     faults = [
         FieldFault(detail, pointer=pointer_to(place))
@@ -60,24 +114,34 @@ def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
 
 
 def _pattern_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
-    faults = []
-    for pointer, pattern in patterns_of(schema):
+    for pattern, pointer in {pattern: pointer for pointer, pattern in patterns_of(schema)}.items():
         try:
             jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_PATTERNS)
         except (jsonschema_rs.ValidationError, ValueError):
             detail = "pattern is no regular expression without look-around and back references, or is too large"
-            faults.append(FieldFault(detail, pointer=pointer))
-    return faults
+            return [FieldFault(detail, pointer=pointer)]
+    return []
 
 
 @lru_cache(_KEPT_SCHEMAS)
-def _compiled(text: bytes) -> Validator:
+def _compiled(text: bytes) -> _CompiledSchema:
+    """The schema, ready to validate; raises _UnusableSchema."""
     schema = _decode(text)
-    compiled = jsonschema_rs.Draft202012Validator(
-        schema,
-        validate_formats=True,
-        pattern_options=_PATTERNS,
-        offline=True,
-        mask=MASK,
-    )
-    return Validator(compiled, schema_holding(schema), root=("attrs",))
+    faults = schema_faults(schema, len(text)) or _meta_faults(schema) or _pattern_faults(schema)
+    if faults:
+        raise _UnusableSchema(faults)
+    costs = schema_costs(subschemas(schema), pattern_size)
+    faults = [costs] if isinstance(costs, FieldFault) else cost_faults(costs)
+    if isinstance(costs, FieldFault) or faults:
+        raise _UnusableSchema(faults)
+    try:
+        compiled = jsonschema_rs.Draft202012Validator(
+            schema,
+            validate_formats=True,
+            pattern_options=_PATTERNS,
+            offline=True,
+            mask=MASK,
+        )
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise _UnusableSchema([FieldFault(f"jsonschema cannot be used: {str(error)[:300]}", pointer="")]) from None
+    return _CompiledSchema(Validator(compiled, schema_holding(schema), root=("attrs",)), costs[""])

@@ -21,7 +21,7 @@ from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.messages.base import Changes, Keys, values_of
 from handlers.messages.json_text import encode
-from handlers.services.content.document_schemas import attrs_faults
+from handlers.services.content.document_schemas import DocumentValidator
 from handlers.services.references import unknown_audience, unknown_coupon_book
 from persistence import audiences, audit_log
 from persistence.content import collections, documents
@@ -218,6 +218,7 @@ class _Judge:
 
     def __init__(self, call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]) -> None:
         self._collection = collection
+        self._validator = DocumentValidator(collection.jsonschema)
         organization_id = call.organization.organization_id
         sent = [item.changes.sent for item in items]
         keys = {key for fields in sent for key in fields.get("audience_keys") or ()}
@@ -233,7 +234,7 @@ class _Judge:
         size = len(encode(attrs)) if attrs is not None else 0
         faults = document_faults(self._collection, values, size, ZONE_NAMES)
         if attrs is not None and not any(fault.pointer == "/attrs" for fault in faults):
-            faults += attrs_faults(self._collection.jsonschema, attrs)
+            faults += self._validator.faults(attrs, size)
         if faults:
             return InvalidRequest(faults[:50])
         unknown = set(values.get("audience_keys") or ()) - self._audiences

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
-from domain.content.schema_checks import MOST_EVALUATIONS, MOST_SUBSCHEMAS, patterns_of, schema_faults
+from domain.content.schema_checks import MAX_ESCAPES, MAX_PATTERN, MAX_PATTERNS, MOST_SUBSCHEMAS, schema_faults
+from domain.content.schema_costs import MAX_EVALUATIONS, Cost, cost_faults, count_values, schema_costs
+from domain.content.schema_parts import patterns_of, subschemas
+from domain.problems import FieldFault
 
 TREE = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}}
 
 
 def faults(schema, size=100):
-    return [fault.pointer for fault in schema_faults(schema, size)]
+    found = schema_faults(schema, size)
+    if not found:
+        costs = schema_costs(subschemas(schema), len)
+        found = [costs] if isinstance(costs, FieldFault) else cost_faults(costs)
+    return [fault.pointer for fault in found]
+
+
+def cost(schema) -> Cost:
+    costs = schema_costs(subschemas(schema), len)
+    assert not isinstance(costs, FieldFault)
+    return costs[""]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +102,7 @@ def test_schemas_have_bounds():
     assert faults(deep) == faults({}, 2**20) == [""]
     assert faults({"properties": {str(n): {} for n in range(MOST_SUBSCHEMAS + 1)}}) == [""]
     assert faults({"properties": {str(n): {} for n in range(MOST_SUBSCHEMAS - 1)}}) == []
-    assert len(faults({"allOf": [{}] * MOST_EVALUATIONS})) == 1
+    assert len(faults({"allOf": [{}] * MAX_EVALUATIONS})) == 1
 
 
 def test_all_patterns_are_found():
@@ -97,3 +112,43 @@ def test_all_patterns_are_found():
         ("/items/patternProperties/b~1/pattern", "c"),
         ("/pattern", "a"),
     ]
+
+
+def test_numbers_that_are_compared_slowly_are_refused():
+    assert faults({"items": {"multipleOf": Decimal("1e-300")}}) == ["/items/multipleOf"]
+    assert faults({"enum": [1, Decimal("1e300")]}) == ["/enum/1"]
+    assert faults({"properties": {"a/b": {"maximum": 10**20}}}) == ["/properties/a~1b/maximum"]
+    assert faults({"multipleOf": Decimal("1e-20"), "maximum": 10**20 - 1}) == []
+
+
+def test_patterns_have_bounds():
+    assert faults({"pattern": "a" * (MAX_PATTERN + 1)}) == ["/pattern"]
+    assert faults({"items": {"pattern": r"\d" * (MAX_ESCAPES + 1)}}) == ["/items/pattern"]
+    many = {str(n): {"pattern": "a" * 400} for n in range(MAX_PATTERNS // 400 + 1)}
+    assert faults({"properties": many}) == [""]
+    assert faults({"properties": {name: schema for name, schema in many.items() if name != "0"}}) == []
+
+
+def test_patterns_that_meet_one_text_are_added_up():
+    small = {"pattern": "a" * 100}
+    assert cost({"properties": {"a": small, "b": small}}).per_byte == cost(small).per_byte == 1_000
+    for schema in (
+        {"allOf": [small, small, small]},
+        {"items": {"anyOf": [small, small], "pattern": "a" * 100}},
+        {"patternProperties": {"a": small, "b": small}, "additionalProperties": small},
+        {"$defs": {"a": small}, "properties": {"a": {"$ref": "#/$defs/a", "not": small, "if": small}}},
+    ):
+        assert cost(schema).per_byte == 3_000
+    assert faults({"allOf": [small] * 4}) == []
+    assert faults({"allOf": [small] * 5}) == [""]
+
+
+def test_patterns_of_a_recursive_schema_meet_each_text_once():
+    tree = {"properties": {"title": {"pattern": "a" * 100}, "children": {"type": "array", "items": {"$ref": "#"}}}}
+    assert cost(tree).per_byte == 1_000
+
+
+def test_values_of_a_document_are_counted():
+    assert count_values({"a": 1, "b": [True, None, {"c": "text"}]}) == 7
+    assert count_values([Decimal("1.5"), Decimal("1e20")]) == 3
+    assert count_values(Decimal("1e-300")) == count_values(10**30) == 3_001

@@ -1,0 +1,204 @@
+"""The cost of validating documents by a JSON Schema, bounded before a document is validated.
+
+A validation cannot be interrupted and stops every other call of its process, so its cost has to be known before. It is
+at most proportional to the values of the document (by the keywords that may meet one value) and to its bytes (by the
+patterns that may meet one text). Costs are nanoseconds of CPU, measured for the worst inputs and rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from domain.content.documents import MOST_ATTRS_DEPTH
+from domain.content.schema_parts import Schemas, beside, inside, one_of_inside
+from domain.problems import FieldFault
+
+MAX_EVALUATIONS = 500
+"""How often one place of a document may be checked."""
+MAX_COST = 20_000_000
+"""The cost of validating one document, at most; finding the faults of a document costs up to twice as much."""
+MAX_BATCH_COST = 10 * MAX_COST
+"""The same for all documents of one call."""
+MAX_EXPLAINED = 2_000
+"""Checks of a document whose faults are found one by one; each that fails costs some 7 microseconds."""
+MAX_DIGITS = 20
+"""Digits before and after the point of a number that is compared fast."""
+SMALL_VALUES, SMALL_BYTES = 100, 4_096
+"""The size of a document that every schema can validate."""
+
+PatternSize = Callable[[str], int]
+"""The number of instructions of a regular expression, each of which may be active at each byte of a text."""
+
+_LONG_NUMBER_VALUES = 3_000
+"""A longer number counts as this many values."""
+_KEYWORD, _NAME, _TYPE, _BOUND, _FORMAT, _MULTIPLE, _OPTION = 20, 20, 200, 700, 1_500, 2_500, 1_200
+_INSTRUCTION_PER_BYTE, _FORMAT_PER_BYTE, _MULTIPLE_PER_BYTE, _UNIQUE_PER_BYTE, _OPTION_PER_BYTE = 10, 4, 25, 10, 3
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_OPTIONS_PER_EXPLANATION = 100
+
+
+class Cost(NamedTuple):
+    """The cost of a schema, as sums over the places on the way down, and for one place (`here_`) or one further in."""
+
+    evaluations: int = 0
+    per_subtree_byte: int = 0
+    here_checks: int = 0
+    here_per_value: int = 0
+    here_per_byte: int = 0
+    inner_checks: int = 0
+    inner_per_value: int = 0
+    inner_per_byte: int = 0
+
+    @property
+    def checks(self) -> int:
+        """The checks that one value of a document meets at most."""
+        return max(self.here_checks, self.inner_checks)
+
+    @property
+    def per_value(self) -> int:
+        """Cost of each value of a document."""
+        return max(self.here_per_value, self.inner_per_value)
+
+    @property
+    def per_byte(self) -> int:
+        """Cost of each byte of a document."""
+        return max(self.here_per_byte, self.inner_per_byte) + self.per_subtree_byte
+
+    def of_document(self, values: int, size: int) -> int:
+        """Cost of validating a document with this many values and bytes."""
+        return self.per_value * values + self.per_byte * size
+
+    def further_in(self) -> Cost:
+        """The cost as a part of the schema around."""
+        per_byte = max(self.here_per_byte, self.inner_per_byte)
+        return Cost(self.evaluations, self.per_subtree_byte, 0, 0, 0, self.checks, self.per_value, per_byte)
+
+
+def count_values(document: Any) -> int:
+    """The values in a document, with itself; numbers that are compared slowly count as many."""
+    count = 0
+    todo = [document]
+    while todo:
+        value = todo.pop()
+        count += 1
+        if isinstance(value, dict):
+            todo.extend(value.values())
+        elif isinstance(value, list):
+            todo.extend(value)
+        elif is_long_number(value):
+            count += _LONG_NUMBER_VALUES
+    return count
+
+
+def is_long_number(value: Any) -> bool:
+    """True for a number with more digits before or after the point than are compared fast."""
+    if isinstance(value, Decimal):
+        return abs(value.adjusted()) > MAX_DIGITS or -int(value.as_tuple().exponent) > MAX_DIGITS
+    return isinstance(value, int) and abs(value) >= 10**MAX_DIGITS
+
+
+def schema_costs(schemas: Schemas, pattern_size: PatternSize) -> dict[str, Cost] | FieldFault:
+    """The cost of each schema in a schema; a fault where some place of a document could be checked without end."""
+    # Costs at one depth follow from those one level below, so a recursive schema costs as much as a document can have.
+    parts = {place: _Parts.of(place, schemas, pattern_size) for place in schemas}
+    below: dict[str, Cost] = dict.fromkeys(schemas, Cost(1))
+    for _ in range(MOST_ATTRS_DEPTH):
+        costs: dict[str, Cost] = {}
+        for place in schemas:
+            circle = _add_cost(place, parts, below, costs)
+            if circle is not None:
+                return FieldFault("$ref leads back to this schema without going into the document", pointer=circle)
+        if costs == below or max(cost.evaluations for cost in costs.values()) > MAX_EVALUATIONS:
+            return costs
+        below = costs
+    return below
+
+
+def cost_faults(costs: Mapping[str, Cost]) -> list[FieldFault]:
+    """Faults of a schema that costs too much for any document, or for small ones."""
+    worst = max(costs, key=lambda place: costs[place].evaluations)
+    if costs[worst].evaluations > MAX_EVALUATIONS:
+        detail = f"jsonschema could check one place of a document more than {MAX_EVALUATIONS} times"
+        return [FieldFault(detail, pointer=worst)]
+    worst = max(costs, key=lambda place: costs[place].of_document(SMALL_VALUES, SMALL_BYTES))
+    if costs[worst].of_document(SMALL_VALUES, SMALL_BYTES) > MAX_COST:
+        detail = (
+            f"jsonschema takes too long to validate a document of {SMALL_BYTES} bytes; "
+            "make the patterns or lists of options that meet one value fewer or shorter"
+        )
+        return [FieldFault(detail, pointer=worst)]
+    return []
+
+
+def _own_cost(schema: Any, pattern_size: PatternSize) -> Cost:
+    if not isinstance(schema, dict):
+        return Cost(1, here_checks=1, here_per_value=_KEYWORD)
+    lists = [schema["enum"]] if isinstance(schema.get("enum"), list) else []
+    options = [option for options in lists for option in options] + [schema[key] for key in ("const",) if key in schema]
+    slow_options = sum(not isinstance(option, str | bool | None) for option in options)
+    types = schema.get("type")
+    patterns = [*schema.get("patternProperties", ()), *(schema[key] for key in ("pattern",) if key in schema)]
+    dependent = schema.get("dependentRequired", {})
+    names = len(schema.get("required", ())) + len(dependent) + sum(len(required) for required in dependent.values())
+    return Cost(
+        evaluations=1,
+        here_checks=1 + len(options) // _OPTIONS_PER_EXPLANATION,
+        here_per_value=_KEYWORD * (1 + len(schema) + len(patterns))
+        + _NAME * names
+        + _TYPE * (len(types) if isinstance(types, list) else int("type" in schema))
+        + _BOUND * sum(key in schema for key in _BOUNDS)
+        + _FORMAT * ("format" in schema)
+        + _MULTIPLE * ("multipleOf" in schema)
+        + _OPTION * slow_options,
+        here_per_byte=_INSTRUCTION_PER_BYTE * sum(map(pattern_size, patterns))
+        + _FORMAT_PER_BYTE * ("format" in schema)
+        + _MULTIPLE_PER_BYTE * ("multipleOf" in schema),
+        per_subtree_byte=_UNIQUE_PER_BYTE * ("uniqueItems" in schema) + _OPTION_PER_BYTE * slow_options,
+    )
+
+
+class _Parts(NamedTuple):
+    """The schemas that a schema has its cost from."""
+
+    own: Cost
+    beside: list[str]
+    inside: list[str]
+    one_of_inside: list[list[str]]
+
+    @classmethod
+    def of(cls, place: str, schemas: Schemas, pattern_size: PatternSize) -> _Parts:
+        own = _own_cost(schemas[place], pattern_size)
+        return cls(own, beside(place, schemas), inside(place, schemas), list(one_of_inside(place, schemas)))
+
+    def sum(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
+        """The cost with that of one value inside: of one property or item, and of all patterns."""
+        summands = [self.own, *(costs[part] for part in self.beside)]
+        summands += [below[part].further_in() for part in self.inside]
+        for group in self.one_of_inside:
+            summands.append(Cost(*map(max, zip(*(below[part].further_in() for part in group), strict=True))))
+        return Cost(*map(sum, zip(*summands, strict=True)))
+
+
+def _add_cost(start: str, parts: Mapping[str, _Parts], below: Mapping[str, Cost], costs: dict[str, Cost]) -> str | None:
+    """Compute the cost of a schema and of those that check the same place; return the pointer of a circle, if any."""
+    open_places: set[str] = set()
+    todo = [(start, False)]
+    while todo:
+        place, is_done = todo.pop()
+        if is_done:
+            open_places.discard(place)
+            costs[place] = parts[place].sum(below, costs)
+            continue
+        if place in costs:
+            continue
+        if place in open_places:
+            return place
+        open_places.add(place)
+        todo.append((place, True))
+        for other_place in parts[place].beside:
+            if other_place in open_places:
+                return other_place
+            todo.append((other_place, False))
+    return None

@@ -1,0 +1,106 @@
+"""The schemas in a JSON Schema, by pointer, and which of them check the same place of a document or one further in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+# Keywords whose schemas check the same place of the document as the schema that has them.
+_SAME_PLACE = ("not", "if", "then", "else")
+_SAME_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+_SAME_PLACE_MAPS = ("dependentSchemas",)
+# Keywords whose schemas check places inside that place.
+_INSIDE = (
+    *("items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
+    "contentSchema",
+)
+_INSIDE_LISTS = ("prefixItems",)
+_INSIDE_MAPS = ("properties", "patternProperties")
+_UNUSED_MAPS = ("$defs", "definitions")
+
+Schemas = Mapping[str, Any]
+"""The schemas in a schema by their pointers; its own is the empty text."""
+
+
+def subschemas(schema: Any) -> dict[str, Any]:
+    """The schema and all schemas in it."""
+    return dict(_iterate(schema, ""))
+
+
+def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every regular expression of a schema, with the pointer to it."""
+    for place, subschema in _iterate(schema, ""):
+        if isinstance(subschema, dict):
+            if isinstance(subschema.get("pattern"), str):
+                yield f"{place}/pattern", subschema["pattern"]
+            if isinstance(subschema.get("patternProperties"), dict):
+                for pattern in subschema["patternProperties"]:
+                    yield f"{place}/patternProperties/{_escaped(pattern)}", pattern
+
+
+def target_of(reference: Any) -> str | None:
+    """The pointer that a reference inside the schema stands for."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    return reference[1:]
+
+
+def beside(place: str, schemas: Schemas) -> list[str]:
+    """The schemas that check the same place of a document as this one."""
+    schema = schemas[place]
+    if not isinstance(schema, dict):
+        return []
+    places = [f"{place}/{key}" for key in _SAME_PLACE if key in schema]
+    for key in _SAME_PLACE_LISTS:
+        places += [f"{place}/{key}/{n}" for n in range(len(schema.get(key, ())))]
+    for key in _SAME_PLACE_MAPS:
+        places += [f"{place}/{key}/{_escaped(name)}" for name in schema.get(key, ())]
+    if "$ref" in schema:
+        places.append(str(target_of(schema["$ref"])))
+    return [other_place for other_place in places if other_place in schemas]
+
+
+def inside(place: str, schemas: Schemas) -> list[str]:
+    """The schemas that may all check one and the same value further in."""
+    schema = schemas[place]
+    if not isinstance(schema, dict):
+        return []
+    places = [f"{place}/{key}" for key in _INSIDE]
+    places += [f"{place}/patternProperties/{_escaped(name)}" for name in schema.get("patternProperties", ())]
+    return [other_place for other_place in places if other_place in schemas]
+
+
+def one_of_inside(place: str, schemas: Schemas) -> Iterator[list[str]]:
+    """Groups of schemas of which one at most checks a value further in: by its name, or by its position."""
+    schema = schemas[place]
+    if isinstance(schema, dict):
+        for key in ("properties", "prefixItems"):
+            names = schema.get(key, ())
+            parts = range(len(names)) if isinstance(names, list) else map(_escaped, names)
+            places = [f"{place}/{key}/{part}" for part in parts]
+            if group := [other_place for other_place in places if other_place in schemas]:
+                yield group
+
+
+def _iterate(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
+    todo = [(place, schema)]
+    while todo:
+        place, schema = todo.pop()
+        if isinstance(schema, bool) and place:
+            yield place, schema
+        if not isinstance(schema, dict):
+            continue
+        yield place, schema
+        for key in (*_SAME_PLACE, *_INSIDE):
+            if key in schema:
+                todo.append((f"{place}/{key}", schema[key]))
+        for key in (*_SAME_PLACE_LISTS, *_INSIDE_LISTS):
+            if isinstance(schema.get(key), list):
+                todo.extend((f"{place}/{key}/{n}", subschema) for n, subschema in enumerate(schema[key]))
+        for key in (*_SAME_PLACE_MAPS, *_INSIDE_MAPS, *_UNUSED_MAPS):
+            if isinstance(schema.get(key), dict):
+                todo.extend((f"{place}/{key}/{_escaped(name)}", subschema) for name, subschema in schema[key].items())
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

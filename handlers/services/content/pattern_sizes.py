@@ -1,0 +1,39 @@
+"""How many instructions a regular expression of a JSON Schema compiles to."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import re2
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.never_capture = True
+_OPTIONS.max_mem = 1 << 20
+# In Latin-1 a class of characters is a few ranges of bytes: about as many instructions as can be active at once.
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_TOO_LARGE = 100_000
+# Escapes that RE2 writes in another way; the last alternative skips every other one as a whole.
+_ESCAPES = re.compile(
+    r"\\(?:(?P<character>u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]+\}|c[A-Za-z])|(?P<property>[pP]\{[^}]*\})|.)", re.DOTALL
+)
+
+
+@lru_cache(1_024)
+def pattern_size(pattern: str) -> int:
+    """The number of instructions; very many for a pattern that RE2 cannot read, such as one with large repetitions."""
+    readable = _ESCAPES.sub(_as_re2, pattern)
+    in_latin1 = "".join(character if character <= "\xff" else "\xff" for character in readable)
+    try:
+        compiled = re2.compile(in_latin1.encode("latin-1"), _OPTIONS)
+    except re2.error:
+        return _TOO_LARGE
+    sizes: tuple[int, int] = (compiled.programsize, compiled.reverseprogramsize)
+    return max(sizes) if min(sizes) > 0 else _TOO_LARGE
+
+
+def _as_re2(escape: re.Match[str]) -> str:
+    if escape["character"]:
+        return "x"
+    return r"\pL" if escape["property"] else escape[0]
