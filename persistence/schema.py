@@ -1,20 +1,18 @@
-"""The schema of the database: migrations, and comparisons with the tables in code."""
+"""The schema of the database: migrations, and comparisons with the tables in code.
+
+Alembic is imported only to change or to compare the schema, so that commands start quickly.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.script.revision import RevisionError
-from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
 
-from persistence.tables import metadata
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _DIRECTORY = Path(__file__).parent / "migrations"
 # Any constant that nothing else in the database locks.
@@ -31,6 +29,8 @@ class SchemaError(RuntimeError):
 
 def migrate(engine: Engine) -> list[str]:
     """Apply the pending migrations, all or none, and return their names; concurrent calls take turns."""
+    from alembic import command
+
     with engine.begin() as connection:
         take_turn(connection)
         to_do = _pending(connection)
@@ -104,6 +104,11 @@ def differences(engine: Engine) -> list[object]:
 
 def differences_on(connection: Connection) -> list[object]:
     """`differences` as the transaction of one connection sees them."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    from persistence.tables import metadata
+
     options = {"compare_type": True, "compare_server_default": True}
     return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
@@ -114,31 +119,34 @@ def _pending(connection: Connection) -> list[str]:
         if _allows_for_this_version(connection, newer):
             return []
         raise SchemaError(f"the database is at revision {newer}, of a newer version of the product")
-    done = MigrationContext.configure(connection).get_current_heads()
-    return [script.revision for script in _scripts().iterate_revisions("heads", done or "base")][::-1]
+    done = _revision(connection) or ""
+    return [revision for revision in _revisions() if revision > done]
 
 
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory(str(_DIRECTORY))
+def _revisions() -> list[str]:
+    """The revisions that this version knows, oldest first: the numbers at the beginning of the files' names."""
+    return sorted(path.name.partition("_")[0] for path in (_DIRECTORY / "versions").glob("[0-9]*.py"))
+
+
+def _revision(connection: Connection) -> str | None:
+    """The revision of the database; None before the first migration."""
+    if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar() is None:
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def _newer(connection: Connection) -> str | None:
     """The revision of the database if this version does not know it."""
-    done = MigrationContext.configure(connection).get_current_heads()
-    return None if all(map(_is_known, done)) else ", ".join(done)
-
-
-def _is_known(revision: str) -> bool:
-    try:
-        return _scripts().get_revision(revision) is not None
-    except (RevisionError, CommandError):
-        return False
+    revision = _revision(connection)
+    return None if revision is None or revision in _revisions() else revision
 
 
 def usable_since() -> str:
     """The oldest revision whose version works with this one's schema: migrations that only expand it keep it so."""
+    from alembic.script import ScriptDirectory
+
     since = ""
-    for script in _scripts().walk_revisions():
+    for script in ScriptDirectory(str(_DIRECTORY)).walk_revisions():
         since = script.revision
         if not getattr(script.module, "EXPANDS", False):
             break
@@ -149,11 +157,13 @@ def _allows_for_this_version(connection: Connection, newer: str) -> bool:
     """True if the version that migrated the database has noted that this one works with its schema, too."""
     noted = connection.execute(text("SELECT obj_description(to_regclass('alembic_version'))")).scalar() or ""
     revision, _, since = noted.partition(_USABLE)
-    return revision == newer and _is_known(since)
+    return revision == newer and since in _revisions()
 
 
 def config(connection: Connection) -> Config:
     """Alembic's configuration for work on one open connection, without a file of its own."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(_DIRECTORY).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

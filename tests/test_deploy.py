@@ -199,7 +199,7 @@ def test_commands_exist() -> None:
     for name, *options in used:
         known = {
             option
-            for parameter in main.commands[name].params
+            for parameter in main.commands[name].load().params
             for option in (*parameter.opts, *parameter.secondary_opts)
         }
         assert set(options) <= known

@@ -2,32 +2,71 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from handlers.server.commands import (
-    completion,
-    config,
-    context,
-    database,
-    deliver,
-    documents,
-    evaluate_tiers,
-    expire,
-    export,
-    import_file,
-    mcp,
-    member,
-    organizations,
-    release_answers,
-    replay,
-    sample,
-    serve,
-    simulate,
-    worker,
+from handlers.server.commands import context
+
+# By name: its function, by module, and the first sentence of its help.
+_COMMANDS = {
+    "completion": ("completion:completion", "Print the completion of commands for a shell."),
+    "config": ("config:config", "Keep the configuration of an organization as files."),
+    "credentials": ("organizations:credentials", "Credentials of programs that use the API."),
+    "deliver": ("deliver:deliver", "Send what is due to the receivers of webhooks."),
+    "distribute": ("database:distribute", "Distribute the database over a cluster of Citus."),
+    "doctor": ("database:doctor", "Tell what is configured and works."),
+    "evaluate-tiers": ("evaluate_tiers:evaluate_tiers", "Evaluate again the tiers that have expired."),
+    "expire": ("expire:expire", "Post the expiry of points that are past their date."),
+    "export": ("export:export_rows", "Write rows to the standard output."),
+    "import": ("import_file:import_file", "Import rows from a file."),
+    "mcp": ("mcp:mcp", "Offer reads and dry runs as tools for assistants."),
+    "member": ("member:member", "Print a MEMBER and what happened, the newest first."),
+    "migrate": ("database:migrate", "Bring the database's schema up to date."),
+    "openapi": ("documents:openapi", "Print one interface's OpenAPI document."),
+    "organizations": ("organizations:organizations", "Make and list organizations, the tenants of the server."),
+    "release-answers": ("release_answers:release_answers", "Release the stored answers to old events."),
+    "remove-deliveries": ("deliver:remove_deliveries", "Remove old messages to the receivers of webhooks."),
+    "replay": ("replay:replay", "Try a program on the purchases of a file."),
+    "sample": ("sample:sample", "Fill a test organization with a program and members."),
+    "serve": ("serve:serve", "Run the server until Ctrl-C."),
+    "simulate": ("simulate:simulate", "Tell what an event would do for a member."),
+    "token": ("organizations:token", "Print a bearer token for an organization."),
+    "verify": ("database:verify", "Check the ledger, the reports and the audit log."),
+    "worker": ("worker:worker", "Evaluate queued events and run the periodic jobs."),
+}
+
+
+class _Listed(click.Command):
+    """The name and the short help of a command that is imported only when it is called."""
+
+    def __init__(self, name: str, function: str, short_help: str) -> None:
+        super().__init__(name, short_help=short_help)
+        self._function = function
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        module, _, name = self._function.partition(":")
+        command: click.Command = getattr(import_module(f"handlers.server.commands.{module}"), name)
+        return command
+
+
+class _Group(context.Group):
+    """The group of all commands; each is imported only when it is called."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the called command, as click does, and import it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, _Listed) else command, rest
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    commands={name: _Listed(name, function, short_help) for name, (function, short_help) in _COMMANDS.items()},
 )
-
-
-@click.group(cls=context.Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="loyalty-server", prog_name="loyalty")
 def main() -> None:
     """Run loyalty programs: events in, points out, every point kept once.
@@ -35,32 +74,3 @@ def main() -> None:
     Settings are environment variables, LOYALTY_DATABASE_URL and others; see docs/configuration.md.
     """
     context.leave_tidily_on_sigterm()
-
-
-for command in (
-    serve.serve,
-    worker.worker,
-    database.migrate,
-    database.distribute,
-    organizations.organizations,
-    organizations.token,
-    organizations.credentials,
-    member.member,
-    sample.sample,
-    config.config,
-    import_file.import_file,
-    export.export_rows,
-    simulate.simulate,
-    mcp.mcp,
-    documents.openapi,
-    replay.replay,
-    expire.expire,
-    evaluate_tiers.evaluate_tiers,
-    release_answers.release_answers,
-    deliver.deliver,
-    deliver.remove_deliveries,
-    database.verify,
-    database.doctor,
-    completion.completion,
-):
-    main.add_command(command)

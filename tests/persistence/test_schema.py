@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, make_url, text
 
 from persistence import schema
@@ -40,6 +41,11 @@ def test_migrating_is_complete_and_repeatable(empty_database):
     assert schema.migrate(empty_database) == waiting
     assert schema.pending(empty_database) == []
     assert schema.migrate(empty_database) == []
+
+
+def test_the_files_are_named_by_their_revisions_in_order():
+    walked = ScriptDirectory(str(Path(schema.__file__).parent / "migrations")).walk_revisions()
+    assert schema._revisions() == [script.revision for script in walked][::-1]
 
 
 def at_newer_revision(engine: Engine, note: str) -> None:

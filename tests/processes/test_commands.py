@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from handlers.server.cli import main
 from persistence import embedded, member_tiers, members, organizations, programs
 from persistence.engine import create_engine
 from tests.builders.ledger import START, RawLedger
-from tests.processes.loyalty import loyalty
+from tests.processes.loyalty import environment, loyalty
 
 NO_SUCH_DATABASE = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
 
@@ -265,6 +267,13 @@ def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
     assert f"`loyalty organizations reset {made}`" in again.stderr
     emptied = loyalty(shared_home, "organizations", "reset", "Coffee Shop", "--yes")
     assert emptied.stdout.startswith(f"Organization {made} is empty: "), emptied.stderr
+    first = dict(line.split() for line in emptied.stdout.splitlines()[1:])
+    once_more = json.loads(loyalty(shared_home, "organizations", "reset", made, "--yes", "--json").stdout)
+    assert once_more["organizationId"] == int(made)
+    for name in ("ledgerId", "ledgerAccountId", "loyaltyProgramId"):
+        assert once_more[name] > int(first[name])
+    assert uuid.UUID(once_more["ledgerAccountKey"])
+    assert uuid.UUID(once_more["loyaltyProgramKey"])
     assert loyalty(shared_home, "member", "ana", "--organization", made).returncode == 1
     unknown = loyalty(shared_home, "organizations", "reset", "Nobody", "--yes")
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization Nobody\n")
@@ -381,7 +390,7 @@ def test_a_home_that_cannot_be_one_is_told(new_home):
 
 
 def test_every_command_has_a_short_help():
-    groups = [[], *([name] for name, command in main.commands.items() if hasattr(command, "commands"))]
+    groups = [[], *([name] for name, command in _main_commands() if hasattr(command, "commands"))]
     for group in groups:
         listed = CliRunner().invoke(main, [*group, "--help"]).output.partition("Commands:\n")[2].splitlines()
         assert listed, group
@@ -405,8 +414,54 @@ def test_every_command_that_prints_results_has_json():
     assert without == {"serve", "worker", "mcp", "openapi", "completion", "export"}
 
 
+def _main_commands():
+    return [(name, listed.load()) for name, listed in main.commands.items()]
+
+
+def test_commands_are_listed_with_the_first_sentence_of_their_help():
+    listed = {name: each.short_help for name, each in main.commands.items()}
+    assert len(listed) > 20
+    assert listed == {name: command.get_short_help_str(200) for name, command in _main_commands()}
+    assert [name for name, command in _main_commands() if command.name != name] == []
+
+
+HEAVY = ("alembic", "connexion", "flask", "gunicorn", "httpx", "jsonschema_rs", "lark", "marshmallow", "re2", "yaml")
+IMPORTED = """
+import sys
+from handlers.server.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def imported_by(home, *arguments: str) -> set[str]:
+    """The modules that are imported when a command ends."""
+    program = [sys.executable, "-c", IMPORTED, *arguments]
+    done = subprocess.run(program, env=environment(home), capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_the_help_imports_no_command_and_no_database(shared_home):
+    imported = imported_by(shared_home, "--help")
+    assert "click" in imported
+    assert imported & {*HEAVY, "sqlalchemy", "psycopg2"} == set()
+    assert {name for name in imported if name.startswith("handlers.server.commands.")} == {
+        "handlers.server.commands.context"
+    }
+
+
+@pytest.mark.parametrize("command", [["organizations", "list"], ["serve", "--help"], ["replay", "--help"]])
+def test_a_command_imports_only_what_it_needs(shared_home, command):
+    imported = imported_by(shared_home, *command)
+    assert "sqlalchemy" in imported
+    assert imported & set(HEAVY) == set()
+
+
 def _commands():
-    for name, command in main.commands.items():
+    for name, command in _main_commands():
         for below, each in getattr(command, "commands", {"": command}).items():
             yield f"{name} {below}".strip(), each
 

@@ -125,6 +125,27 @@ def test_a_server_that_is_not_there_is_told(site):
     assert "--base-url" in told.stderr
 
 
+def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
+    told = loyalty(site.home, "simulate", carla, "--total", "12.5", "--json", **DIRECT)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["status"] == "success"
+    doctor = json.loads(loyalty(site.home, "doctor", "--json", **DIRECT).stdout)
+    [found] = [finding for finding in doctor["findings"] if finding["subject"] == "server"]
+    assert (found["isWell"], found["detail"]) == (True, f"running, at {site.server.url}/v2")
+
+
+def test_a_wrong_base_path_is_told(site, carla):
+    for path in ("", "/v1"):
+        address = f"{site.server.url}{path}"
+        told = loyalty(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
+        assert told.returncode == 1
+        assert f"a server answers at {address}, and has no API there" in told.stderr
+        assert f"such as {site.server.url}/v2" in told.stderr
+        doctor = loyalty(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
+        assert doctor.returncode == 1
+        assert f"BAD  server: a server answers at {address}, and has no API there" in doctor.stdout
+
+
 def test_an_assistant_reads_and_simulates(site, carla):
     mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
     variables = environment(site.home, LOYALTY_BASE_URL=f"{site.server.url}/v2", **DIRECT)

@@ -94,9 +94,14 @@ def test_an_emptied_organization_is_as_a_new_one(engine, api, coffee_shop):
         before = db.execute(
             text("SELECT count(*) FROM audit_log WHERE organization_id = :o"), {"o": coffee_shop}
         ).scalar_one()
-    removed = transactions.run(engine, lambda db: reset_organization(db, coffee_shop, NOW))
-    assert removed > 100
+    reset = transactions.run(engine, lambda db: reset_organization(db, coffee_shop, NOW))
+    assert reset.removed > 100
     with engine.connect() as db:
+        [(ledger_id, program_id)] = db.execute(
+            text("SELECT default_ledger_id, default_loyalty_program_id FROM organizations WHERE organization_id = :o"),
+            {"o": coffee_shop},
+        ).all()
+        assert (reset.records.ledger_id, reset.records.loyalty_program_id) == (ledger_id, program_id)
         entries = db.execute(
             text("SELECT operation_id, changes FROM audit_log WHERE organization_id = :o ORDER BY audit_log_id"),
             {"o": coffee_shop},

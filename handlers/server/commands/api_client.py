@@ -6,12 +6,14 @@ import itertools
 import time
 import uuid
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import httpx
 
-from persistence.engine import from_json, to_json
+from handlers.server.commands.server_address import fault_of_base_url
+
+if TYPE_CHECKING:
+    import httpx
 
 _TIMEOUT_SECONDS = 60
 _ATTEMPTS = 6
@@ -29,6 +31,8 @@ class ApiClient:
     """
 
     def __init__(self, base_url: str, token: str, connections: int) -> None:
+        import httpx
+
         self.run_id = f"replay-{uuid.uuid4().hex[:12]}"
         self._numbers = itertools.count(1)
         self._base_url = base_url.rstrip("/")
@@ -60,6 +64,10 @@ class ApiClient:
         self, method: str, path: str, body: Any, query: dict[str, Any], tolerated: Collection[str]
     ) -> tuple[bool, Any]:
         """Send one call, again while the server is busy or a connection breaks; repeating a call is safe."""
+        import httpx
+
+        from persistence.engine import to_json
+
         content = None if body is None else to_json(body).encode()
         for attempt in range(1, _ATTEMPTS + 1):
             headers = {"X-Request-Id": f"{self.run_id}-{next(self._numbers)}"}
@@ -77,6 +85,8 @@ class ApiClient:
                 pause = 0.1 * 2**attempt
             else:
                 if answer.status_code not in (429, 503) or attempt == _ATTEMPTS:
+                    if answer.status_code in (404, 405) and (fault := fault_of_base_url(self._base_url)):
+                        raise ApiFailure(fault)
                     return _read(answer, method, path, tolerated)
                 pause = _seconds(answer.headers.get("retry-after", "1"))
             time.sleep(pause)
@@ -84,6 +94,8 @@ class ApiClient:
 
 
 def _read(answer: httpx.Response, method: str, path: str, tolerated: Collection[str]) -> tuple[bool, Any]:
+    from persistence.engine import from_json
+
     try:
         body = from_json(answer.text) if answer.content else None
     except ValueError:

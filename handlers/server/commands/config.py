@@ -11,7 +11,6 @@ import click
 from sqlalchemy import Connection
 
 from domain.members import differences
-from handlers.messages.base import json_able
 from handlers.server.commands.context import command_engine, load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
 from handlers.server.commands.output import json_option, print_json
@@ -224,6 +223,7 @@ def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:
 
 def _named(value: Any) -> Any:
     """A value as JSON has it, with the names of records as texts."""
+    from handlers.messages.base import json_able
     from handlers.server.configuration_files.yaml_files import Ref
 
     if isinstance(value, Ref):

@@ -8,16 +8,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from sqlalchemy import Engine, select
-from sqlalchemy.exc import OperationalError
 
 from handlers.settings import SettingError, Settings
-from persistence import distribution, embedded, schema
-from persistence.engine import create_engine
-from persistence.tables.organizations import organizations
+from persistence import embedded
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+    from sqlalchemy.exc import OperationalError
 
 
 class SettingFailure(click.ClickException):
@@ -35,10 +35,15 @@ class Group(click.Group):
             return super().invoke(ctx)
         except SettingError as error:
             raise SettingFailure(str(error)) from None
-        except (embedded.EmbeddedError, schema.SchemaError, distribution.DistributionError) as error:
+        except embedded.EmbeddedError as error:
             raise click.ClickException(str(error)) from None
-        except OperationalError as error:
-            raise click.ClickException(f"the database cannot be used: {_first_line(error)}") from None
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            text = _failure_of_database(error)
+            if text is None:
+                raise
+            raise click.ClickException(text) from None
 
 
 def load_settings(**options: str | int | None) -> Settings:
@@ -67,6 +72,8 @@ def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = No
     Where there is no embedded database yet, none is made.
     """
     refuse_without_database(settings)
+    from persistence import schema
+
     with with_database(settings) as settings, command_engine(settings, statement_timeout_ms) as engine:
         missing = schema.pending(engine)
         if missing:
@@ -85,6 +92,10 @@ def refuse_without_database(settings: Settings) -> None:
 
 def organization_ids(engine: Engine, organization: int | None) -> list[int]:
     """The ids of the organization named, which must exist, or of all organizations."""
+    from sqlalchemy import select
+
+    from persistence.tables.organizations import organizations
+
     statement = select(organizations.c.organization_id).order_by(organizations.c.organization_id)
     if organization is not None:
         statement = statement.where(organizations.c.organization_id == organization)
@@ -107,6 +118,8 @@ def the_organization(engine: Engine, organization: int | None) -> int:
 @contextmanager
 def command_engine(settings: Settings, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
     """An engine of one connection, closed at the end."""
+    from persistence.engine import create_engine
+
     engine = create_engine(
         settings.database_url,
         threads=1,
@@ -127,6 +140,18 @@ def leave_tidily_on_sigterm() -> None:
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, leave)
+
+
+def _failure_of_database(error: Exception) -> str | None:
+    """The text of an expected failure of the database; None for a fault of the program."""
+    from sqlalchemy.exc import OperationalError
+
+    from persistence.distribution import DistributionError
+    from persistence.schema import SchemaError
+
+    if isinstance(error, SchemaError | DistributionError):
+        return str(error)
+    return f"the database cannot be used: {_first_line(error)}" if isinstance(error, OperationalError) else None
 
 
 def _first_line(error: OperationalError) -> str:

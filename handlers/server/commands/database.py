@@ -20,6 +20,7 @@ from handlers.server.commands.context import (
     with_database,
 )
 from handlers.server.commands.output import bad, good, json_option, print_json
+from handlers.server.commands.server_address import fault_of_base_url, server_url
 from handlers.settings import Settings, unknown_variables
 from persistence import audit_log, distribution, embedded, schema, transactions
 from persistence.tables.organizations import organizations
@@ -171,6 +172,7 @@ def _examine(settings: Settings) -> Iterator[Finding]:
     unknown = unknown_variables(os.environ)
     yield Finding("settings", not unknown, f"not known: {', '.join(unknown)}" if unknown else "all variables are known")
     yield Finding("address", True, f"{settings.host}:{settings.port}, reached by clients at {settings.public_url}")
+    yield _examine_server(server_url(settings))
     if settings.database_url:
         shown = make_url(settings.database_url).render_as_string(hide_password=True)
         yield Finding("database", True, shown)
@@ -187,6 +189,17 @@ def _examine(settings: Settings) -> Iterator[Finding]:
             yield from _examine_database(replace(settings, database_url=url))
     except embedded.EmbeddedError as error:
         yield Finding("connection", False, str(error))
+
+
+def _examine_server(url: str) -> Finding:
+    """Look whether a server runs; it need not, but what answers there has to be the API."""
+    import httpx
+
+    try:
+        fault = fault_of_base_url(url)
+    except httpx.HTTPError:
+        return Finding("server", True, f"none answers at {url}: `loyalty serve` starts one")
+    return Finding("server", fault is None, fault or f"running, at {url}")
 
 
 def _examine_database(settings: Settings) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ from typing import Any
 import click
 from sqlalchemy import Engine
 
-from handlers.messages.base import exact_number
 from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
 from handlers.server.commands.output import json_option, print_json
 
@@ -32,6 +31,7 @@ def expire(organization: int | None, as_json: bool) -> None:
 
 def _expire(engine: Engine, organization_id: int, is_quiet: bool) -> list[dict[str, Any]]:
     """Expire points of one organization; what was expired of each account, printed unless quiet."""
+    from handlers.messages.base import exact_number
     from handlers.server.jobs import expire_points
 
     expired = expire_points(engine, organization_id)

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from domain.imports.records import ROLE_OF_KIND
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
-from handlers.server.commands.output import json_option, print_json
+from handlers.server.commands.output import bad, json_option, print_json
 from handlers.server.garbage import collect_rarely
 from persistence import transactions
 
@@ -240,6 +240,8 @@ def _bar(title: str, total: int | None, unit: str) -> tqdm[Any]:
 
 
 def _tell(done: Mapping[str, Any], failures: list[Mapping[str, Any]], errors: Path | None) -> None:
+    if done["error"]:
+        click.echo(f"{bad(done['status'])}: {done['error']}")
     verb = "would be done" if done["dryRun"] else "done"
     click.echo(f"{done['rowsRead']:,} rows: {done['rowsDone']:,} {verb}, {done['rowsFailed']:,} failed.")
     for row in failures:
@@ -249,5 +251,3 @@ def _tell(done: Mapping[str, Any], failures: list[Mapping[str, Any]], errors: Pa
         click.echo(f"And {done['rowsFailed'] - len(failures):,} more.")
     if done["rowsFailed"]:
         click.echo(f"They are in {errors}." if errors else "--errors FILE writes them to a file to correct.")
-    if done["error"]:
-        click.echo(done["error"])

@@ -12,6 +12,7 @@ import click
 from handlers.server.assistant_tools import AssistantTool, tools
 from handlers.server.commands.api_client import ApiClient, ApiFailure
 from handlers.server.commands.context import load_settings
+from handlers.server.commands.server_address import server_url
 from handlers.server.commands.simulate import base_url_option, organization_option, server_token
 from persistence.engine import to_json
 
@@ -45,7 +46,7 @@ def mcp(organization: int | None, base_url: str | None, token: str | None, tags:
     settings = load_settings(base_url=base_url)
     roles = frozenset(tool.role for tool in offered)
     organization_id, bearer = server_token(settings, organization, roles, _TOKEN_SECONDS, token)
-    with ApiClient(settings.public_url, bearer, connections=4) as api:
+    with ApiClient(server_url(settings), bearer, connections=4) as api:
         asyncio.run(_serve(mcp_server(api, offered, organization_id)))
 
 

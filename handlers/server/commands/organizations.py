@@ -111,13 +111,14 @@ def reset_organization(name: str, yes: bool, as_json: bool) -> None:
         if not yes:
             click.confirm(f"Remove all records of organization {organization_id}?", abort=True)
         try:
-            removed = transactions.run(engine, lambda db: reset_in(db, organization_id, datetime.now(UTC)))
+            reset_to = transactions.run(engine, lambda db: reset_in(db, organization_id, datetime.now(UTC)))
         except NotATestOrganization as error:
             raise click.ClickException(str(error)) from None
     if as_json:
-        print_json({"organizationId": organization_id, "removed": removed})
-    else:
-        click.echo(f"Organization {organization_id} is empty: {removed:,} rows are gone.")
+        print_json({"organizationId": organization_id, "removed": reset_to.removed, **as_fields(reset_to.records)})
+        return
+    click.echo(f"Organization {organization_id} is empty: {reset_to.removed:,} rows are gone.")
+    print_record(as_fields(reset_to.records))
 
 
 def named_organization(db: Connection, name: str) -> int:

@@ -8,9 +8,6 @@ from typing import Any, TypeVar
 
 import click
 
-from handlers.messages.base import camel, json_able
-from persistence.engine import to_json
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -21,6 +18,9 @@ def json_option(command: Command) -> Command:
 
 def print_json(values: Any) -> None:
     """Print a value as one line of JSON."""
+    from handlers.messages.base import json_able
+    from persistence.engine import to_json
+
     click.echo(to_json(json_able(values)))
 
 
@@ -42,6 +42,8 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def as_fields(record: Any) -> dict[str, Any]:
     """The fields of a dataclass by their names in the API."""
+    from handlers.messages.base import camel
+
     return {camel(field.name): getattr(record, field.name) for field in dataclasses.fields(record)}
 
 

@@ -23,6 +23,7 @@ from handlers.server.commands.api_client import ApiClient
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.output import as_fields, json_option, print_json
 from handlers.server.commands.purchases import Purchase, read_purchases
+from handlers.server.commands.server_address import server_url
 from handlers.server.commands.tenant import administrator_token, find_or_create
 from handlers.settings import Settings
 from persistence import transactions
@@ -67,7 +68,7 @@ def replay(file: Path, base_url: str | None, organization: int | None, token: st
     settings = load_settings(base_url=base_url)
     if organization is None or token is None:
         organization, token = _own_organization(settings, file.stem)
-    with ApiClient(settings.public_url, token, _LANES) as api, ThreadPoolExecutor(_LANES) as pool:
+    with ApiClient(server_url(settings), token, _LANES) as api, ThreadPoolExecutor(_LANES) as pool:
         outcome = _Replay(api, pool, organization, _key_prefix(file.stem)).run(purchases)
     if as_json:
         print_json(as_fields(outcome))

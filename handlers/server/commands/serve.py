@@ -12,6 +12,7 @@ import click
 from sqlalchemy import Connection, Engine
 
 from handlers.server.commands.context import command_engine, load_settings, with_database
+from handlers.server.commands.server_address import noted_address
 from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, administrator_token, find_or_create
 from handlers.settings import Settings
 from persistence import schema, transactions
@@ -42,7 +43,8 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
             schema.migrate(engine)
             tenant = transactions.run(engine, _first_organization)
             announce = _announcement(engine, settings, tenant)
-        gunicorn_server.run(settings, home=home, when_ready=announce, with_worker=worker)
+        with noted_address(home, settings.public_url, announce) as when_ready:
+            gunicorn_server.run(settings, home=home, when_ready=when_ready, with_worker=worker)
 
 
 def _check_port(settings: Settings) -> None:

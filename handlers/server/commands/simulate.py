@@ -15,6 +15,7 @@ from handlers.server.assistant_tools import with_key
 from handlers.server.commands.api_client import ApiClient
 from handlers.server.commands.context import load_settings, migrated_engine, the_organization
 from handlers.server.commands.output import bad, good, json_option, print_json, print_table
+from handlers.server.commands.server_address import server_url
 from handlers.settings import Settings
 from persistence import transactions
 from persistence.engine import from_json
@@ -23,7 +24,7 @@ _TOKEN_SECONDS = 300
 _PURCHASE = "member-purchase-order-created"
 
 base_url_option = click.option(
-    "--base-url", help="Where the server is reached (LOYALTY_BASE_URL, or by host and port)."
+    "--base-url", help="Where the server is reached (LOYALTY_BASE_URL); else the server of this folder, on any port."
 )
 organization_option = click.option(
     "--organization", type=click.IntRange(1), help="Id of the organization; needed if there are several."
@@ -75,7 +76,7 @@ def simulate(
 def _api(settings: Settings, organization: int | None, role: str) -> Iterator[ApiClient]:
     """The running server, for the bearer of a new token with one role."""
     _, bearer = server_token(settings, organization, frozenset({role}), _TOKEN_SECONDS)
-    with ApiClient(settings.public_url, bearer, connections=1) as api:
+    with ApiClient(server_url(settings), bearer, connections=1) as api:
         yield api
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, text
 
 from handlers.settings import Settings
-from persistence import organizations
 
 TOKEN_SECONDS = 24 * 3600
 
@@ -27,6 +26,7 @@ def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Te
     Commands that look for the same organization at once take turns by `lock`.
     """
     from handlers.services.organizations.create import create_organization
+    from persistence import organizations
 
     db.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": lock})
     organization_id = organizations.find_oldest(db, name if by_name else None)

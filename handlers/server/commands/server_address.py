@@ -1,0 +1,74 @@
+"""The address of the server that runs on the embedded database of a folder, for the commands that call it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handlers.settings import Settings
+
+_FILE = "server"
+_SECONDS = 5
+
+
+@contextmanager
+def noted_address(home: Path | None, url: str, announce: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """A function for the moment when the server is ready, which also notes its address in the home until the end."""
+    parent = os.getpid()
+    note = f"{parent} {url}\n"
+
+    def when_ready() -> None:
+        if home is not None:
+            (home / _FILE).write_text(note, encoding="utf-8")
+        announce()
+
+    try:
+        yield when_ready
+    finally:
+        # Workers unwind through here as well, and another server may have noted its own address since.
+        if home is not None and os.getpid() == parent and _read(home) == note:
+            (home / _FILE).unlink(missing_ok=True)
+
+
+def server_url(settings: Settings) -> str:
+    """The base URL of the server: the configured one, else that of the server of this folder, else by host and port."""
+    if settings.base_url or settings.database_url:
+        return settings.public_url
+    number, _, url = _read(settings.home).strip().partition(" ")
+    return url if number.isdecimal() and _is_alive(int(number)) else settings.public_url
+
+
+def fault_of_base_url(base_url: str) -> str | None:
+    """The reason why nothing of the API is found under a base URL; None if it is found.
+
+    Raises httpx.TransportError if nothing answers.
+    """
+    import httpx
+
+    response = httpx.get(f"{base_url}/integration/openapi.json", timeout=_SECONDS)
+    if response.is_success and response.headers.get("content-type", "").startswith("application/json"):
+        return None
+    origin = str(response.url.copy_with(raw_path=b"/")).rstrip("/")
+    return f"a server answers at {base_url}, and has no API there: the base URL ends in /v2, such as {origin}/v2"
+
+
+def _read(home: Path) -> str:
+    try:
+        return (home / _FILE).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        # Of another user.
+        return True
+    return True
