@@ -245,7 +245,10 @@ class Settings:
     )
     webhook_ports: str = _setting(_ports, "80,443", "Ports that triggers may call, separated by commas, or `any`.")
     webhook_threads: int = _setting(
-        _whole(1, 256), 32, "Messages to receivers of webhooks that a process has under way at once."
+        _whole(1, 256),
+        32,
+        "Messages to receivers of webhooks that a process has under way at once: at most half of them of one organization,"
+        " a quarter of one trigger.",
     )
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"), "info", "Least level logged: debug, info, warning, error."

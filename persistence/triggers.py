@@ -5,6 +5,7 @@ When a message is due is told by the database's clock alone: those of servers an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -67,7 +68,8 @@ SELECT organization_id, array_agg(trigger_id) FROM (
             AND d.status = 'pending' AND d.next_attempt_at <= now()
         LIMIT 1
     ) due
-    WHERE t.active AND t.trigger_id <> ALL(%(busy)s::bigint[])
+    WHERE t.active AND t.trigger_id <> ALL(%(busy_triggers)s::bigint[])
+        AND t.organization_id <> ALL(%(busy_organizations)s::bigint[])
         AND (%(organization_id)s::bigint IS NULL OR t.organization_id = %(organization_id)s)
     ORDER BY random() LIMIT %(most)s
 ) x GROUP BY 1 ORDER BY random()
@@ -294,25 +296,46 @@ def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> Tri
     return change(db, deliveries, TriggerDelivery, address, values)
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimLimits:
+    """How many deliveries may be under way at once: in total, of one organization and of one trigger."""
+
+    total: int
+    of_organization: int
+    of_trigger: int
+
+
 def claim_due(
     db: Connection,
     lease: timedelta,
-    *,
-    most: int,
-    most_of_one: int,
-    busy: Collection[int] = (),
+    limits: ClaimLimits,
+    under_way: Collection[ClaimedDelivery] = (),
     organization_id: int | None = None,
 ) -> list[ClaimedDelivery]:
-    """Claim due deliveries of active triggers that are not `busy`; nobody else can for the time of the `lease`.
+    """Claim due deliveries of active triggers; nobody else can for the time of the `lease`.
 
-    At most `most` in all and `most_of_one` of each trigger; of all organizations unless one is named.
+    As many as the limits leave beside those `under_way`; of all organizations unless one is named.
     """
-    values = {"lease": lease, "most_of_one": most_of_one}
-    criteria = {"most": most, "busy": list(busy), "organization_id": organization_id}
+    of_triggers = Counter(delivery.trigger_id for delivery in under_way)
+    of_organizations = Counter(delivery.organization_id for delivery in under_way)
+    remaining = limits.total - len(under_way)
+    criteria = {
+        "most": remaining,
+        "busy_triggers": [i for i, count in of_triggers.items() if count >= limits.of_trigger],
+        "busy_organizations": [i for i, count in of_organizations.items() if count >= limits.of_organization],
+        "organization_id": organization_id,
+    }
     claimed: list[ClaimedDelivery] = []
     for due_organization_id, trigger_ids in query(db, _WITH_DUE, criteria):
-        of_one = {"organization_id": due_organization_id, "trigger_ids": trigger_ids, "most": most - len(claimed)}
-        claimed += [ClaimedDelivery(*row) for row in query(db, _CLAIM, {**values, **of_one})]
+        of_one = limits.of_organization - of_organizations[due_organization_id]
+        values = {
+            "lease": lease,
+            "most_of_one": limits.of_trigger,
+            "organization_id": due_organization_id,
+            "trigger_ids": trigger_ids,
+            "most": min(of_one, remaining - len(claimed)),
+        }
+        claimed += [ClaimedDelivery(*row) for row in query(db, _CLAIM, values)]
     return claimed
 
 

@@ -18,6 +18,7 @@ from handlers.services.webhooks import send_deliveries
 from handlers.services.webhooks.post_message import Poster, Reply
 from handlers.services.webhooks.send_deliveries import LEASE, Sender, outcome, remove_old_deliveries
 from persistence import transactions, triggers
+from persistence.triggers import ClaimLimits
 from tests.builders.api import running_api
 from tests.builders.clock import Clock
 from tests.builders.receivers import hang, receiver, status
@@ -82,7 +83,7 @@ def claim_one(shop):
     """What a sender with one free thread takes."""
     return transactions.run(
         shop.organization.api.engine,
-        lambda db: triggers.claim_due(db, LEASE, most=1, most_of_one=1, organization_id=shop.organization.id),
+        lambda db: triggers.claim_due(db, LEASE, ClaimLimits(1, 1, 1), organization_id=shop.organization.id),
     )
 
 
@@ -294,6 +295,26 @@ class TestReceiversBesideEachOther:
             assert len(there.received) == 20
             assert len(stuck.received) <= 4
 
+    def test_an_organization_with_receivers_that_hang_does_not_hold_up_another(self, api, shop, there):
+        slow = Shop(api.organization())
+        with receiver() as stuck:
+            stuck.usual = hang
+            for _ in range(8):
+                told(slow, stuck)
+            told(shop, there)
+            queue(slow, 8)
+            poster = Poster(http_allowed=True, private_allowed=True, seconds=120)
+            working, done = Sender(api.engine, replace(api.settings, webhook_threads=8), poster), threading.Event()
+            thread = threading.Thread(target=lambda: working.send_due(done.is_set))
+            thread.start()
+            waited_for(lambda: len(stuck.received) >= 4, 100)
+            queue(shop, 20)
+            waited_for(lambda: len(there.received) >= 20, 100)
+            done.set()
+            assert (len(stuck.received), len(there.received)) == (4, 20)
+            stuck.closing.set()
+            thread.join()
+
     def test_those_with_much_to_send_leave_room_for_others(self, shop, there):
         busy, quiet = told(shop, there), told(shop, there, eventTypes=["member-created"])
         member = shop.member()
@@ -328,9 +349,9 @@ class TestReceiversBesideEachOther:
         told(shop, there)
         queue(shop, 40)
         with shop.organization.api.engine.begin() as db:
-            claimed = triggers.claim_due(db, LEASE, most=30, most_of_one=30, organization_id=shop.organization.id)
+            claimed = triggers.claim_due(db, LEASE, ClaimLimits(30, 30, 30), organization_id=shop.organization.id)
             assert len(claimed) == 30
-            again = triggers.claim_due(db, LEASE, most=30, most_of_one=30, organization_id=shop.organization.id)
+            again = triggers.claim_due(db, LEASE, ClaimLimits(30, 30, 30), organization_id=shop.organization.id)
             assert len(again) == 10
             assert {each.trigger_delivery_id for each in claimed}.isdisjoint(each.trigger_delivery_id for each in again)
 
@@ -340,7 +361,7 @@ class TestSendersThatDie:
         """What a sender holds that is killed then."""
         return transactions.run(
             shop.organization.api.engine,
-            lambda db: triggers.claim_due(db, lease, most=9, most_of_one=9, organization_id=shop.organization.id),
+            lambda db: triggers.claim_due(db, lease, ClaimLimits(9, 9, 9), organization_id=shop.organization.id),
         )
 
     def test_what_was_sent_but_not_written_down_is_sent_again(self, shop, there):

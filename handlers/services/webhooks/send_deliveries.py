@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import random
-from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
@@ -23,7 +22,7 @@ from handlers import tracing
 from handlers.services.webhooks.post_message import Poster, Reply
 from handlers.settings import Settings, ports_of
 from persistence import organizations, transactions, triggers
-from persistence.triggers import ClaimedDelivery
+from persistence.triggers import ClaimedDelivery, ClaimLimits
 
 # Longer than an attempt can take, however busy the machine is.
 LEASE = timedelta(seconds=60)
@@ -40,7 +39,7 @@ def _never() -> bool:
 
 
 class Sender:
-    """Sends due deliveries on threads of its own; a slow receiver occupies a few of them, not all."""
+    """Sends due deliveries on threads of its own: a trigger uses at most a quarter of them, an organization half."""
 
     def __init__(
         self,
@@ -54,8 +53,9 @@ class Sender:
         self._poster = poster or Poster(
             settings.webhook_allow_http, settings.webhook_allow_private, ports_of(settings.webhook_ports)
         )
-        self._threads = settings.webhook_threads
-        self._most_of_one = max(1, self._threads // 4)
+        threads = settings.webhook_threads
+        # So neither one receiver that never answers, nor one organization with many of them, stops the others.
+        self._limits = ClaimLimits(threads, max(1, threads // 2), max(1, threads // 4))
         self._under_way: dict[Future[Reply], ClaimedDelivery] = {}
 
     def send_due(self, stopping: Callable[[], bool] = _never) -> int:
@@ -64,7 +64,7 @@ class Sender:
         After `stopping`, no new attempts are begun.
         """
         made = 0
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="webhooks") as pool:
+        with ThreadPoolExecutor(self._limits.total, thread_name_prefix="webhooks") as pool:
             while True:
                 begun = 0 if stopping() else self._begin(pool)
                 made += begun
@@ -76,23 +76,12 @@ class Sender:
 
     def _begin(self, pool: ThreadPoolExecutor) -> int:
         """Claim as many deliveries as there are free threads, and send them."""
-        room = self._threads - len(self._under_way)
-        if not room:
+        under_way = self._under_way.values()
+        if len(under_way) >= self._limits.total:
             return 0
-        counts = Counter(delivery.trigger_id for delivery in self._under_way.values())
-        busy = [trigger_id for trigger_id, count in counts.items() if count >= self._most_of_one]
-
-        def claim(db: Connection) -> list[ClaimedDelivery]:
-            return triggers.claim_due(
-                db,
-                LEASE,
-                most=room,
-                most_of_one=self._most_of_one,
-                busy=busy,
-                organization_id=self._organization_id,
-            )
-
-        claimed = transactions.run(self._engine, claim)
+        claimed = transactions.run(
+            self._engine, lambda db: triggers.claim_due(db, LEASE, self._limits, under_way, self._organization_id)
+        )
         for delivery in claimed:
             self._under_way[pool.submit(self._send, delivery)] = delivery
         return len(claimed)
