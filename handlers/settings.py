@@ -247,8 +247,8 @@ class Settings:
     webhook_threads: int = _setting(
         _whole(1, 256),
         32,
-        "Messages to receivers of webhooks that a process has under way at once: at most half of them of one organization,"
-        " a quarter of one trigger.",
+        "Messages to receivers of webhooks that a process has under way at once: "
+        "at most half of them of one organization, a quarter of one trigger.",
     )
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"), "info", "Least level logged: debug, info, warning, error."

@@ -27,6 +27,7 @@ DISK_FULL = "53100"
 # Connection exceptions, insufficient resources, operator intervention (a statement that took too long is work's fault).
 _AWAY_CLASSES = ("08", "53", "57")
 STATEMENT_CANCELLED = "57014"
+LOCK_NOT_AVAILABLE = "55P03"
 ATTEMPTS = 8
 
 # Citus names the constraint in the message alone, with a number for the shard; with a hash if it had to cut the name.
@@ -116,6 +117,11 @@ def is_away(error: BaseException) -> bool:
     if code is None or code == STATEMENT_CANCELLED:
         return False
     return code[:2] in _AWAY_CLASSES or code == READ_ONLY
+
+
+def is_lock_timeout(error: BaseException) -> bool:
+    """True if a statement waited for a lock as long as it may."""
+    return getattr(getattr(error, "orig", None), "pgcode", None) == LOCK_NOT_AVAILABLE
 
 
 def is_full(error: BaseException) -> bool:

@@ -37,7 +37,7 @@ from handlers.messages.uploads import Upload
 from handlers.messages.validation import DocumentError, Schemas
 from handlers.operation import all_operations
 from persistence.deadlines import Deadline, JointDeadline, deadline_of_thread
-from persistence.transactions import is_away
+from persistence.transactions import is_away, is_lock_timeout
 
 Dispatch = Callable[[Request], Answer]
 # status, headers, body
@@ -321,6 +321,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         except Exception as error:
             if deadline.expired or is_away(error):
                 return [error] * len(calls)
+            if is_lock_timeout(error):
+                _log.info("a batch of %d calls needs a row that is locked: they are run individually", len(calls))
+                return [None] * len(calls)
             # A fault of one call must not be that of the others, so each shows by itself who has it.
             _log.warning("calls that were done together met a fault, so each is done alone", exc_info=error)
             return [None] * len(calls)

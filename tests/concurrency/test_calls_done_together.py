@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import event as listeners
 from sqlalchemy import text
 
-from handlers.http import call_groups, dispatch
+from handlers.http import call_groups
 from handlers.settings import Settings
 from persistence.engine import create_engine
 from tests.builders.api import Api, Reply, running_api
@@ -270,9 +270,9 @@ def patient_shop(settings: Settings) -> Iterator[Shop]:
         yield Shop(api.organization())
 
 
-def test_a_member_whom_somebody_holds_holds_up_one_call_and_not_the_others(patient_shop, monkeypatch):
+def test_a_member_whom_somebody_holds_holds_up_one_call_and_not_the_others(patient_shop, caplog):
     shop = patient_shop
-    monkeypatch.setattr(dispatch, "GROUP_LOCK_MS", 50)
+    caplog.set_level(logging.INFO, "loyalty")
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     held, members = shop.member(), [shop.member() for _ in range(5)]
     calls = [partial(call, shop, order(member, 5)) for member in (held, *members)]
@@ -283,6 +283,9 @@ def test_a_member_whom_somebody_holds_holds_up_one_call_and_not_the_others(patie
         assert not made[0].done(), made[0].result().text
     assert made[0].result(120).status == 200
     assert [shop.balance(member) for member in (held, *members)] == [5] * 6
+    [line] = [record for record in caplog.records if "batch" in record.getMessage()]
+    assert line.getMessage() == "a batch of 6 calls needs a row that is locked: they are run individually"
+    assert (line.levelname, line.exc_info) == ("INFO", None)
 
 
 @pytest.fixture
