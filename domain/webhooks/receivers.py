@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 # IPv4 addresses inside IPv6 ones that a translator on the way would convert back.
 _NAT64 = IPv6Network("64:ff9b::/96")
+# The address by which machines of Azure reach its management: public by its number, and answered inside only.
+_AZURE_PLATFORM = IPv4Address("168.63.129.16")
 _PORTS = {"https": 443, "http": 80}
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 # Headers that the sender sets, or that are about the connection rather than the message.
@@ -126,4 +128,5 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
         or address.is_loopback
         or address.is_link_local
         or address.is_private
+        or address == _AZURE_PLATFORM
     )
