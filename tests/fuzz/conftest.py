@@ -40,7 +40,32 @@ INSERT INTO queued_events
 SELECT organization_id, loyalty_event_id, member_id, loyalty_event_id, 8, now(), now(), now() FROM dead
 """
 
+# Parts of lines that tell of no fault.
+_USUAL = (b'"level":"INFO"', b'"logger":"loyalty.security"')
+
 _EXPORTS_TO_DO = "SELECT count(*) FROM exports WHERE organization_id = %s AND status IN ('queued', 'running')"
+
+
+class LogReader:
+    """Collects the lines of a growing log above the level of information; it reads each line once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        self._errors: list[str] = []
+
+    def errors(self) -> list[str]:
+        """The beginnings of these lines, but for credentials that were refused."""
+        with self._path.open("rb") as log:
+            log.seek(self._position)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    # The rest of the line is still to be written.
+                    break
+                self._position += len(line)
+                if not any(usual in line for usual in _USUAL):
+                    self._errors.append(line[:4000].decode(errors="replace").rstrip("\n"))
+        return list(self._errors)
 
 
 @dataclass(frozen=True)
@@ -50,6 +75,7 @@ class RunningServer:
     server: Server
     home: Path
     database_url: str
+    log: LogReader
 
     @property
     def base_url(self) -> str:
@@ -89,10 +115,8 @@ class RunningServer:
         connection.close()
 
     def errors(self) -> list[str]:
-        """What the log holds above the level of information, but for credentials that were refused."""
-        lines = self.server.log.read_text().splitlines()
-        usual = ('"level":"INFO"', '"logger":"loyalty.security"')
-        return [line[:4000] for line in lines if not any(each in line for each in usual)]
+        """The lines logged so far above the level of information, but for credentials that were refused."""
+        return self.log.errors()
 
     def verify(self) -> str:
         """What `loyalty verify` says of the ledgers; fails if it finds them broken."""
@@ -138,5 +162,5 @@ def running_server(fuzz_home: Path) -> Iterator[RunningServer]:
     server = Server(fuzz_home, "--workers", "1", LOYALTY_LOG_FORMAT="json", **times)
     server.wait_until_ready()
     with embedded.server(fuzz_home) as url:
-        yield RunningServer(server, fuzz_home, url)
+        yield RunningServer(server, fuzz_home, url, LogReader(server.log))
     server.stop()
