@@ -46,6 +46,11 @@ class Envelope:
         try:
             if scope["path"].startswith(_COUNTED):
                 self._throttle.count_address(exchange)
+            if scope["http_version"] == "1.1" and "," in exchange.headers.get("host", ","):
+                # RFC 9112, 3.2; several fields are joined by a comma, which no host has.
+                fault = "A request of HTTP/1.1 needs one Host header."
+                await _send_problem(sealed, 400, problem_body(400, fault, exchange.request_id))
+                return
             await self._app(scope, receive, sealed)
         except TooOften as refusal:
             body = encode({**refusal.as_problem(), "instance": exchange.request_id})

@@ -57,6 +57,8 @@ class Site:
 def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
     """The Flask application; all its pages are public."""
     app = flask.Flask(__name__, static_folder=None)
+    # Else a path with two slashes is redirected to whatever host the request names.
+    app.url_map.merge_slashes = False
     # Errors of pages are answered like all others, outside of Flask.
     app.config["PROPAGATE_EXCEPTIONS"] = True
     app.register_error_handler(HTTPException, functools.partial(_refused, site))

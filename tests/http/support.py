@@ -104,6 +104,8 @@ class Client:
         chunks = [body] if isinstance(body, bytes) else list(body)
         if any(chunks) and "content-type" not in given:
             pairs.append(("Content-Type", "application/json"))
+        if "host" not in given:
+            pairs.append(("Host", "loyalty.test"))
         pairs = [(name, value) for name, value in pairs if value != "(none)"]
         raw = target.encode() if isinstance(target, str) else target
         return asyncio.run(self._call(method, raw, pairs, chunks))

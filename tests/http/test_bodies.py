@@ -463,6 +463,7 @@ def test_a_client_that_leaves_before_its_body_is_complete_gets_nothing_and_fails
         sent.append(message)
 
     headers = [(b"authorization", b"Bearer admin"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/v2/books", "raw_path": b"/v2/books", "query_string": b""}
-    asyncio.run(client.app({**scope, "headers": headers}, receive, send))
+    scope = {"type": "http", "http_version": "1.0", "method": "POST", "query_string": b""}
+    scope |= {"path": "/v2/books", "raw_path": b"/v2/books", "headers": headers}
+    asyncio.run(client.app(scope, receive, send))
     assert (sent, len(recorder.requests)) == ([], before)

@@ -99,6 +99,19 @@ def test_nothing_else_is_served(client, path):
     assert page(client, path).status == 404
 
 
+@pytest.mark.parametrize("path", ["/docs//quickstart", "/docs//evil.example", "//evil.example/docs"])
+def test_a_path_with_two_slashes_is_not_redirected_to_the_host_of_the_request(client, path):
+    reply = page(client, path, Host="evil.example")
+    assert (reply.status, reply.headers.get("location")) == (404, None)
+
+
+@pytest.mark.parametrize("path", ["/docs/", "/problems", "/docs/quickstart/"])
+def test_redirects_name_no_host(client, path):
+    reply = page(client, path, Host="evil.example")
+    assert reply.status == 301
+    assert reply.headers["location"].startswith("/docs")
+
+
 def test_examples_have_the_address_of_the_reader(client):
     text = page(client, "/docs/content", Host="points.example:9000").content.decode()
     assert "http://points.example:9000/v2" in text

@@ -30,6 +30,15 @@ def page(client, path, method="GET", **headers):
     return client(method, path, token=None, headers=headers)
 
 
+@pytest.mark.parametrize("hosts", [(), ("one.example", "two.example"), ("one.example, two.example",)])
+def test_a_request_without_one_host_is_a_400(served, hosts):
+    headers = [("Host", host) for host in hosts] or [("Host", "(none)")]
+    client, _ = served
+    reply = client("GET", "/health/live", headers=headers, token=None)
+    assert (reply.status, reply.json["type"]) == (400, "/problems/invalid-request")
+    assert reply.json["detail"] == "A request of HTTP/1.1 needs one Host header."
+
+
 def test_alive_whatever_the_database_does(served):
     client, _ = served
     reply = page(client, "/health/live")
