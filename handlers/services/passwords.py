@@ -45,14 +45,12 @@ def hash_password(password: str) -> str:
 def is_right(stored: str | None, given: str) -> bool:
     """True if `given` matches `stored`.
 
-    `stored` is None for an unknown user; that takes as long as a wrong password.
+    `stored` is None for an unknown user; that takes as long as a wrong password. A text with the prefix of secrets is
+    never compared with a password, since the time would tell that the client is a person.
     """
     if given.startswith(SECRET_PREFIX):
         expected = stored if stored is not None and stored.startswith(_FAST) else hash_secret("")
-        if hmac.compare_digest(expected, hash_secret(given)):
-            return True
-        # A password that was chosen before secrets had their prefix.
-        return stored is not None and not stored.startswith(_FAST) and _verified(stored, given)
+        return hmac.compare_digest(expected, hash_secret(given))
     if stored is None or stored.startswith(_FAST):
         stored = _hash_of_nobody()
     return _verified(stored, given)

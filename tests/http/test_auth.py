@@ -263,6 +263,16 @@ def test_a_secret_that_the_server_made_is_not_verified_the_slow_way(watched, ask
     assert watched[0] == []
 
 
+def test_no_answer_tells_by_its_time_which_clients_are_people(watched, ask, credentials, api_user):
+    person, _ = api_user(name="ana", is_api_user=False)
+    for client_id in (person, credentials["client_id"], "nobody"):
+        ask({**GRANT, "client_id": client_id, "client_secret": "lsk_wrong"}, expect=401)
+    assert watched[0] == []
+    for client_id in (person, credentials["client_id"], "nobody"):
+        ask({**GRANT, "client_id": client_id, "client_secret": "wrong"}, expect=401)
+    assert len(watched[0]) == 3
+
+
 def test_wrong_secrets_are_counted_and_noted_without_the_secret(ask, credentials, caplog):
     def counted():
         lines = metrics.exposition().decode().splitlines()
