@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote_plus
 
 from domain.access import Grant, narrowed
 from domain.users import PasswordChangeRequired
 from handlers.call import Answer, Call
 from handlers.operation import Preparation, operation
-from handlers.schemas.auth import TokenRequest, TokenRequestBody
+from handlers.schemas.auth import TokenRequest, TokenRequestBody, decode_basic_credentials
 from handlers.services import passwords, tokens
 from persistence import organizations, users
 from persistence.users import Credentials
@@ -158,28 +155,17 @@ def _organization_id(text: str | None) -> int | None:
 
 def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, str]:
     """Client id and secret from HTTP Basic or from the form, but not from both (RFC 6749, section 2.3)."""
-    scheme, _, encoded = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "basic":
-        client_id, secret = _basic(encoded.strip())
-        if body.client_secret is not None or body.client_id not in (None, client_id):
+    try:
+        basic = decode_basic_credentials(headers.get("authorization", ""))
+    except ValueError:
+        raise _Refused(401, "invalid_client", "The credentials of HTTP Basic cannot be read.") from None
+    if basic is not None:
+        if body.client_secret is not None or body.client_id not in (None, basic[0]):
             raise _Refused(400, "invalid_request", "The client authenticates in two ways at once.")
-        return client_id, secret
+        return basic
     if body.client_id is None or body.client_secret is None:
         raise _Refused(401, "invalid_client", "The request holds no client credentials.")
     return body.client_id, body.client_secret
-
-
-def _basic(encoded: str) -> tuple[str, str]:
-    try:
-        text = base64.b64decode(encoded, validate=True).decode()
-        client_id, colon, secret = text.partition(":")
-        # Form-encoded before they are joined, so that the id may hold a colon (RFC 6749, section 2.3.1).
-        pair = unquote_plus(client_id, errors="strict"), unquote_plus(secret, errors="strict")
-    except (binascii.Error, ValueError):
-        colon, pair = "", ("", "")
-    if not colon or "\x00" in pair[0]:
-        raise _Refused(401, "invalid_client", "The credentials of HTTP Basic cannot be read.")
-    return pair
 
 
 def _narrowed(held: Grant, scope: str | None) -> Grant:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,10 +9,11 @@ from functools import lru_cache
 
 from domain.problems import TooManyRequests
 from handlers import metrics
-from handlers.call import Answer, Request
+from handlers.call import Answer, Caller, Request
 from handlers.http.clients import client_address
 from handlers.http.exchange import Exchange
 from handlers.http.rates import Rates, RateState
+from handlers.schemas.auth import decode_basic_credentials
 from handlers.setting_values import Rate, networks_of
 from handlers.settings import Settings
 
@@ -59,8 +59,7 @@ class Throttle:
         """Count a call by its credentials, which are already verified; raises TooOften."""
         if exchange.caller is None:
             return
-        credentials = exchange.headers.get("x-api-key") or exchange.headers.get("authorization", "")
-        self._count(exchange, "token", self._per_token, credentials)
+        self._count(exchange, "token", self._per_token, _credentials(exchange.caller))
         client = f"{exchange.caller.organization_id}/{exchange.caller.subject}"
         self._count(exchange, "client", self._per_client, client)
 
@@ -104,11 +103,17 @@ class Throttle:
         return guarded
 
 
+def _credentials(caller: Caller) -> str:
+    """The API key or token of a caller, however the request spells it; tokens without an id count by their subject."""
+    if caller.partner is not None:
+        return f"{caller.organization_id} {caller.partner.partner_api_key_id}"
+    return f"{caller.is_external} {caller.subject} {caller.token_id}"
+
+
 def _client_id(request: Request) -> str:
-    """The client id of a token request, if it can be read, in a form for keys and logs."""
+    """The client id of a token request, however it is encoded, in a form for keys and logs; empty if unreadable."""
     client_id = request.body.get("client_id", "") if isinstance(request.body, dict) else ""
-    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "basic":
-        with suppress(ValueError):
-            client_id = base64.b64decode(encoded).decode("utf-8", "replace").partition(":")[0]
+    with suppress(ValueError):
+        basic = decode_basic_credentials(request.headers.get("authorization", ""))
+        client_id = client_id if basic is None else basic[0]
     return ascii(client_id[:_SHOWN_CLIENT_ID])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import threading
 
@@ -47,6 +48,17 @@ def test_tokens_are_counted_each_for_itself_and_addresses_together():
     assert [client("GET", "/v2/books", token=call).status for call in calls] == [200, 200, 429, 429]
 
 
+def test_a_token_is_counted_however_the_request_spells_it():
+    client = server(rate_per_token="1/hour")
+    spellings = [
+        {"Authorization": "Bearer reader"},
+        {"Authorization": "bEARER reader"},
+        {"Authorization": "Bearer  reader"},
+        {"Authorization": "Bearer reader", "X-Api-Key": "1"},
+    ]
+    assert [client("GET", "/v2/books", headers=headers).status for headers in spellings] == [200, 429, 429, 429]
+
+
 def test_what_has_no_good_token_is_counted_by_its_address_only():
     client = server(rate_per_token="1/hour", rate_per_address="5/hour")
     assert [client("GET", "/v2/books", token="wrong").status for _ in range(3)] == [401] * 3
@@ -77,6 +89,19 @@ class TestWrongSecrets:
         assert [self.ask(client, "good") for _ in range(5)] == [200] * 5
         # Whoever guesses from one address does not keep the client out at another.
         assert self.ask(client, "wrong", **{"X-Forwarded-For": "192.0.2.7"}) == 401
+
+    def test_a_client_waits_however_http_basic_encodes_its_id(self):
+        client = server(Recorder(lambda request: Answer(401, {})), TOKENS, wrong_secrets_per_client="3/hour")
+
+        def ask(client_id):
+            pair = base64.b64encode(f"{client_id}:x".encode()).decode()
+            headers = {"Content-Type": "application/x-www-form-urlencoded", "Authorization": f"Basic {pair}"}
+            return client("POST", "/v2/oauth/token", body=b"scope=", headers=headers, token=None).status
+
+        spellings = ["till-4", "%74ill-4", "t%69ll-4", "til%6c-4", "%74%69%6C%6C%2D%34"]
+        assert [ask(client_id) for client_id in spellings] == [401, 401, 401, 429, 429]
+        assert ask("till+4") == ask("till%204") == ask("till%204") == 401
+        assert self.ask(client, "till%204") == 429
 
     def test_an_address_that_tries_many_clients_waits(self):
         client = server(Recorder(lambda request: Answer(401, {})), TOKENS, wrong_secrets_per_address="4/hour")
