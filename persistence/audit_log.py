@@ -178,17 +178,6 @@ def find_page(db: Connection, organization_id: int, page: Page, filters: AuditFi
     return paged(db, AuditEntry, audit_log, conditions, page, table.audit_log_id, columns)
 
 
-_ERASE = """
-UPDATE audit_log SET changes = NULL, salt = NULL, reason = NULL
-WHERE organization_id = :organization_id AND member_ids @> ARRAY[CAST(:member_id AS bigint)] AND salt IS NOT NULL
-"""
-
-
-def erase_member(db: Connection, organization_id: int, member_id: int) -> None:
-    """Erase the personal data in entries about a member; that there are entries, by whom and when, stays."""
-    db.execute(text(_ERASE), {"organization_id": organization_id, "member_id": member_id})
-
-
 def take_turn(db: Connection, organization_id: int, name: str) -> None:
     """Serialize changes of the same record until the transaction ends; taken before all other locks."""
     turn = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, :organization_id))")

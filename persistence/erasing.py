@@ -147,16 +147,24 @@ _RENAME_CODE = (
     FROM (SELECT DISTINCT member_id FROM ({_NAMED}) AS named(loyalty_event_id, member_id)) named
     WHERE d.organization_id = :o AND d.member_id = named.member_id AND strpos(CAST(d.payload AS text), :quoted) > 0
     """,
-    f"""
-    UPDATE audit_log a SET changes = NULL, salt = NULL, reason = NULL
-    FROM (SELECT DISTINCT member_id FROM ({_NAMED}) AS named(loyalty_event_id, member_id)) named
-    WHERE a.organization_id = :o AND a.member_ids @> ARRAY[named.member_id] AND a.salt IS NOT NULL
-        AND strpos(CAST(a.changes AS text), :quoted) > 0
-    """,
     "UPDATE purchase_orders SET referral_code = :new WHERE organization_id = :o AND referral_code = :code",
     "UPDATE members SET referral_code = :new WHERE organization_id = :o AND referral_code = :code",
     "UPDATE referral_codes SET code = :new WHERE organization_id = :o AND referral_code_id = :code_id",
 )
+
+# Entries of the audit log: that there are any, by whom and when, stays. Those about erasings contain nothing personal.
+_EMPTY_ENTRIES_WITH_CODE = f"""
+UPDATE audit_log a SET changes = NULL, salt = NULL, reason = NULL
+FROM (SELECT DISTINCT member_id FROM ({_NAMED}) AS named(loyalty_event_id, member_id)) named
+WHERE a.organization_id = :o AND a.member_ids @> ARRAY[named.member_id] AND a.salt IS NOT NULL
+    AND a.operation_id <> 'eraseMember' AND strpos(CAST(a.changes AS text), :quoted) > 0
+RETURNING a.audit_log_id
+"""
+_EMPTY_ENTRIES = """
+UPDATE audit_log SET changes = NULL, salt = NULL, reason = NULL
+WHERE organization_id = :o AND member_ids @> ARRAY[CAST(:m AS bigint)]
+RETURNING audit_log_id
+"""
 
 _ERASE_MEMBER = f"""
 UPDATE members m SET loyalty_member_id = :pseudonym, public_loyalty_member_id = NULL, active = false,
@@ -175,21 +183,24 @@ def lock(db: Connection, member: Member) -> Member:
     return Member(*db.execute(text(_LOCK_MEMBER), given).one())
 
 
-def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> Member:
-    """Erase a locked member; returns the erased member. The audit log is erased separately."""
+def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> tuple[Member, list[int]]:
+    """Erase a locked member; returns the erased member, and the ids of the audit log entries that are empty now."""
     given = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
     codes = [(row[0], row[1]) for row in db.execute(text(_CODES), given)]
     for statement in _USES_OF_CODES:
         db.execute(text(statement), {**given, "codes": [code_id for code_id, _ in codes]})
+    emptied: set[int] = set()
     for code_id, code in codes:
-        _rename_code(db, member.organization_id, code_id, code)
+        emptied.update(_rename_code(db, member.organization_id, code_id, code))
     for statement in _OWN:
         db.execute(text(statement), given)
-    return Member(*db.execute(text(_ERASE_MEMBER), {**given, "pseudonym": pseudonym}).one())
+    emptied.update(db.execute(text(_EMPTY_ENTRIES), given).scalars())
+    erased = Member(*db.execute(text(_ERASE_MEMBER), {**given, "pseudonym": pseudonym}).one())
+    return erased, sorted(emptied)
 
 
-def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) -> None:
-    """Replace a code by a meaningless one, wherever it is stored."""
+def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) -> list[int]:
+    """Replace a code by a meaningless one, wherever it is stored; returns the ids of the audit log entries with it."""
     new = f"erased-{code_id}"
     given = {
         "o": organization_id,
@@ -199,5 +210,7 @@ def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) 
         "quoted": as_json(code),
         "quoted_new": as_json(new),
     }
+    emptied = list(db.execute(text(_EMPTY_ENTRIES_WITH_CODE), given).scalars())
     for statement in _RENAME_CODE:
         db.execute(text(statement), given)
+    return emptied

@@ -17,6 +17,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSON
 
 from persistence.tables.base import belongs_to_organization, execute_on, instant, metadata, refers_to, tenant_table
+from persistence.tables.shards import on_shards_too
 
 audit_log = tenant_table(
     "audit_log",
@@ -94,6 +95,42 @@ CREATE TRIGGER audit_log_stays_whole BEFORE TRUNCATE ON audit_log
 FOR EACH STATEMENT EXECUTE FUNCTION audit_log_stays()
 """
 
+# Entries become empty only together with the entry about the erasing, which lists them. It is written after them, so it
+# is looked for at the commit; its writer is this very transaction. Earlier versions do not list the entries.
+_ERASING = """
+SELECT EXISTS (
+    SELECT FROM {audit_log} e WHERE e.organization_id = new.organization_id AND e.operation_id = 'resetOrganization'
+        AND e.xmin = CAST(pg_current_xact_id() AS xid) AND e.salt IS NOT NULL
+    ORDER BY e.audit_log_id DESC LIMIT 1
+) OR EXISTS (
+    SELECT FROM {audit_log} e WHERE e.organization_id = new.organization_id AND e.operation_id = 'eraseMember'
+        AND e.xmin = CAST(pg_current_xact_id() AS xid) AND e.salt IS NOT NULL AND (
+            e.member_ids && new.member_ids OR e.changes -> 'erasedEntries' IS NULL
+            OR CAST(e.changes AS jsonb) #> '{erasedEntries,to}' @> to_jsonb(new.audit_log_id))
+    ORDER BY e.audit_log_id DESC LIMIT 1
+)"""
+
+_EMPTIED = f"""
+CREATE OR REPLACE FUNCTION audit_log_is_emptied_by_an_erasing() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    is_erased boolean;
+BEGIN
+    {on_shards_too("audit_log", _ERASING, into="is_erased", given=("new",))}
+    IF is_erased THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', TABLE = 'audit_log',
+        CONSTRAINT = 'audit_log_is_emptied_by_an_erasing',
+        MESSAGE = 'entries of the audit log are emptied only by erasing a member whom they concern';
+END $$
+"""
+
+_EMPTIED_TRIGGER = """
+CREATE CONSTRAINT TRIGGER audit_log_is_emptied_by_an_erasing AFTER UPDATE ON audit_log
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (old.salt IS NOT NULL)
+EXECUTE FUNCTION audit_log_is_emptied_by_an_erasing()
+"""
+
 _SEALS_STAY = """
 CREATE OR REPLACE FUNCTION audit_log_seals_stay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -107,7 +144,8 @@ CREATE TRIGGER audit_log_seals_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
 FOR EACH STATEMENT EXECUTE FUNCTION audit_log_seals_stay()
 """
 
-AUDIT_LOG_GUARDS = (_ENTRIES_STAY, _ENTRIES_STAY_TRIGGER, _ENTRIES_STAY_ALL_TRIGGER)
+AUDIT_LOG_EMPTIED_GUARDS = (_EMPTIED, _EMPTIED_TRIGGER)
+AUDIT_LOG_GUARDS = (_ENTRIES_STAY, _ENTRIES_STAY_TRIGGER, _ENTRIES_STAY_ALL_TRIGGER, *AUDIT_LOG_EMPTIED_GUARDS)
 SEAL_GUARDS = (_SEALS_STAY, _SEALS_STAY_TRIGGER)
 
 for _table, _guards in ((audit_log, AUDIT_LOG_GUARDS), (audit_log_seals, SEAL_GUARDS)):

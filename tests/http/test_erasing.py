@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from handlers.server.jobs import seal_audit_log
 from handlers.services.ledger.verify import verify
@@ -88,6 +89,64 @@ def test_every_figure_is_as_before_and_the_books_are_sound(lived):
     seal_audit_log(organization.api.engine, organization.id)
     with organization.api.engine.connect() as db:
         assert verify(db, organization.id) == []
+
+
+EMPTY = "UPDATE audit_log SET changes = NULL, salt = NULL, reason = NULL WHERE organization_id = :o AND {0}"
+# An entry about no member, an entry about another one, and all that there is.
+OTHERS = ("operation_id = 'createBadge'", "entity_type = 'member' AND member_ids <> ARRAY[CAST(:m AS bigint)]", "true")
+
+
+@pytest.mark.parametrize("condition", OTHERS)
+def test_the_database_refuses_to_empty_entries_once_a_member_was_erased(lived, condition):
+    organization, made = lived
+    given = {"o": organization.id, "m": made["ana"]["memberId"]}
+    with organization.api.engine.connect() as db:
+        assert db.execute(text(EMPTY.format(condition)), given).rowcount
+        with pytest.raises(IntegrityError, match="emptied only by erasing a member"):
+            db.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+
+
+@pytest.mark.undistributed
+@pytest.mark.parametrize("condition", OTHERS)
+def test_entries_that_somebody_empties_once_a_member_was_erased_are_found(lived, condition):
+    organization, made = lived
+    given = {"o": organization.id, "m": made["ana"]["memberId"]}
+    emptied = text(EMPTY.format(f"salt IS NOT NULL AND ({condition})") + " RETURNING audit_log_id")
+    with organization.api.engine.connect() as db:
+        db.execute(text("SET LOCAL session_replication_role = replica"))
+        ids = db.execute(emptied, given).scalars().all()
+        found = [each for each in verify(db, organization.id) if "is empty" in each]
+    assert {int(each.split("entry ")[1].split(":")[0]) for each in found[:50]} <= set(ids)
+    assert len(found) == min(len(ids), 50)
+
+
+def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(lived):
+    organization, made = lived
+    with organization.api.engine.connect() as db:
+        empty = text(
+            "SELECT audit_log_id, member_ids FROM audit_log WHERE organization_id = :o AND salt IS NULL ORDER BY 1"
+        )
+        rows = db.execute(empty, {"o": organization.id}).all()
+    [entry] = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
+    assert entry["changes"]["erasedEntries"] == {"from": None, "to": [row.audit_log_id for row in rows]}
+    # One is about the member whose enrolment named a code.
+    assert len([row for row in rows if made["ana"]["memberId"] not in row.member_ids]) == 1
+
+
+@pytest.mark.undistributed
+def test_erasings_of_earlier_versions_list_no_entries_and_are_sound(lived):
+    organization, _ = lived
+    unlisted = """
+        UPDATE audit_log SET changes = '{"isErased": {"from": null, "to": true}}'
+        WHERE organization_id = :o AND operation_id = 'eraseMember'
+    """
+    with organization.api.engine.connect() as db:
+        db.execute(text("SET LOCAL session_replication_role = replica"))
+        assert db.execute(text(unlisted), {"o": organization.id}).rowcount == 1
+        found = verify(db, organization.id)
+        assert [each for each in found if "is empty" in each] == []
+        db.execute(text(EMPTY.format("operation_id = 'createBadge'")), {"o": organization.id})
+        assert len([each for each in verify(db, organization.id) if "is empty" in each]) == 1
 
 
 def test_the_member_is_found_by_id_as_nobody(lived):

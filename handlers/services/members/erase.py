@@ -11,7 +11,7 @@ from handlers.call import Call
 from handlers.messages.members import MEMBER
 from handlers.services.members.view import view_members
 from handlers.services.webhooks.outbox import entity_changed
-from persistence import audit_log, erasing, exports
+from persistence import erasing, exports
 
 
 def erase(call: Call, member: Member) -> Member:
@@ -22,11 +22,11 @@ def erase(call: Call, member: Member) -> Member:
     before = erasing.lock(call.db, member)
     if before.erased_at is not None:
         return before
-    after = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now)
+    after, emptied = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now)
     exports.forget_rows(call.db, after.organization_id, call.now)
-    audit_log.erase_member(call.db, after.organization_id, after.member_id)
     call.audit.is_erasure = True
-    call.audit.add("member", after.member_id, after={"isErased": True}, member_ids=(after.member_id,))
+    changes = {"isErased": True, "erasedEntries": emptied}
+    call.audit.add("member", after.member_id, after=changes, member_ids=(after.member_id,))
     entity_changed(call, MEMBER_ENTITY, UPDATED, lambda: _record(call, after))
     return after
 
