@@ -65,7 +65,8 @@ def run(site: Site, folder: Path, command: list[str], text: str) -> str:
     return done.stdout
 
 
-def test_the_quick_start_leads_to_points(site, tmp_path):
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_the_quick_start_leads_to_points_however_often_it_is_pasted(site, tmp_path, time):
     shown = blocks()
     calls = [text for kind, text in shown if kind == "sh"]
     assert len(calls) == 6
@@ -78,7 +79,8 @@ def test_the_quick_start_leads_to_points(site, tmp_path):
     assert compared == 2
 
 
-def test_the_same_in_python_prints_what_the_page_says(site, tmp_path):
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_the_same_in_python_prints_what_the_page_says_however_often_it_runs(site, tmp_path, time):
     [program] = [text for kind, text in blocks() if kind == "python"]
     [printed] = [text for kind, text in blocks() if kind == "text"]
     assert len([line for line in program.splitlines() if line]) <= 32
