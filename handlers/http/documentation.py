@@ -12,6 +12,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from handlers.http.code_colours import coloured
+
 FOLDER = Path(__file__).parents[2] / "docs"
 INDEX = "README"
 DECISIONS = "decisions"
@@ -99,6 +101,19 @@ def contents() -> tuple[tuple[str, tuple[Entry, ...]], ...]:
     )
 
 
+@functools.cache
+def neighbours(name: str) -> tuple[Entry | None, Entry | None]:
+    """The pages before and after a page: in the order of the index, decisions by number."""
+    if name.startswith(f"{DECISIONS}/"):
+        decisions = [find(other) for other in names() if other.startswith(f"{DECISIONS}/")]
+        order = [Entry(page.title, page.name, "") for page in decisions if page is not None]
+    else:
+        order = [entry for _, entries in contents() for entry in entries]
+    around = [None, *order, None]
+    places = [place for place, entry in enumerate(around) if entry is not None and entry.name == name]
+    return (around[places[0] - 1], around[places[0] + 1]) if places else (None, None)
+
+
 def search(query: str) -> Sequence[SearchHit]:
     """The sections that have all words, at most 30.
 
@@ -142,7 +157,8 @@ def guide(address: str, root: str) -> str:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table")
+    options = {"html": False, "highlight": lambda code, language, _: coloured(code, language)}
+    return MarkdownIt("commonmark", options).enable("table")
 
 
 def _sections(tokens: Sequence[Token]) -> tuple[Section, ...]:

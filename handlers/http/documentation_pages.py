@@ -12,6 +12,7 @@ from werkzeug import Response
 
 from handlers.http import documentation
 from handlers.http.page_answers import (
+    SCRIPT,
     STYLE,
     address_of,
     cached_page,
@@ -30,9 +31,10 @@ def add_documentation(app: flask.Flask, documents: Mapping[str, Mapping[str, Any
     """Add the routes; `base_url` is the public one, if it is configured."""
     root = root_of(base_url)
     problems = _problem_pages(documents, root)
-    style = STYLE.encode()
+    style, script = STYLE.encode(), SCRIPT.encode()
     app.add_url_rule("/docs", "documentation", lambda: _page(documentation.INDEX, base_url))
-    app.add_url_rule("/docs/page.css", "style", lambda: cached_page(style, "text/css; charset=utf-8"))
+    app.add_url_rule("/docs/page.css", "style", lambda: cached_page(style, "text/css; charset=utf-8", 0))
+    app.add_url_rule("/docs/page.js", "script", lambda: cached_page(script, "text/javascript; charset=utf-8", 0))
     app.add_url_rule("/docs/", "documentation_index", lambda: flask.redirect(f"{root}/docs", 301))
     app.add_url_rule("/problems", "problems", lambda: flask.redirect(f"{root}/docs/problems", 301))
     app.add_url_rule("/docs/search", "search", lambda: _search(flask.request.args.get("q", ""), base_url))

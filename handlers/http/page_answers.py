@@ -12,24 +12,26 @@ from urllib.parse import urlsplit
 
 import flask
 
-from handlers.http.documentation import WRITTEN_ADDRESS, contents
+from handlers.http.documentation import WRITTEN_ADDRESS, Entry, contents, neighbours
 from handlers.messages.json_text import encode
 
 DAY = 86_400
 # Below this, the headers are longer than what compression saves.
 _LEAST_COMPRESSED = 1_000
 _HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
-# Pages have no scripts; forms lead to this server.
+# Scripts are this server's own files; forms lead to this server.
 _POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
 STYLE = """:root {
   color-scheme: light dark;
-  --line: #d5d9e0; --soft: #f5f6f8; --link: #0b57d0; --text: #1d2330; --back: #fff
+  --line: #d5d9e0; --soft: #f5f6f8; --link: #0b57d0; --text: #1d2330; --back: #fff;
+  --comment: #5b6472; --string: #0a6b3d; --number: #9a3b00; --name: #0b4fb3; --word: #8a1c8a
 }
 @media (prefers-color-scheme: dark) {
-  :root { --line: #3a414d; --soft: #1f242c; --link: #8ab4f8; --text: #e3e6eb; --back: #14181d }
+  :root { --line: #3a414d; --soft: #1f242c; --link: #8ab4f8; --text: #e3e6eb; --back: #14181d;
+    --comment: #9aa4b2; --string: #7fd1a0; --number: #f0a878; --name: #8ab4f8; --word: #dd9bf0 }
 }
 * { box-sizing: border-box }
 body { margin: 0; font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: var(--back) }
@@ -56,6 +58,15 @@ pre, code { font-family: ui-monospace, monospace; font-size: .88em }
 code { background: var(--soft); padding: .1em .3em; border-radius: 4px }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem; overflow: auto }
 pre code { padding: 0; background: none; overflow-wrap: normal }
+pre i { font-style: normal }
+i.comment { color: var(--comment) } i.string { color: var(--string) } i.number { color: var(--number) }
+i.name, i.heading { color: var(--name) } i.word, i.method { color: var(--word); font-weight: 600 }
+.code { position: relative } .code code { display: inline-block; padding-right: 4rem }
+button.copy { position: absolute; top: .4rem; right: .4rem; font: .78rem system-ui, sans-serif; padding: .15rem .5rem;
+  border: 1px solid var(--line); border-radius: 6px; background: var(--back); color: var(--link); cursor: pointer }
+nav.around { display: flex; justify-content: space-between; gap: 1rem; margin-top: 3rem; padding-top: 1rem;
+  border-top: 1px solid var(--line) }
+nav.around a { text-decoration: none } nav.around a[rel=next] { margin-left: auto; text-align: right }
 table { border-collapse: collapse; display: block; overflow: auto; margin: 1rem 0 }
 th, td { border: 1px solid var(--line); padding: .35rem .6rem; text-align: left; vertical-align: top }
 th { background: var(--soft) } th:empty { padding: 0 }
@@ -66,12 +77,35 @@ blockquote { margin: 1rem 0; padding-left: 1rem; border-left: 3px solid var(--li
   main { padding: .5rem 1rem 3rem } header form { margin-left: 0 }
 }
 """
+# Code that is to be pasted has a button; browsers copy by themselves only on https and on this machine.
+SCRIPT = """const copy = async (text) => {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = Object.assign(document.createElement("textarea"), { value: text });
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+};
+for (const block of document.querySelectorAll("main pre")) {
+  const frame = Object.assign(document.createElement("div"), { className: "code" });
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "copy" });
+  button.textContent = "Copy";
+  block.replaceWith(frame);
+  frame.append(block, button);
+  button.addEventListener("click", async () => {
+    await copy(block.textContent);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}
+"""
 _FRAME = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <link rel="stylesheet" href="{root}/docs/page.css"><link rel="icon" href="data:,">
+<script src="{root}/docs/page.js" defer></script>
 </head>
 <body>
 <header><b><a href="{root}/">Loyalty server</a></b> <a href="{root}/docs">Documentation</a>
@@ -81,7 +115,7 @@ _FRAME = """<!doctype html>
 aria-label="Search the documentation"></form></header>
 <div class="columns">{navigation}<main>
 {body}
-</main></div>
+{around}</main></div>
 </body>
 </html>
 """
@@ -118,7 +152,23 @@ def framed(title: str, body: str, root: str, *, current: str | None = None, quer
         query=html.escape(query),
         navigation="" if current is None else _navigation(root, current),
         to_pages="" if current is None else _TO_PAGES,
+        around="" if current is None else _around(root, current),
     )
+
+
+def _around(root: str, current: str) -> str:
+    """Links to the pages before and after the current one."""
+
+    def link(entry: Entry | None, rel: str, text: str) -> str:
+        if entry is None:
+            return ""
+        return (
+            f'<a rel="{rel}" href="{html.escape(root)}/docs/{entry.name}">{text.format(html.escape(entry.title))}</a>'
+        )
+
+    before, after = neighbours(current)
+    links = link(before, "prev", "← {}") + link(after, "next", "{} →")
+    return f'<nav class="around" aria-label="Previous and next page">{links}</nav>\n' if links else ""
 
 
 @functools.lru_cache(maxsize=256)

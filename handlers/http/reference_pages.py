@@ -10,7 +10,7 @@ from typing import Any
 
 import flask
 
-from handlers.http.page_answers import address_of, cached_page, root_of
+from handlers.http.page_answers import DAY, address_of, cached_page, root_of
 from handlers.messages.json_text import encode
 
 _ASSETS = {
@@ -47,6 +47,24 @@ html.dark-mode body { background: #1c2022 }
 html.dark-mode .swagger-ui table.headers td { color: #e4e6e6 }
 .swagger-ui .operation-filter-input { min-width: 20rem }
 .swagger-ui .opblock-description-wrapper, .swagger-ui .markdown { max-width: 60rem }
+.is-folded tr.response:is([data-code="400"], [data-code="401"], [data-code="403"], [data-code="404"], [data-code="406"],
+  [data-code="408"], [data-code="413"], [data-code="414"], [data-code="415"], [data-code="429"], [data-code="500"],
+  [data-code="503"]) { display: none }
+.swagger-ui .response-col_links pre { white-space: pre-wrap; overflow-wrap: anywhere }
+.swagger-ui button.fold { margin: 0 20px 20px }
+@media (max-width: 800px) {
+  .swagger-ui .wrapper { padding: 0 10px; overflow-wrap: anywhere }
+  .swagger-ui .opblock .opblock-summary-operation-id,
+  .swagger-ui :is(table.parameters, table.responses-table) > thead { display: none }
+  .swagger-ui .opblock-tag { flex-wrap: wrap; font-size: 20px }
+  .swagger-ui .opblock-tag > small { flex: 1 1 100%; order: 1; padding: 0 }
+  .swagger-ui .opblock-tag .info__externaldocs { margin-left: auto }
+  .swagger-ui :is(.parameters, .responses-table, .headers):is(table),
+  .swagger-ui table:is(.parameters, .responses-table, .headers) :is(tbody, tr, td) { display: block; width: auto }
+  .swagger-ui :is(.opblock-body, .model-container, .model-box) { max-width: 100%; overflow-x: auto }
+  .swagger-ui .operation-filter-input { min-width: 0 }
+  .swagger-ui :is(input, select, textarea) { max-width: 100%; min-width: 0 }
+}
 """
 # Finds operations by words of their names, paths and summaries, and opens the tags that have some. Fields of optional
 # parameters begin empty: filled with their examples, lists would be filtered by what nobody has. A tab keeps its token.
@@ -64,6 +82,17 @@ const searchOperations = () => ({ fn: { opsFilter: (tags, phrase) => {
   const phrase = system.layoutSelectors.currentFilter();
   return (isTag && typeof phrase === "string" && phrase.trim() !== "") || original(thing, byDefault);
 } } } } });
+// What nearly every operation may be refused with is shown on demand.
+const common = ["400", "401", "403", "404", "406", "408", "413", "414", "415", "429", "500", "503"];
+const foldErrors = (system) => ({ wrapComponents: { responses: (Responses) => (properties) => {
+  const { createElement, useState } = system.React;
+  const [isOpen, setOpen] = useState(false);
+  const codes = properties.responses.keySeq().filter((code) => common.includes(code)).join(", ");
+  const text = isOpen ? "Hide the common errors" : `Show the common errors: ${codes}`;
+  const button = { type: "button", className: "btn fold", "aria-expanded": isOpen, onClick: () => setOpen(!isOpen) };
+  return createElement("div", { className: isOpen ? "" : "is-folded" },
+    createElement(Responses, properties), codes && createElement("button", button, text));
+} } });
 const withoutExample = (parameter, schemas) => {
   if (parameter.in !== "query" || parameter.required) return;
   const reference = parameter.schema?.$ref?.split("/").pop();
@@ -89,8 +118,8 @@ paint();
 window.ui = SwaggerUIBundle({
   url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null, docExpansion: "none",
   filter: true, displayOperationId: true, displayRequestDuration: true,
-  presets: [SwaggerUIBundle.presets.apis], plugins: [searchOperations], responseInterceptor: withoutExamples,
-  onComplete: () => { if (token.value) use(); }
+  presets: [SwaggerUIBundle.presets.apis], plugins: [searchOperations, foldErrors],
+  responseInterceptor: withoutExamples, onComplete: () => { if (token.value) use(); }
 });
 const token = document.getElementById("token");
 const use = () => {
@@ -138,7 +167,8 @@ def _asset(name: str) -> flask.Response:
     file = _file(name)
     if file is None:
         flask.abort(404)
-    return cached_page(*file)
+    # The page's own files change with it.
+    return cached_page(*file, DAY if name in _ASSETS else 0)
 
 
 @functools.cache

@@ -80,6 +80,11 @@ class Browser:
         """Save what the window shows as a PNG."""
         path.write_bytes(base64.b64decode(self._client.get("/screenshot").json()["value"]))
 
+    def resize(self, width: int, height: int) -> None:
+        """Show the pages as on a screen of this size, also one that is narrower than a window can be."""
+        sizes = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
+        self._post("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": sizes})
+
     def faults(self) -> list[str]:
         """What the browser has complained about, such as missing files and refused scripts."""
         entries = self._post("/se/log", {"type": "browser"})

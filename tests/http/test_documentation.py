@@ -9,6 +9,7 @@ import pytest
 
 import openapi
 from handlers.http import documentation
+from handlers.http.code_colours import coloured
 from handlers.http.documentation_pages import _problem_pages
 from handlers.http.pages import Site
 from tests.builders.markdown import DOCS, anchors
@@ -38,10 +39,10 @@ def html(client, path):
 
 def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
     served = {f"/docs/{name}" if name != "README" else "/docs": html(client, f"/docs/{name}") for name in _names()}
-    others = {"/", "/docs/page.css", "/docs/search", "/v2/integration/docs", "/v2/administration/docs"}
+    others = {"/", "/docs/page.css", "/docs/page.js", "/docs/search", "/v2/integration/docs", "/v2/administration/docs"}
     broken = []
     for place, text in served.items():
-        for target in re.findall(r'(?:href|action)="([^"]+)"', text):
+        for target in re.findall(r'(?:href|action|src)="([^"]+)"', text):
             path, _, fragment = target.partition("#")
             path = path or place
             if target.startswith(("http", "data:")):
@@ -204,3 +205,50 @@ def test_pages_are_compressed_and_cached(client, path):
     assert small.headers["etag"] != plain.headers["etag"]
     again = page(client, path, **{"Accept-Encoding": "gzip, br", "If-None-Match": small.headers["etag"]})
     assert (again.status, again.content) == (304, b"")
+
+
+def test_pages_run_no_scripts_but_the_servers_own_files(client):
+    reply = page(client, "/docs/quickstart")
+    policy = dict(part.strip().split(" ", 1) for part in reply.headers["content-security-policy"].split(";"))
+    assert (policy["default-src"], policy["script-src"], policy["style-src"]) == ("'none'", "'self'", "'self'")
+    text = reply.content.decode()
+    assert re.findall(r"<script[^>]*>", text) == ['<script src="/docs/page.js" defer>']
+    assert not re.search(r"<style|style=| on[a-z]+=", text)
+    for path in ("/docs/page.js", "/docs/page.css", "/v2/integration/docs/page.js"):
+        assert page(client, path).headers["cache-control"] == "public, no-cache"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("quickstart", None, "concepts"),
+        ("concepts", "quickstart", "recipes"),
+        ("fuzzing", "contract-style", None),
+        ("decisions/0001-postgresql-only", None, "decisions/0002"),
+    ],
+)
+def test_a_page_leads_to_the_ones_before_and_after_it(client, name, before, after):
+    found = dict(re.findall(r'<a rel="(prev|next)" href="/docs/([^"]+)"', html(client, f"/docs/{name}")))
+    assert found.keys() == {rel for rel, meant in (("prev", before), ("next", after)) if meant}
+    assert found.get("prev", "").startswith(before or "")
+    assert found.get("next", "").startswith(after or "")
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "shown"),
+    [
+        ("json", '{"a": [1, "<b>", null]}', '{<i class="name">&quot;a&quot;</i>: [<i class="number">1</i>, '
+         '<i class="string">&quot;&lt;b&gt;&quot;</i>, <i class="word">null</i>]}'),
+        ("http", 'POST /v2/a\nHost: b', '<i class="method">POST</i> /v2/a\n<i class="heading">Host</i>: b'),
+        ("sh", "curl -s $A # b", '<i class="word">curl</i> <i class="name">-s</i> <i class="name">$A</i> '
+         '<i class="comment"># b</i>'),
+        ("sh", "echo '{\n}'", "echo <i class=\"string\">&#x27;{\n}&#x27;</i>"),
+        ("cel", "a >= 50 // b", 'a &gt;= <i class="number">50</i> <i class="comment">// b</i>'),
+        ("yaml", "- a: 1", '- <i class="name">a</i>: <i class="number">1</i>'),
+        ("python", "return 'a'", '<i class="word">return</i> <i class="string">&#x27;a&#x27;</i>'),
+        ("ini", "[a]\nb = c", '<i class="word">[a]</i>\n<i class="name">b</i> = c'),
+        ("", "<a>", "&lt;a&gt;"),
+    ],
+)  # fmt: skip
+def test_code_has_colours(language, code, shown):
+    assert coloured(code, language) == shown

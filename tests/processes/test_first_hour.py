@@ -208,3 +208,62 @@ def test_the_pages_lead_to_each_other(site, tmp_path):
         assert "Not found" in window.text("main")
         # The favicon that browsers ask for by themselves, and the page that is not there.
         assert [fault for fault in window.faults() if "nowhere" not in fault and "favicon" not in fault] == []
+
+
+IS_TOO_WIDE = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+@needs_a_browser
+def test_every_page_fits_a_phone(site, tmp_path):
+    names = [path.relative_to(PAGE.parent).with_suffix("").as_posix() for path in PAGE.parent.rglob("*.md")]
+    assert len(names) > 60
+    with browser(tmp_path, free_port()) as window:
+        window.resize(390, 844)
+        too_wide = []
+        for path in ["", "problems/not-found", "docs/search?q=return", *(f"docs/{name}" for name in names)]:
+            window.open(f"{site.server.url}/{path}")
+            too_wide += [path] if window.script(IS_TOO_WIDE) else []
+        for surface, place in (("integration", "members/getMember"), ("administration", "campaigns/createCampaign")):
+            window.open(f"{site.server.url}/v2/{surface}/docs#/{place}")
+            window.find(".opblock.is-open .responses-table")
+            too_wide += [surface] if window.script(IS_TOO_WIDE) else []
+        assert too_wide == []
+
+
+@needs_a_browser
+def test_common_errors_of_an_operation_are_shown_on_demand(site, tmp_path):
+    shown = (
+        "return [...document.querySelectorAll('.opblock.is-open tr.response')]"
+        ".filter((row) => row.offsetHeight > 0).map((row) => row.dataset.code)"
+    )
+    with browser(tmp_path, free_port()) as window:
+        window.open(f"{site.server.url}/v2/integration/docs#/members/createMember")
+        assert window.find(".opblock.is-open button.fold")
+        assert window.script(shown) == ["201", "409"]
+        assert window.text("button.fold").startswith("Show the common errors: 400, 401, 403,")
+        folded = window.script("return document.querySelector('.opblock.is-open').offsetHeight")
+        window.click("button.fold")
+        assert {"201", "400", "401", "403", "409", "429", "503"} <= set(window.script(shown))
+        assert window.script("return document.querySelector('.opblock.is-open').offsetHeight") > folded + 1000
+        window.click("button.fold")
+        assert window.script(shown) == ["201", "409"]
+        assert window.faults() == []
+
+
+@needs_a_browser
+def test_code_is_copied_and_pages_lead_on(site, tmp_path):
+    with browser(tmp_path, free_port()) as window:
+        window.open(f"{site.server.url}/docs/quickstart")
+        blocks_shown = window.script("return document.querySelectorAll('main pre').length")
+        assert blocks_shown == window.script("return document.querySelectorAll('main button.copy').length") > 8
+        window.script(
+            "window.copied = []; navigator.clipboard.writeText = async (text) => { window.copied.push(text); }"
+        )
+        window.click(".code:has(.language-sh) button.copy")
+        window.wait_for("document.querySelector('.code:has(.language-sh) button.copy').innerText === 'Copied'")
+        assert window.script("return window.copied") == [f"API={site.server.url}/v2\nORGANIZATION=1\n"]
+        window.click("nav.around a[rel=next]")
+        window.wait_for("document.title.startsWith('Concepts')")
+        window.click("nav.around a[rel=prev]")
+        window.wait_for("document.title.startsWith('Quick start')")
+        assert window.faults() == []
