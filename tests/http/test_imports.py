@@ -216,7 +216,7 @@ def test_columns_can_have_other_names(imports):
         (b"\n\n", {}, "The file is empty"),
         (b"name\nAna\n", {}, "The column loyaltyMemberId is missing"),
         (b"loyaltyMemberId,shoe\nana,1\n", {}, "The column 'shoe' is unknown"),
-        (b"loyaltyMemberId,name,name\nana,1,2\n", {}, "The column name stands twice"),
+        (b"loyaltyMemberId,name,name\nana,1,2\n", {}, "The column name is in the first line twice"),
         (b"Kunde\nana\n", {"columnNames": {"loyaltyMemberId": "Customer"}}, "The column Customer is missing"),
         (b"loyaltyMemberId\nana\n", {"columnNames": {"name": "x", "city": "x"}}, "columnNames has the same column"),
         (b"Ku\xe4,loyaltyMemberId\n", {}, "The first line has no names of columns. Byte 3"),
