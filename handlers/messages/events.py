@@ -150,14 +150,16 @@ def _explanation(why: Explanation) -> dict[str, Any]:
 
 
 def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The outcome of an event that was tracked asynchronously: queued, tracked before, or refused with a reason."""
-    key = answer["loyaltyEventKey"]
+    """The outcome of an event that was tracked asynchronously: queued, now or before, or rejected with a problem.
+
+    An event that was tracked before and has failed since is rejected with its problem and its key.
+    """
     outcome: dict[str, Any] = {
         "systemUniqueKey": answer["systemUniqueKey"],
-        "loyaltyEventKey": key,
-        "outcome": "rejected" if key is None else "queued",
+        "loyaltyEventKey": answer["loyaltyEventKey"],
+        "outcome": "rejected" if "error" in answer else "queued",
     }
-    if key is None:
+    if "error" in answer:
         outcome["error"] = answer["error"]
     return outcome
 

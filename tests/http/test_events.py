@@ -14,6 +14,7 @@ from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
 from handlers.services import configuration
 from tests.builders.api import running_api
 from tests.builders.campaigns import effect, mint
+from tests.builders.queue import drain
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend
 
 RESULT = {
@@ -267,6 +268,24 @@ def test_what_cannot_be_taken_is_not_stored_and_its_key_stays_free(shop, member)
 def test_a_sponsor_must_exist(shop, member):
     one = event(member, sponsorLoyaltyMemberId="nobody")
     assert shop.refused(one) == "/problems/unknown-member"
+
+
+@pytest.mark.parametrize("asynchronously", [False, True])
+def test_nobody_is_their_own_sponsor(shop, member, asynchronously):
+    shop.campaign(running(mint(1), rule="sponsor == null"), eventType=GENERIC)
+    shop.campaign(running(mint(10), mint(100, recipient="sponsor"), rule="sponsor != null"))
+    shop.campaign(running(mint(1000, recipient="sponsor")))
+    own = event(member, sponsorLoyaltyMemberId=member)
+    if asynchronously:
+        shop.integration.post("/events/track-async", {"events": [own]}, expect=202)
+        drain(shop)
+    else:
+        effects = shop.track_one(own)["effects"]
+        assert [effect.get("error", {}).get("type") for effect in effects] == [None, "/problems/no-sponsor"]
+    assert shop.balance(member) == 1
+    sponsor = shop.member()
+    shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    assert (shop.balance(member), shop.balance(sponsor)) == (11, 1100)
 
 
 def test_a_payment_needs_its_payload(shop, member):

@@ -133,6 +133,9 @@ class Intake:
             if sponsor is None:
                 raise UnknownMember(f"There is no sponsor {event.sponsor_loyalty_member_id}.")
         digest = event_digest(event, member, sponsor, unit.mode, unit.campaign_keys)
+        if sponsor == member:
+            # Nobody brings themselves: else campaigns pay one person as both.
+            sponsor = None
         at = event.happened_at or unit.execution.now
         return TrackedEvent(
             position,
