@@ -155,12 +155,23 @@ def change_organization(db: Connection, organization_id: int, **values: Any) -> 
 
 
 def raise_configuration_version(db: Connection, organization_id: int) -> None:
-    """Make every process reload the configuration of the organization before its next event."""
+    """Make every process reload the configuration of the organization before its next event.
+
+    What the transaction itself loads from now on may be rolled back, so it is kept in `changing_configurations`.
+    """
+    if changing_configurations(db) is None:
+        db.execution_options(changing_configurations={})
     db.execute(
         update(organizations)
         .where(organizations.c.organization_id == organization_id)
         .values(configuration_version=organizations.c.configuration_version + 1)
     )
+
+
+def changing_configurations(db: Connection) -> dict[int, Any] | None:
+    """Return where a transaction that changes a configuration keeps what it loads, by organization; None for others."""
+    configurations: dict[int, Any] | None = db.get_execution_options().get("changing_configurations")
+    return configurations
 
 
 def add_user(db: Connection, organization_id: int, membership: Mapping[str, Any], **values: Any) -> int:

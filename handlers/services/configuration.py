@@ -36,6 +36,7 @@ from persistence import (
     event_types,
     matchers,
     missions,
+    organizations,
     referrals,
     triggers,
 )
@@ -102,15 +103,25 @@ _lock = threading.Lock()
 
 
 def configuration_of(db: Connection, organization: Organization) -> Configuration:
-    """The organization's configuration at its present version, from memory if that version is loaded."""
-    kept = _kept.get(organization.organization_id)
-    if kept is not None and kept.version == organization.configuration_version:
+    """The organization's configuration at its present version, from memory if that version is loaded.
+
+    Other transactions never see what a transaction that changes the configuration has loaded: it may be rolled back.
+    """
+    organization_id, version = organization.organization_id, organization.configuration_version
+    kept = _kept.get(organization_id)
+    if kept is not None and kept.version == version:
         return kept
+    changing = organizations.changing_configurations(db)
+    if changing is not None:
+        own = changing.get(organization_id)
+        if own is None or own.version != version:
+            own = changing[organization_id] = _load(db, organization, own or kept)
+        return own
     loaded = _load(db, organization, kept)
     with _lock:
         if len(_kept) >= _KEPT_ORGANIZATIONS:
             _kept.clear()
-        _kept[organization.organization_id] = loaded
+        _kept[organization_id] = loaded
     return loaded
 
 

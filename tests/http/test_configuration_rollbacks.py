@@ -1,0 +1,106 @@
+"""The configuration in memory is that of the database, also after changes of it that were rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from handlers.http import dispatch
+from handlers.operation import all_operations
+from handlers.services import configuration
+from persistence import organizations, transactions
+from tests.builders.audited_calls import make_all
+from tests.builders.campaigns import mint
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+# The queries of accounts raise the version themselves.
+OF_ACCOUNTS = {"createLedgerAccount", "updateLedgerAccount"}
+
+
+class RolledBack(Exception):
+    """Ends a transaction without a commit."""
+
+
+def plain(value):
+    """A value without identities, so that two configurations can be compared."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if type(value).__module__.startswith(("domain", "handlers")) and not callable(value):
+        slots = [name for each in type(value).__mro__ for name in getattr(each, "__slots__", ())]
+        return {name: plain(getattr(value, name)) for name in slots or vars(value) if name[0] != "_"}
+    return type(value).__name__ if callable(value) else value
+
+
+def check(engine, organization_id):
+    """What is in memory for the present version is what a load would find."""
+    with engine.connect() as db:
+        present = organizations.find(db, organization_id)
+        kept = configuration._kept.get(organization_id)
+        if kept is not None and kept.version == present.configuration_version:
+            assert plain(kept) == plain(configuration._load(db, present, None))
+
+
+@pytest.fixture
+def rehearsed(organization, monkeypatch):
+    """Have every transaction rolled back once before it is done; the ids of operations, by whether they configure."""
+    run, write_entries, name = transactions.run, dispatch.write_entries, []
+    operations: dict[bool, set[str]] = {True: set(), False: set()}
+
+    def noting_entries(calls, operation_id):
+        name.append(operation_id)
+        write_entries(calls, operation_id)
+
+    def rehearsing(engine, work):
+        def rehearsal(db):
+            before = organizations.find(db, organization.id)
+            name.clear()
+            work(db)
+            # As an operation does that looks for triggers after its change.
+            configuration.configuration_of(db, before)
+            after = organizations.find(db, organization.id)
+            for operation_id in name:
+                operations[after.configuration_version > before.configuration_version].add(operation_id)
+            raise RolledBack
+
+        configuration._kept.clear()
+        try:
+            run(engine, rehearsal)
+        except RolledBack:
+            check(engine, organization.id)
+        result = run(engine, work)
+        check(engine, organization.id)
+        return result
+
+    monkeypatch.setattr(transactions, "run", rehearsing)
+    monkeypatch.setattr(dispatch, "write_entries", noting_entries)
+    return operations
+
+
+def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(organization, rehearsed):
+    make_all(organization)
+    configuring = {operation_id for operation_id, each in all_operations().items() if each.configures}
+    assert rehearsed[True] >= configuring | OF_ACCOUNTS
+
+
+def test_events_are_decided_by_the_action_that_was_committed(organization, monkeypatch):
+    shop = Shop(organization)
+    member = shop.member()
+    campaign = shop.campaign(running(mint(5)), eventType=GENERIC)
+    [action] = campaign["actions"]
+    path = f"/campaigns/{campaign['campaignId']}/actions/{action['actionId']}"
+    configuration._kept.clear()
+
+    def failing(calls, operation_id):
+        raise RolledBack
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dispatch, "write_entries", failing)
+        shop.administration.put(path, {**running(mint(5)), "status": "disabled"}, expect=500)
+    assert [effect["status"] for effect in shop.track_one(event(member))["effects"]] == ["executed"]
+    assert shop.balance(member) == 5
