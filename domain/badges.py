@@ -61,7 +61,7 @@ class BadgeTracking:
     """One change of a member's badge balance; `amount_assigned` is the amount added, negative if taken away.
 
     `updated_total_assigned` is the balance after the change. A reversal and the tracking that it reverts refer to each
-    other.
+    other; `missing` is what the reversal could not take from the member yet, negative if it could not give it.
     """
 
     organization_id: int
@@ -79,6 +79,7 @@ class BadgeTracking:
     loyalty_event_id: int | None
     reverted_badge_tracking_id: int | None
     reversal_badge_tracking_id: int | None
+    missing: int
     created_at: datetime
 
 
@@ -143,21 +144,25 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class BadgeChanges:
-    """Changes to be stored: balances, new trackings, and reversals of stored trackings, as ids by id."""
+    """Changes to be stored: balances, new trackings, and stored ones with another reversal or missing amount."""
 
     balances: Mapping[Place, int]
     trackings: tuple[BadgeTracking, ...]
-    reversals: Mapping[int, int]
+    changed: tuple[BadgeTracking, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.balances or self.trackings or self.reversals)
+        return bool(self.balances or self.trackings or self.changed)
 
 
 class BadgeBalances:
     """Badge balances of the members of one unit of work at the moment `at`.
 
-    A missing entry in `balances` is a balance of zero. `new_name` returns the id and the key of the next tracking.
-    Nothing is assigned to, or unassigned from, members who are `inactive`.
+    A missing entry in `balances` is a balance of zero. `new_name` returns the id and the key of the next tracking, each
+    id greater than those before. Nothing is assigned to, or unassigned from, members who are `inactive`.
+
+    A reversal takes all that the member holds before an amount is missing. Had an earlier unassignment been reverted
+    before that, its badges would have been taken too: so they are taken when it is reverted later. What could not be
+    given above the maximum is given in the same way, when an earlier assignment is reverted.
     """
 
     def __init__(
@@ -176,7 +181,7 @@ class BadgeBalances:
         self._new: list[int] = []
         self._news: list[BadgeTracking] = []
         self._touched: set[Place] = set()
-        self._reversed: set[int] = set()
+        self._changed: set[int] = set()
 
     def know(self, stored: Iterable[BadgeTracking]) -> None:
         """Register stored trackings, to recognize their keys and to revert them."""
@@ -201,7 +206,7 @@ class BadgeBalances:
         return self._answered(grant) or self._grant(grant, -grant.amount)
 
     def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
-        """Revert a registered tracking as a whole; the badge need not be active.
+        """Revert a registered tracking, less what later reversals are missing; the badge need not be active.
 
         Raises BadgeTrackingReverted, BadgeTrackingNotRevertible, BadgeLimit or InsufficientBadges.
         """
@@ -210,20 +215,22 @@ class BadgeBalances:
             raise BadgeTrackingNotRevertible("A tracking that reverted another one cannot be reverted.")
         if tracking.reversal_badge_tracking_id is not None:
             raise BadgeTrackingReverted(f"The badge tracking {tracking.badge_tracking_key} has already been reverted.")
-        self._refuse(tracking.member_id, badge, -tracking.amount_assigned)
-        reversal = self._revert(tracking, -tracking.amount_assigned, loyalty_event_id)
-        self._news.append(reversal)
+        claims = self._claims_on(tracking)
+        amount = -tracking.amount_assigned - sum(claims.values())
+        self._refuse(tracking.member_id, badge, amount)
+        reversal = self._revert(tracking, amount, claims, loyalty_event_id)
+        if amount:
+            self._news.append(reversal)
         return reversal
 
     def reverse(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
         """Revert a tracking as far as possible: take what the member still holds, or give up to the maximum."""
         tracking = self._trackings[badge_tracking_id]
         held = self.balance(tracking.member_id, badge.badge_id)
-        if tracking.amount_assigned > 0:
-            amount = -min(tracking.amount_assigned, held)
-        else:
-            amount = min(-tracking.amount_assigned, max(badge.max_amount - held, 0))
-        return self._revert(tracking, amount, loyalty_event_id)
+        claims = self._claims_on(tracking)
+        target = -tracking.amount_assigned - sum(claims.values())
+        amount = max(target, -held) if target < 0 else min(target, max(badge.max_amount - held, 0))
+        return self._revert(tracking, amount, claims, loyalty_event_id, missing=amount - target)
 
     def standing(self, loyalty_event_id: int) -> list[BadgeTracking]:
         """Trackings of an event that are not reverted yet, newest first."""
@@ -246,12 +253,9 @@ class BadgeBalances:
         changes = BadgeChanges(
             balances={place: self._balances[place] for place in sorted(self._touched)},
             trackings=tuple(self._trackings[tracking_id] for tracking_id in self._new),
-            reversals={
-                tracking_id: self._trackings[tracking_id].reversal_badge_tracking_id or 0
-                for tracking_id in sorted(self._reversed)
-            },
+            changed=tuple(self._trackings[tracking_id] for tracking_id in sorted(self._changed)),
         )
-        self._new, self._touched, self._reversed = [], set(), set()
+        self._new, self._touched, self._changed = [], set(), set()
         return changes
 
     def _answered(self, grant: Grant) -> BadgeTracking | None:
@@ -295,7 +299,29 @@ class BadgeBalances:
                 f"The member holds {held} of the badge {badge.name}, {-amount} are to be taken away."
             )
 
-    def _revert(self, tracking: BadgeTracking, amount: int, loyalty_event_id: int | None) -> BadgeTracking:
+    def _claims_on(self, tracking: BadgeTracking) -> dict[int, int]:
+        """The parts of what the tracking's reversal returns that later reversals are missing, by their ids."""
+        returned, claims = -tracking.amount_assigned, {}
+        for claim_id in sorted(self._trackings):
+            claim = self._trackings[claim_id]
+            is_same_place = (claim.member_id, claim.badge_id) == (tracking.member_id, tracking.badge_id)
+            if is_same_place and claim_id > tracking.badge_tracking_id and claim.missing * returned > 0:
+                part = min(claim.missing, returned, key=abs)
+                claims[claim_id] = part
+                returned -= part
+        return claims
+
+    def _revert(
+        self,
+        tracking: BadgeTracking,
+        amount: int,
+        claims: Mapping[int, int],
+        loyalty_event_id: int | None,
+        missing: int = 0,
+    ) -> BadgeTracking:
+        for claim_id, part in claims.items():
+            claim = self._trackings[claim_id]
+            self._change(replace(claim, missing=claim.missing - part))
         reversal = self._track(
             amount,
             organization_id=tracking.organization_id,
@@ -308,14 +334,18 @@ class BadgeBalances:
             external_id=None,
             loyalty_event_id=loyalty_event_id,
             reverted_badge_tracking_id=tracking.badge_tracking_id,
+            missing=missing,
         )
-        name = tracking.badge_tracking_id
-        self._trackings[name] = replace(tracking, reversal_badge_tracking_id=reversal.badge_tracking_id)
-        if name not in self._new:
-            self._reversed.add(name)
+        self._change(replace(tracking, reversal_badge_tracking_id=reversal.badge_tracking_id))
         return reversal
 
-    def _track(self, amount: int, *, system_unique_key: str | None, **values: Any) -> BadgeTracking:
+    def _change(self, tracking: BadgeTracking) -> None:
+        """Replace a tracking, which is stored again unless it is new."""
+        self._trackings[tracking.badge_tracking_id] = tracking
+        if tracking.badge_tracking_id not in self._new:
+            self._changed.add(tracking.badge_tracking_id)
+
+    def _track(self, amount: int, *, system_unique_key: str | None, missing: int = 0, **values: Any) -> BadgeTracking:
         place = values["member_id"], values["badge_id"]
         total = self._balances.get(place, 0) + amount
         name, key = self._new_name()
@@ -326,6 +356,7 @@ class BadgeBalances:
             amount_assigned=amount,
             updated_total_assigned=total,
             reversal_badge_tracking_id=None,
+            missing=missing,
             created_at=self._at,
             **values,
         )

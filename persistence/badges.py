@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, cast, func, select
+from sqlalchemy import Connection, and_, cast, func, or_, select
 
 from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
@@ -55,10 +55,11 @@ ON CONFLICT (organization_id, member_id, badge_id)
     DO UPDATE SET assigned_balance = excluded.assigned_balance, updated_at = excluded.updated_at
 """
 
-_LINK_REVERSALS = """
-UPDATE badge_trackings t SET reversal_badge_tracking_id = x.reversal_id
+_CHANGE_TRACKINGS = """
+UPDATE badge_trackings t SET reversal_badge_tracking_id = x.reversal_id, missing = x.missing
 FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(badge_tracking_id bigint, reversal_id bigint) LIMIT %s
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(badge_tracking_id bigint, reversal_id bigint, missing bigint)
+    LIMIT %s
 ) AS x
 WHERE t.organization_id = %s AND t.badge_tracking_id = x.badge_tracking_id
 """
@@ -181,9 +182,22 @@ def find_tracked(db: Connection, organization_id: int, system_unique_keys: Colle
     return _trackings(db, organization_id, badge_trackings.c.system_unique_key.in_(list(system_unique_keys)))
 
 
-def find_trackings_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[BadgeTracking]:
-    """The trackings of the events."""
-    return _trackings(db, organization_id, badge_trackings.c.loyalty_event_id.in_(list(event_ids)))
+def find_revertible(
+    db: Connection,
+    organization_id: int,
+    member_ids: Collection[int],
+    *,
+    event_ids: Collection[int] = (),
+    badge_tracking_ids: Collection[int] = (),
+) -> list[BadgeTracking]:
+    """The trackings of events or with these ids, and the reversals that are still missing something of the members."""
+    columns = badge_trackings.c
+    conditions = [and_(columns.missing != 0, columns.member_id.in_(list(member_ids)))]
+    if event_ids:
+        conditions.append(columns.loyalty_event_id.in_(list(event_ids)))
+    if badge_tracking_ids:
+        conditions.append(columns.badge_tracking_id.in_(list(badge_tracking_ids)))
+    return _trackings(db, organization_id, or_(*conditions))
 
 
 def _trackings(db: Connection, organization_id: int, condition: Any) -> list[BadgeTracking]:
@@ -208,9 +222,16 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
         ]
         defer(db, _STORE_BALANCES, (organization_id, at, as_json(held)))
     add_all(db, badge_trackings, _TRACKING_NAMES, [_row(tracking) for tracking in changes.trackings])
-    if changes.reversals:
-        links = [{"badge_tracking_id": name, "reversal_id": by} for name, by in changes.reversals.items()]
-        defer(db, _LINK_REVERSALS, (*given(links), organization_id))
+    if changes.changed:
+        changed = [
+            {
+                "badge_tracking_id": tracking.badge_tracking_id,
+                "reversal_id": tracking.reversal_badge_tracking_id,
+                "missing": tracking.missing,
+            }
+            for tracking in changes.changed
+        ]
+        defer(db, _CHANGE_TRACKINGS, (*given(changed), organization_id))
 
 
 def _row(tracking: BadgeTracking) -> Mapping[str, Any]:

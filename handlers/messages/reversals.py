@@ -89,7 +89,7 @@ def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Reversed
         "amountAssigned": tracking.amount_assigned,
         "revertedAmount": -reversal.amount_assigned,
         "updatedTotalAssigned": reversal.updated_total_assigned,
-        "outcome": "reverted" if reversal.amount_assigned == -tracking.amount_assigned else "clamped",
+        "outcome": "clamped" if reversal.missing else "reverted",
     }
     return ReversedPart(BADGES, record)
 

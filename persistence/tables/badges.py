@@ -76,6 +76,8 @@ badge_trackings = tenant_table(
     Column("loyalty_event_id", BigInteger),
     Column("reverted_badge_tracking_id", BigInteger),
     Column("reversal_badge_tracking_id", BigInteger),
+    # What a reversal could not take from the member yet, negative if it could not give it.
+    Column("missing", BigInteger, nullable=False, server_default=text("0")),
     instant("created_at", nullable=False),
     UniqueConstraint("organization_id", "badge_tracking_key"),
     UniqueConstraint("organization_id", "system_unique_key"),
@@ -87,6 +89,12 @@ badge_trackings = tenant_table(
         "organization_id",
         "loyalty_event_id",
         postgresql_where=text("loyalty_event_id IS NOT NULL"),
+    ),
+    Index(
+        "ix_badge_trackings_missing",
+        "organization_id",
+        "member_id",
+        postgresql_where=text("missing <> 0"),
     ),
     refers_to("members", "member_id"),
     refers_to("badges", "badge_id"),

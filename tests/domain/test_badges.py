@@ -165,7 +165,11 @@ def test_news_and_changes_are_told_once():
     assert held.news() == [back]
     changes = held.drain()
     assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (back,))
-    assert changes.reversals == {given.badge_tracking_id: back.badge_tracking_id}
+    [changed] = changes.changed
+    assert (changed.badge_tracking_id, changed.reversal_badge_tracking_id) == (
+        given.badge_tracking_id,
+        back.badge_tracking_id,
+    )
     assert held.news() == []
     assert not held.drain()
 
@@ -182,6 +186,37 @@ def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
     assert held.reverse(taken.badge_tracking_id, badge(), 8).amount_assigned == 1
     assert held.balance(ANA, 1) == 3
     assert held.standing(5) == held.standing(7) == []
+
+
+def test_what_was_missing_is_taken_once_an_earlier_unassignment_is_reverted():
+    held = balances()
+    given = held.assign(grant(1, event_id=5))
+    taken = held.unassign(grant(1))
+    assert held.reverse(given.badge_tracking_id, badge(), 6).missing == 1
+    held.news()
+    assert held.revert(taken.badge_tracking_id, badge()).amount_assigned == 0
+    assert held.balance(ANA, 1) == 0
+    assert held.news() == []
+
+
+def test_what_was_missing_is_not_taken_from_what_came_later():
+    held = balances()
+    given = held.assign(grant(1, event_id=5))
+    held.unassign(grant(1))
+    held.reverse(given.badge_tracking_id, badge(), 6)
+    held.assign(grant(1))
+    later = held.unassign(grant(1))
+    assert held.revert(later.badge_tracking_id, badge()).amount_assigned == 1
+    assert held.balance(ANA, 1) == 1
+
+
+def test_what_could_not_be_given_is_given_once_an_earlier_assignment_is_reverted():
+    held = balances(ana=3)
+    taken = held.unassign(grant(2, event_id=5))
+    given = held.assign(grant(2))
+    assert held.reverse(taken.badge_tracking_id, badge(), 6).missing == -2
+    assert held.revert(given.badge_tracking_id, badge()).amount_assigned == 0
+    assert held.balance(ANA, 1) == 3
 
 
 def test_taking_back_never_gives_beyond_a_lowered_maximum():
@@ -215,7 +250,7 @@ class Shelves(RuleBasedStateMachine):
         self.badges = {n: badge(most[n - 1], badge_id=n) for n in (1, 2)}
         self.name = namer()
         self.balances = BadgeBalances({}, NOW, self.name)
-        self.accepted = []  # [member, badge, amount, id, reverted]
+        self.accepted = []  # [member, badge, amount, id, missing, reverted]
         self.by_key = {}
         self.stored = {}
 
@@ -245,7 +280,7 @@ class Shelves(RuleBasedStateMachine):
                 ask(request)
         else:
             answer = ask(request)
-            self.accepted.append([member, badge_id, change, answer.badge_tracking_id, False])
+            self.accepted.append([member, badge_id, change, answer.badge_tracking_id, 0, False])
             assert answer.updated_total_assigned == self.held(member, badge_id)
             if key is not None:
                 self.by_key[key] = wanted, answer.badge_tracking_id
@@ -255,8 +290,9 @@ class Shelves(RuleBasedStateMachine):
         if not self.accepted:
             return
         each = self.accepted[which % len(self.accepted)]
-        member, badge_id, change, name, done = each
-        of = self.badges[badge_id]
+        member, badge_id, _, name, _, done = each
+        of, claims = self.badges[badge_id], self.claims_on(each)
+        change = each[2] + sum(claims.values())
         if done == "reversal":
             refusal = BadgeTrackingNotRevertible
         elif done:
@@ -266,12 +302,49 @@ class Shelves(RuleBasedStateMachine):
         elif change > self.held(member, badge_id):
             refusal = InsufficientBadges
         else:
-            back = self.balances.revert(name, of)
-            each[-1] = True
-            self.accepted.append([member, badge_id, -change, back.badge_tracking_id, "reversal"])
+            self.accept_reversal(each, self.balances.revert(name, of), -change, claims)
             return
         with pytest.raises(refusal):
             self.balances.revert(name, of)
+
+    def claims_on(self, each):
+        """What later reversals lack and an entry's reversal returns, by their places in the list."""
+        left, claims = -each[2], {}
+        for at in range(self.accepted.index(each) + 1, len(self.accepted)):
+            *place, _, _, missing, _ = self.accepted[at]
+            if place == each[:2] and missing * left > 0:
+                claims[at] = max(missing, left) if left < 0 else min(missing, left)
+                left -= claims[at]
+        return claims
+
+    def accept_reversal(self, each, back, amount, claims, missing=0):
+        assert (back.amount_assigned, back.missing) == (amount, missing)
+        for at, part in claims.items():
+            self.accepted[at][4] -= part
+        each[-1] = True
+        self.accepted.append([*each[:2], amount, back.badge_tracking_id, missing, "reversal"])
+
+    @rule(which=st.integers(0, 30))
+    def reverse(self, which):
+        """As an event does that undoes another."""
+        if left := [each for each in self.accepted if not each[-1]]:
+            each = left[which % len(left)]
+            member, badge_id, change, name, *_ = each
+            of, held, claims = self.badges[badge_id], self.held(member, badge_id), self.claims_on(each)
+            wanted = -change - sum(claims.values())
+            amount = -min(held, -wanted) if wanted < 0 else min(wanted, max(of.max_amount - held, 0))
+            self.accept_reversal(each, self.balances.reverse(name, of, 9), amount, claims, amount - wanted)
+
+    @rule(order=st.randoms())
+    def undo_everything(self, order):
+        """Whatever was done in between, nothing is kept and nothing is lost."""
+        self.store_and_load()
+        while left := [each for each in self.accepted if not each[-1]]:
+            self.reverse(order.randrange(len(left)))
+        for member in (ANA, BEN):
+            for badge_id in (1, 2):
+                assert self.balances.balance(member, badge_id) == 0
+        assert [each for each in self.accepted if each[4]] == []
 
     @rule(badge_id=BADGES, most=st.integers(1, 5), active=st.booleans())
     def change_badge(self, badge_id, most, active):
@@ -283,9 +356,13 @@ class Shelves(RuleBasedStateMachine):
     def store_and_load(self):
         changes = self.balances.drain()
         self.stored |= {tracking.badge_tracking_id: tracking for tracking in changes.trackings}
-        for name, by in changes.reversals.items():
-            assert self.stored[name].reversal_badge_tracking_id is None
-            self.stored[name] = replace(self.stored[name], reversal_badge_tracking_id=by)
+        for each in changes.changed:
+            before = self.stored[each.badge_tracking_id]
+            assert each == replace(
+                before, reversal_badge_tracking_id=each.reversal_badge_tracking_id, missing=each.missing
+            )
+            assert before.reversal_badge_tracking_id in (None, each.reversal_badge_tracking_id)
+            self.stored[each.badge_tracking_id] = each
         balances = {(m, b): held for m in (ANA, BEN) for b in (1, 2) if (held := self.held(m, b))}
         assert all(balances.get(place, 0) == held for place, held in changes.balances.items())
         self.balances = BadgeBalances(balances, NOW, self.name)

@@ -250,3 +250,34 @@ def test_orders_placed_and_cancelled_in_one_batch(shop, badges, badge, member):
     assert {each["status"] for each in shop.track(*batch)} == {"success"}
     assert badges.balance(member, badge) == 0
     assert [row.amount_assigned for row in shop.rows("badge_trackings", order="badge_tracking_id")] == [1, -1] * 3
+
+
+def test_an_unassignment_reverted_after_the_return_of_the_order_gives_nothing_back(shop, badges, badge, member):
+    shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
+    one = order(member, 10)
+    shop.track_one(one)
+    taken = badges.unassign(member, badge)
+    name = one["payload"]["order"]["externalId"]
+    shop.track_one(order(member, None, "confirmed", name))
+    [*_, reverted] = shop.track_one(order(member, None, "returned", name))["reverted"]
+    assert [(each["revertedAmount"], each["outcome"]) for each in reverted["badges"]] == [(0, "clamped")]
+    before = len(shop.events(member))
+    back = badges.revert(member, taken)
+    assert (back["amountAssigned"], back["updatedTotalAssigned"]) == (0, 0)
+    assert badges.balance(member, badge) == 0
+    assert len(shop.events(member)) == before
+    # What comes later is the member's own.
+    badges.assign(member, badge)
+    badges.revert(member, badges.unassign(member, badge))
+    assert badges.balance(member, badge) == 1
+
+
+def test_a_badge_that_did_not_fit_is_given_back_once_there_is_room(shop, badges, member):
+    badge = badges.create(maxAmount=1)
+    badges.assign(member, badge)
+    shop.campaign(running(unassigns(badge)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    given = badges.assign(member, badge)
+    assert cancel(shop, tracked)[-1]["badges"][0]["outcome"] == "clamped"
+    badges.revert(member, given)
+    assert badges.balance(member, badge) == 1

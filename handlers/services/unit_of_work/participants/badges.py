@@ -21,6 +21,8 @@ from persistence.rows import IdAllocator
 
 # Enough for most units: ids are taken from the database when first needed, then in doubling numbers.
 _FIRST_IDS = 8
+# The numbers of a dry run come after all stored ones.
+_OF_DRY_RUN = 2**62
 
 
 class BadgeWork:
@@ -69,8 +71,11 @@ class BadgeWork:
 
     def revert(self, badge_tracking_id: int, badge: Badge) -> BadgeTracking:
         """Revert a stored tracking of a member of this unit, as `BadgeBalances.revert`."""
-        stored = badges.find_tracking(self._scope.db, self._organization_id, badge_tracking_id)
-        self._balances.know([] if stored is None else [stored])
+        scope = self._scope
+        revertible = badges.find_revertible(
+            scope.db, self._organization_id, scope.members, badge_tracking_ids=[badge_tracking_id]
+        )
+        self._balances.know(revertible)
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
@@ -92,8 +97,11 @@ class BadgeWork:
             return []
         if not self._knows_reversible:
             self._knows_reversible = True
-            trackings = badges.find_trackings_of_events(self._scope.db, self._organization_id, self._scope.reversible)
-            self._balances.know(trackings)
+            scope = self._scope
+            revertible = badges.find_revertible(
+                scope.db, self._organization_id, scope.members, event_ids=scope.reversible
+            )
+            self._balances.know(revertible)
         return [
             reversed_badge(tracking, self._balances.reverse(tracking.badge_tracking_id, badge, by.loyalty_event_id))
             for tracking in self._balances.standing(event_id)
@@ -118,7 +126,7 @@ class BadgeWork:
         """A source of ids and keys for new trackings; those of a dry run belong to no table."""
         new_key = self._scope.new_key
         if self._scope.is_dry_run:
-            numbers = count(-1, -1)
+            numbers = count(_OF_DRY_RUN)
             return lambda: (next(numbers), new_key())
         allocator = IdAllocator(self._scope.db, "badge_trackings", self._expected)
         return lambda: (allocator.take(), new_key())
