@@ -68,7 +68,7 @@ def _number_faults(schema: Mapping[str, Any]) -> Iterator[FieldFault]:
         elif isinstance(value, list):
             todo.extend((f"{place}/{position}", part) for position, part in enumerate(value))
         elif is_long_number(value):
-            detail = f"a number of jsonschema has more than {MAX_DIGITS} digits before or after the point"
+            detail = f"jsonschema has a number of more than {MAX_DIGITS} digits before or after the point"
             yield FieldFault(detail, pointer=place)
 
 
@@ -81,4 +81,4 @@ def _pattern_faults(schema: Mapping[str, Any]) -> Iterator[FieldFault]:
         elif pattern.count("\\") > MAX_ESCAPES:
             yield FieldFault(f"pattern has more than {MAX_ESCAPES} backslashes", pointer=place)
     if characters > MAX_PATTERNS:
-        yield FieldFault(f"the patterns of jsonschema have more than {MAX_PATTERNS} characters together", pointer="")
+        yield FieldFault(f"jsonschema has patterns of more than {MAX_PATTERNS} characters together", pointer="")

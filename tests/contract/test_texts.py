@@ -241,6 +241,40 @@ def test_no_text_begins_with_a_place_and_a_noun():
     assert [text for text in texts if re.match(r"\S*: ", text)] == []
 
 
+# Ids of stored records that clients address by them, since they have no key or name.
+ADDRESSED_BY_ID = {
+    "campaign_version_id",
+    "ledger_id",
+    "ledger_transaction_id",
+    "loyalty_member_id",
+    "member_id",
+    "organization_id",
+    "user_id",
+}
+# Texts that clients choose.
+OWN_IDS = {"default_tier_id", "effect_id", "external_id", "payment_id", "sponsor_loyalty_member_id"}
+
+
+def _ids_in(node: ast.expr) -> set[str]:
+    """The ids of records that an expression puts into a text."""
+    values = [part.value for part in ast.walk(node) if isinstance(part, ast.FormattedValue)]
+    return {value.attr for value in values if isinstance(value, ast.Attribute) and value.attr.endswith("_id")}
+
+
+def test_texts_name_records_as_clients_know_them():
+    trees = _trees()
+    refusals = _classes(trees) | {"FieldFault"}
+    ids = [
+        (str(path.relative_to(ROOT)), name)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in refusals and node.args
+        for name in _ids_in(node.args[0])
+    ]
+    assert {name for _, name in ids} >= {"loyalty_member_id", "external_id"}
+    assert [(path, name) for path, name in ids if name not in ADDRESSED_BY_ID | OWN_IDS] == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -18,6 +18,7 @@ from domain.tiers import HeldTier
 from handlers.messages.base import values_of
 from handlers.messages.members import MemberProperties
 from handlers.server.cli import main
+from handlers.server.commands.simulate import _tell
 from persistence import embedded, member_tiers, members, organizations, programs
 from persistence.engine import create_engine
 from tests.builders.ledger import START, RawLedger
@@ -479,3 +480,10 @@ def test_colours_are_for_terminals_only(shared_home):
     for command in (["doctor"], ["organizations", "list"]):
         told = CliRunner().invoke(main, command, color=True, env={"LOYALTY_HOME": str(shared_home)})
         assert "\x1b[" in told.output, command
+
+
+def test_a_simulation_says_why_an_action_does_not_apply(capsys):
+    label = "not true: balance of points is at least 500 (it is 110)"
+    explanation = {"campaignCode": "gold", "campaignId": 3, "actionId": 7, "applied": False}
+    _tell({"status": "success", "effects": [], "explain": [{**explanation, "reason": {"label": label}}]})
+    assert capsys.readouterr().out == f"Nothing would happen.\ngold, action 7: does not apply: {label}\n"

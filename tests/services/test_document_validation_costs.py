@@ -115,8 +115,8 @@ def test_a_stored_schema_that_is_accepted_no_longer_names_its_fault():
     assert [(fault.pointer, fault.detail) for fault in faults] == [
         (
             "/attrs",
-            "the collection's jsonschema has to be changed first; "
-            "its /multipleOf: a number of jsonschema has more than 20 digits before or after the point.",
+            "attrs cannot be validated; change the collection's jsonschema first: "
+            "its /multipleOf: jsonschema has a number of more than 20 digits before or after the point.",
         )
     ]
 

@@ -68,7 +68,7 @@ class DocumentValidator:
         except _UnusableSchema as error:
             first = error.faults[0]
             place = f"its {first.pointer}: " if first.pointer else ""
-            detail = f"the collection's jsonschema has to be changed first; {place}{first.detail}"
+            detail = f"attrs cannot be validated; change the collection's jsonschema first: {place}{first.detail}"
             return [FieldFault(detail, pointer="/attrs")]
         values = count_values(attrs)
         cost = compiled.cost.of_document(values, size)
