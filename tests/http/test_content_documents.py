@@ -280,3 +280,17 @@ def test_a_schema_that_changes_concerns_what_is_written_next(drinks):
     drinks.integration.patch(path, {"status": "draft"}, locale="")
     problem = drinks.integration.patch(path, {"attrs": {"since": "today"}}, locale="", expect=400)
     assert sorted(error["pointer"] for error in problem["errors"]) == ["/attrs/since", "/attrs/title"]
+
+
+def test_a_document_is_not_published_against_a_schema_that_has_changed(drinks):
+    drinks.put({"price": 5}, key=KEY, status="draft")
+    drinks.integration.patch(drinks.path, {"jsonschema": {"required": ["title"]}})
+    path = f"{drinks.documents}/{KEY}"
+    problem = drinks.integration.patch(path, {"status": "published"}, locale="", expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/attrs/title"]
+    assert drinks.integration.get(path, locale="")["document"]["status"] == "draft"
+    titled = {"status": "published", "attrs": {"title": "Flat white"}}
+    assert drinks.integration.patch(path, titled, locale="")["document"]["status"] == "published"
+    drinks.integration.patch(path, {"status": "draft"}, locale="")
+    published = drinks.integration.patch(path, {"status": "published"}, locale="")["document"]
+    assert (published["status"], published["attrs"]) == ("published", {"title": "Flat white"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from domain.calendar import ZONE_NAMES
 from domain.content.collections import ContentCollection
 from domain.content.documents import (
     DEFAULT_LOCALE,
+    PUBLISHED,
     ContentDocument,
     DocumentAddress,
     LocaleFixed,
@@ -125,11 +126,16 @@ def change_version(
     locale: str,
     changes: Changes[DocumentProperties],
 ) -> ContentDocument:
-    """Change the fields of a version that are sent; the others stay."""
+    """Change the fields of a version that are sent; the others stay.
+
+    A version that is published has to satisfy the schema of the collection as it is now.
+    """
     if changes.sent.get("locale", locale) != locale:
         raise _locale_fixed(address, locale, changes.sent["locale"])
     collection = collections.hold(call.db, collection)
     version = version_of(call, collection, address, locale, lock=True)
+    if changes.sent.get("status") == PUBLISHED:
+        changes = replace(changes, sent={"attrs": version.attrs, **changes.sent})
     return _write_one(call, collection, DocumentWrite(version.document_key, locale, changes), version)
 
 
