@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 LONGEST_TEXT = 1000
+_ITEM = re.compile(r"(?:\\[\\,]|[^,])*")
+_ESCAPED = re.compile(r"\\([\\,])")
 _KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -37,3 +39,13 @@ def is_scalar(value: Any) -> bool:
 def is_key(text: str) -> bool:
     """True for a text in the form of a generated key: a UUID in lower case."""
     return _KEY.fullmatch(text) is not None
+
+
+def split_list(text: str) -> list[str]:
+    """The items of a comma-separated list, in which a backslash makes a comma or a backslash part of an item."""
+    items, position = [], 0
+    while position <= len(text):
+        end = _ITEM.match(text, position).end()  # type: ignore[union-attr]
+        items.append(_ESCAPED.sub(r"\1", text[position:end]))
+        position = end + 1
+    return items

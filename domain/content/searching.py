@@ -96,8 +96,8 @@ class SearchReader:
 
     def _facet_values(self, name: str, parameter: str, value: str) -> list[str]:
         kind = self._collection.type_of(name)
-        if not 0 < len(value) <= LONGEST_TEXT:
-            self.fault(parameter, f"{name} is compared with a text that does not have 1 to {LONGEST_TEXT} characters.")
+        if len(value) > LONGEST_TEXT:
+            self.fault(parameter, f"{name} is compared with a text of more than {LONGEST_TEXT} characters.")
         elif kind == NUMBER:
             number = number_of(value)
             if number is not None:

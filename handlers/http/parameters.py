@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from domain.near_names import did_you_mean
 from domain.problems import FieldFault
+from domain.scalars import split_list
 from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import UnreadableNumber, exact_number
 from handlers.messages.validation import DocumentError, Schemas
@@ -104,7 +105,7 @@ class Parameter:
         if self.separated:
             # Clients write `a,b`, encode the comma, or repeat the key: all mean the same list.
             joined = ",".join(texts)
-            texts = joined.split(",") if joined else []
+            texts = split_list(joined) if joined else []
         return [self.read(text) for text in texts]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from domain.content.collections import BOOLEAN, NUMBER, ContentCollection
 from domain.content.documents import PUBLISHED
 from domain.content.searching import Search, SearchReader
+from domain.scalars import split_list
 from handlers.messages.base import exact_number
 from handlers.messages.content import COLLECTION_NAME
 from handlers.schemas.content import DOCUMENT
@@ -67,7 +68,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
 def _facet_values(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """The field, value and parameter of `facet.colour=red,blue` and `facet=colour=red`."""
     for parameter, text in query.get("facet.", ()):
-        for value in text.split(","):
+        for value in split_list(text):
             yield parameter.removeprefix("facet."), parameter, value
     for item in query.get(FACET, ()):
         field, _, value = item.partition("=")

@@ -279,7 +279,7 @@ def test_the_answer_says_what_was_asked(organization):
         ({"range.price.min": "1", "range": "price:2..3"}, "range"),
         ({"facet.size": "big"}, "facet.size"),
         ({"facet.vegan": "yes"}, "facet.vegan"),
-        ({"facet.colour": ""}, "facet.colour"),
+        ({"facet.size": ""}, "facet.size"),
         ({"facet.colour": "x" * 256}, "facet.colour"),
         ({"facets.colour": "red"}, "facets.colour"),
         ({"locale": "english"}, "locale"),
@@ -292,6 +292,22 @@ def test_faults_of_searches_name_their_parameter(organization, query, parameter)
     content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS)
     problem = content.search(expect=400, **query)
     assert [error["parameter"] for error in problem["errors"]] == [parameter]
+
+
+def test_every_value_that_is_counted_can_be_chosen(organization):
+    content = Content.of(organization, facetFields={"city": {}})
+    cities = ["Paris", "Paris, Texas", "Texas", "", "a=b", "\\", "x,\\,y"]
+    for city in cities:
+        content.put({"city": city})
+    counted = [facet["value"] for facet in content.search()["facets"]["city"]]
+    assert sorted(counted) == sorted(cities)
+    for city in cities:
+        text = city.replace("\\", "\\\\").replace(",", "\\,")
+        for query in ({"facet.city": text}, {"facet": f"city={text}"}):
+            assert [found["attrs"] for found in content.search(**query)["items"]] == [{"city": city}], query
+    both = content.search(**{"facet.city": "Paris\\, Texas,Texas,"})
+    assert {found["attrs"]["city"] for found in both["items"]} == {"Paris, Texas", "Texas", ""}
+    assert both["query"]["facet"] == {"city": ["Paris, Texas", "Texas", ""]}
 
 
 def test_words_are_found_in_the_language_of_the_locale(organization):
