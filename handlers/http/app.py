@@ -22,6 +22,7 @@ from handlers.http import problems, storage
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
+from handlers.http.fair_threads import FairThreads
 from handlers.http.logging import configure
 from handlers.http.operations import Dispatch, GroupDispatch, Operations
 from handlers.http.pages import Site, pages, unknown
@@ -111,9 +112,9 @@ def build_app(
 
     The settings that it reads are those of threads, sizes, times and rates, and `validate_responses`.
     """
-    workers, page_threads = Threads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
+    workers, page_threads = FairThreads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
     token_threads = Threads(TOKEN_THREADS, "token")
-    dry_run_threads = Threads(DRY_RUN_THREADS, "dry-run")
+    dry_run_threads = FairThreads(DRY_RUN_THREADS, "dry-run")
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -129,9 +130,9 @@ def build_app(
         Operations(
             flask_pages,
             dispatch,
-            workers,
+            workers.of,
             token_pool=token_threads,
-            dry_run_pool=dry_run_threads,
+            dry_run_pool=dry_run_threads.of,
             throttle=throttle,
             max_body_bytes=settings.max_body_bytes,
             request_seconds=settings.request_timeout_ms / 1000,
@@ -141,7 +142,7 @@ def build_app(
         import_name=__name__,
         lifespan=lifespan,
         middlewares=[ExceptionMiddleware, Routing, SecurityMiddleware, LifespanMiddleware],
-        security_map=dict(security_map(authenticate, authenticate_key, workers)),
+        security_map=dict(security_map(authenticate, authenticate_key, lambda: workers.of(None))),
     )
     schemas = {surface: Schemas(surface, document) for surface, document in documents.items()}
     for surface, document in documents.items():

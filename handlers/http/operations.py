@@ -172,10 +172,10 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self,
         pages: ASGIApp,
         dispatch: Dispatch,
-        pool: Callable[[], Executor],
+        pool: Callable[[Hashable], Executor],
         *,
         token_pool: Callable[[], Executor],
-        dry_run_pool: Callable[[], Executor],
+        dry_run_pool: Callable[[Hashable], Executor],
         throttle: Throttle,
         max_body_bytes: int,
         request_seconds: float,
@@ -268,16 +268,17 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         plan = call.plan
         if plan.makes_tokens:
             return self._token_pool().submit(self._alone, call)
+        organization = _organization_of(call.exchange)
         # Any other request that holds the mark is served all the same, if not as soon.
         if plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
-            return self._dry_run_pool().submit(self._alone, call)
+            return self._dry_run_pool(organization).submit(self._alone, call)
         kind = None
         if self._group_dispatch is not None and len(call.raw) <= _MOST_GROUPED_BYTES:
             kind = self._group_dispatch.kind_of(plan.surface, plan.operation_id, call.exchange.caller)
         if kind is None:
-            return self._pool().submit(self._alone, call)
+            return self._pool(organization).submit(self._alone, call)
         later = asyncio.get_running_loop().call_later
-        self._groups.submit(kind, call, self._pool(), later)
+        self._groups.submit(kind, call, self._pool(organization), later)
         return call.future
 
     def _seconds_left(self, exchange: Exchange) -> float:
@@ -329,6 +330,13 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             return [None] * len(calls)
         finally:
             deadline.release()
+
+
+def _organization_of(exchange: Exchange) -> Hashable:
+    """The organization whose share of the threads a call takes: the caller's, for system administrators the path's."""
+    if exchange.caller is not None and exchange.caller.organization_id is not None:
+        return exchange.caller.organization_id
+    return next((value for name, value in exchange.path_values if name == "organizationId"), None)
 
 
 async def _ended(work: Future[Any], seconds: float) -> None:
