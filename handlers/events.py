@@ -37,6 +37,7 @@ from handlers.services.events.evaluate_queued import requeue
 from handlers.services.events.track import track
 from handlers.services.events.track_async import queue_events
 from handlers.services.organizations.own_organization import refuse_other_organization
+from handlers.services.unit_of_work.evaluation_time import call_deadline
 from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, queue
@@ -69,7 +70,7 @@ def track_events(call: Call, body: Tracking) -> dict[str, Any]:
     if keys is not None:
         references.refuse_unknown_campaigns(call, keys)
     execution = call if body.now is None else replace(call, now=body.now)
-    unit = UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.trace)
+    unit = UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.trace, call_deadline=call_deadline())
     return _tracked(track(unit, body.events), mode)
 
 

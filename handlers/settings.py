@@ -205,6 +205,11 @@ class Settings:
         250,
         "Milliseconds of CPU time that the expressions of an event may take; rules that are not done then fail.",
     )
+    call_evaluation_ms: int = _setting(
+        _whole(10, 600_000),
+        5_000,
+        "The same for all events of one call of `trackEvents` together, of which each has its own limit, too.",
+    )
     calls_together: int = _setting(
         _whole(1, 100),
         100,

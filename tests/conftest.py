@@ -116,6 +116,7 @@ def settings(database_url: str, temporary_directory: Path) -> Settings:
         statement_timeout_ms=SLOW_MS,
         lock_timeout_ms=SLOW_MS,
         evaluation_ms=SLOW_MS,
+        call_evaluation_ms=SLOW_MS,
     )
 
 

@@ -36,6 +36,10 @@ class Deadline:
         self._clock = clock
         self._end = clock() + seconds
 
+    def at_most(self, other: "Deadline") -> "Deadline":
+        """The earlier one of two deadlines of one clock."""
+        return self if self._end <= other._end else other
+
     def has_passed(self) -> bool:
         """True if the deadline has passed."""
         return self._clock() >= self._end

@@ -1,4 +1,4 @@
-"""The time limit of the expressions of an event, for all units of work of this process."""
+"""The time limits of the expressions of an event and of a call, for all units of work of this process."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ import time
 from domain.expressions import Deadline
 from handlers.settings import Settings
 
-_seconds = Settings.evaluation_ms / 1000
+_event_seconds = Settings.evaluation_ms / 1000
+_call_seconds = Settings.call_evaluation_ms / 1000
 
 
 def limit_evaluation(settings: Settings) -> None:
     """Use these settings from now on."""
-    global _seconds
-    _seconds = settings.evaluation_ms / 1000
+    global _event_seconds, _call_seconds
+    _event_seconds = settings.evaluation_ms / 1000
+    _call_seconds = settings.call_evaluation_ms / 1000
 
 
-def evaluation_deadline() -> Deadline:
-    """A deadline for the evaluation by this thread from now on, in CPU time of the thread."""
-    return Deadline(_seconds, time.thread_time)
+def event_deadline(of_call: Deadline | None = None) -> Deadline:
+    """A deadline for the evaluation of an event by this thread from now on, in CPU time of the thread."""
+    deadline = Deadline(_event_seconds, time.thread_time)
+    return deadline if of_call is None else deadline.at_most(of_call)
+
+
+def call_deadline() -> Deadline:
+    """A deadline for the evaluation of all events of a call by this thread from now on."""
+    return Deadline(_call_seconds, time.thread_time)

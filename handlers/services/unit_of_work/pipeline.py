@@ -18,7 +18,7 @@ from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
-from handlers.services.unit_of_work.evaluation_time import evaluation_deadline
+from handlers.services.unit_of_work.evaluation_time import event_deadline
 from handlers.services.unit_of_work.event_facts import event_facts
 from handlers.services.unit_of_work.reversals import extent_of
 from handlers.services.unit_of_work.scope import Reversal
@@ -101,7 +101,7 @@ class EventPipeline:
     def _run(self, unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
         """Evaluate one event in missions, campaigns and referral programs."""
         participants = unit.participants
-        facts, deadline = _facts(unit, tracked, order), unit.deadline or evaluation_deadline()
+        facts, deadline = _facts(unit, tracked, order), unit.deadline or event_deadline(unit.call_deadline)
         if unit.mode in (FULL, DRY_RUN) and participants.missions.handle(facts, deadline):
             # Campaigns see the missions' counts and rewards.
             facts = _facts(unit, tracked, order)

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from domain.audiences import CompiledAudience
 from domain.campaigns.plans import EvaluationPlan
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FAILURE, FULL, IncomingEvent
+from domain.expressions import Deadline
 from domain.ledger.session import LedgerSession
 from domain.members import Member, refuse_erased
 from domain.problems import Refusal
@@ -27,7 +28,7 @@ from handlers.messages.orders import order_record
 from handlers.services.configuration import Configuration, complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import LedgerEvents, possible_types
-from handlers.services.unit_of_work.evaluation_time import evaluation_deadline
+from handlers.services.unit_of_work.evaluation_time import event_deadline
 from handlers.services.unit_of_work.event_limits import open_limits
 from handlers.services.unit_of_work.event_rows import event_row
 from handlers.services.unit_of_work.orders import OrderWork
@@ -58,8 +59,8 @@ class UnitOfWork:
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
     `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
-    derived events that are reported whatever the configuration says. `outcomes` has the outcome of every event, derived
-    ones included.
+    derived events that are reported whatever the configuration says; `call_deadline` ends the evaluation of all events.
+    `outcomes` has the outcome of every event, derived ones included.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class UnitOfWork:
         campaign_keys: Collection[str] | None = None,
         tracing: bool = False,
         reported: Collection[str] = (),
+        call_deadline: Deadline | None = None,
     ) -> None:
         db, organization = execution.db, execution.organization
         self.execution = execution
@@ -81,7 +83,8 @@ class UnitOfWork:
         self.rows: list[dict[str, Any]] = []
         self.outcomes: list[EventOutcome] = []
         # People wait for a dry run, so its events share one deadline.
-        self.deadline = evaluation_deadline() if mode == DRY_RUN else None
+        self.deadline = event_deadline() if mode == DRY_RUN else None
+        self.call_deadline = call_deadline
         self._db = db
         self._organization_id = organization.organization_id
         self._reported = frozenset(reported)

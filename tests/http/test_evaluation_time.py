@@ -1,0 +1,32 @@
+"""The expressions of all events of one call have a time limit together."""
+
+from __future__ import annotations
+
+import pytest
+
+from handlers.services.unit_of_work import evaluation_time
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, event, running
+
+RULE = "event.payload.numbers.all(n, event.payload.numbers.exists(m, m == n))"
+PAYLOAD = {"numbers": list(range(200))}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def test_rules_fail_once_the_time_of_a_call_is_used_up(shop, monkeypatch):
+    shop.campaign(running(mint(10), rule=RULE))
+    member = shop.member()
+
+    def track_two():
+        results = shop.track(event(member, payload=PAYLOAD), event(member, payload=PAYLOAD))
+        return [len(result["errors"]) for result in results]
+
+    assert track_two() == [0, 0]
+    assert shop.balance(member) == 20
+    monkeypatch.setattr(evaluation_time, "_call_seconds", 0.0)
+    assert track_two() == [1, 1]
+    assert shop.balance(member) == 20
