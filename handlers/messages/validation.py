@@ -17,6 +17,9 @@ from handlers.messages.json_text import pointer_to
 ITEM_BY_ITEM = "x-checked-item-by-item"
 """On an array: what is wrong with an item is told in the answer for that item, and refuses no other."""
 
+MAX_EXPLAINED_VALUES = 2_000
+"""Values of a body of which every fault is listed."""
+
 _INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _CARRIED = (
     *("type", "enum", "format", "pattern", "maxLength", "minLength", "maximum", "minimum", "multipleOf"),
@@ -198,19 +201,44 @@ class Validator:
 
     def __init__(self, compiled: Any, schema_at: SchemaAt, root: Place = ()) -> None:
         self.accepts: Callable[[Any], bool] = compiled.is_valid
-        self._errors = compiled.iter_errors
+        self._validate = compiled.validate
+        self._iterate_errors = compiled.iter_errors
         self._explainer = Explainer(schema_at, root)
 
     def faults(self, value: Any) -> list[tuple[Place, str]]:
-        """Every fault of the value as (place, what is wrong), at most 50."""
+        """Every fault of the value as (place, what is wrong), at most 50; of a large value only the first."""
         faults: list[tuple[Place, str]] = []
-        errors = list(islice(self._errors(value), MAX_FAULTS))
+        errors = self._errors(value)
         # A text of the wrong length gets no second fault about its form.
         lengths = {tuple(fault.instance_path) for fault in errors if fault.kind.name in ("minLength", "maxLength")}
         for error in errors:
             if error.kind.name != "pattern" or tuple(error.instance_path) not in lengths:
                 faults.extend(self._explainer.explain(error))
         return list(dict.fromkeys(faults))[:MAX_FAULTS]
+
+
+    def _errors(self, value: Any) -> list[Any]:
+        # All errors are made before the first is returned, some microseconds each, and no other thread runs meanwhile.
+        if not is_large(value):
+            return list(islice(self._iterate_errors(value), MAX_FAULTS))
+        try:
+            self._validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
+
+
+def is_large(value: Any) -> bool:
+    """True for a value with more than `MAX_EXPLAINED_VALUES` in it."""
+    count, todo = 0, [value]
+    while todo:
+        part = todo.pop()
+        inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        count += len(inner)
+        if count > MAX_EXPLAINED_VALUES:
+            return True
+        todo.extend(inner)
+    return False
 
 
 def schema_holding(*roots: Mapping[str, Any]) -> SchemaAt:
