@@ -19,6 +19,16 @@ def test_the_table_of_settings_is_complete_and_exact():
     assert rows == [(variable(field), field.metadata["documented_default"], field.metadata["help"]) for field in FIELDS]
 
 
+def test_the_page_of_limits_names_settings_that_exist():
+    page = (ROOT / "docs" / "limits.md").read_text()
+    rows = [row.split(" | ") for row in page.splitlines() if row.startswith("| ") and not row.startswith("| limit")]
+    named = {name for row in rows for name in re.findall(r"`(LOYALTY_\w+)`", row[1])}
+    assert named <= {variable(field) for field in FIELDS}
+    of_limits = ("_ms", "_bytes", "_per_address", "_per_token", "_per_client", "threads", "together", "connections")
+    limits = {variable(field) for field in FIELDS if field.name.endswith(of_limits)}
+    assert limits - named == {"LOYALTY_QUEUE_POLL_MS", "LOYALTY_QUEUE_RETRY_MS"}
+
+
 def test_documented_defaults_are_the_real_ones():
     for field in FIELDS:
         documented = field.metadata["documented_default"]

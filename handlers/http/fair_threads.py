@@ -80,7 +80,7 @@ class FairThreads:
         """Give free threads to the organizations that wait, in turns."""
         while self._waiting and self._running.total() < self._count:
             share = self._share()
-            below_share = [each for each in self._waiting if self._running[each] < share]
+            below_share = [waiting for waiting in self._waiting if self._running[waiting] < share]
             if not below_share:
                 return
             organization = below_share[0]

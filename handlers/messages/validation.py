@@ -216,7 +216,6 @@ class Validator:
                 faults.extend(self._explainer.explain(error))
         return list(dict.fromkeys(faults))[:MAX_FAULTS]
 
-
     def _errors(self, value: Any) -> list[Any]:
         # All errors are made before the first is returned, some microseconds each, and no other thread runs meanwhile.
         if not is_large(value):

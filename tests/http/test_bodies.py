@@ -166,6 +166,15 @@ def test_a_hostile_body_is_a_400_and_no_error(served, errors, raw):
     assert len(recorder.requests) == before
 
 
+def test_every_fault_of_a_small_body_is_listed_and_the_first_of_a_large_one(errors):
+    client, _ = serve(PATHS, SCHEMAS, settings=served_settings(300_000))
+    small = client("POST", "/v2/books", body=json.dumps({"title": "a", "parts": [{}] * 30}).encode())
+    assert [error["pointer"] for error in small.json["errors"]] == [f"/parts/{n}/title" for n in range(30)]
+    parts = [{"title": "a"}] * 5_000
+    large = client("POST", "/v2/books", body=json.dumps({"title": "a", "parts": [*parts, {}, {}]}).encode())
+    assert (large.status, [error["pointer"] for error in large.json["errors"]]) == (400, ["/parts/5000/title"])
+
+
 def test_nested_arrays_beyond_any_limit_are_a_400(served, errors):
     client, _ = serve(PATHS, SCHEMAS, settings=served_settings(300_000))
     for depth in (100_000, 1_000, MAX_DEPTH + 1):
