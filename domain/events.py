@@ -25,6 +25,15 @@ FULL, DRY_RUN, CAPTURE_ONLY, AUTHORIZE = "full", "dryRun", "captureOnly", "autho
 
 
 @dataclass(frozen=True, slots=True)
+class EventOrigin:
+    """The request, or the job, that an event belongs to, with the caller: the token's subject and its user, if any."""
+
+    request_id: str | None
+    actor: str | None = None
+    user_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class IncomingEvent:
     """An event as tracked by a client or emitted by the server; one of two ids names the member."""
 
@@ -75,6 +84,8 @@ class LoyaltyEvent:
     tags: tuple[str, ...] | None
     location: str | None
     e2e_tracking_id: str | None
+    actor: str | None
+    user_id: int | None
     reverted_loyalty_event_id: int | None
     reversal_loyalty_event_id: int | None
     cause_loyalty_event_id: int | None
@@ -87,6 +98,11 @@ class LoyaltyEvent:
     evaluated_at: datetime | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def origin(self) -> EventOrigin:
+        """The request that tracked the event, with its caller."""
+        return EventOrigin(self.e2e_tracking_id, self.actor, self.user_id)
 
     @property
     def is_captured_only(self) -> bool:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from domain.access import Grant, limited
+from domain.events import EventOrigin
 from handlers.audit_trail import AuditTrail
 
 if TYPE_CHECKING:
@@ -130,6 +131,11 @@ class Execution:
     new_key: Callable[[], str] = new_uuid
     is_quiet: bool = False
 
+    @property
+    def origin(self) -> EventOrigin:
+        """The origin of events that nobody's request tracks."""
+        return EventOrigin(self.request_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Execution):
@@ -142,3 +148,11 @@ class Call(Execution):
     surface: str
     settings: Settings
     audit: AuditTrail = field(default_factory=AuditTrail)
+
+    @property
+    def origin(self) -> EventOrigin:
+        """The origin of the events of this request, with its caller."""
+        caller = self.caller
+        if caller is None:
+            return EventOrigin(self.request_id)
+        return EventOrigin(self.request_id, caller.subject, caller.user_id)

@@ -12,7 +12,7 @@ from domain.events import DRY_RUN, FULL, LoyaltyEvent
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
-from handlers.call import Call
+from handlers.call import ADMINISTRATION, Call
 from handlers.messages.base import listed, walked
 from handlers.messages.events import event_record
 from handlers.messages.reversals import reverted_event
@@ -48,8 +48,8 @@ def _track_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]
     """Track the batches of several calls as one. Returns the result of each call, as `track_events`."""
     bodies: list[Tracking] = [call_arguments["body"] for call_arguments in arguments]
     incoming = [event for body in bodies for event in body.events]
-    request_ids = [call.request_id for call, body in zip(calls, bodies, strict=True) for _ in body.events]
-    results = iter(track(UnitOfWork(calls[0]), incoming, request_ids=request_ids))
+    origins = [call.origin for call, body in zip(calls, bodies, strict=True) for _ in body.events]
+    results = iter(track(UnitOfWork(calls[0]), incoming, origins=origins))
     return [_tracked([next(results) for _ in body.events], FULL) for body in bodies]
 
 
@@ -148,7 +148,8 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
         from_created_at=instant_of(query["fromCreatedAt"]) if "fromCreatedAt" in query else None,
         to_created_at=instant_of(query["toCreatedAt"]) if "toCreatedAt" in query else None,
     )
-    return walked(partial(detailed_event, include=query.get("include", ())))(page)
+    names_caller = call.surface == ADMINISTRATION
+    return walked(partial(detailed_event, include=query.get("include", ()), names_caller=names_caller))(page)
 
 
 @operation("listDeadLetterEvents")

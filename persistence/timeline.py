@@ -271,7 +271,8 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
         SELECT e.loyalty_event_id, e.created_at, e.external_event_date, e.loyalty_event_key, e.event_type,
             y.name, e.payload -> 'order' ->> 'externalId', e.payload -> 'order' ->> 'total', e.description,
             e.system_unique_key, e.status, e.evaluation_status, e.reversal_loyalty_event_id,
-            e.reverted_loyalty_event_id, e.last_error ->> 'title', e.result -> 'effects'
+            e.reverted_loyalty_event_id, e.last_error ->> 'title', e.result -> 'effects',
+            e.actor
         FROM {_EVENTS}
         LEFT JOIN custom_event_types y ON y.organization_id = :o AND y.api_code = e.event_type
         """,
@@ -342,7 +343,8 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
         MissionFact,
         """
         SELECT k.mission_tracking_id, k.created_at, k.happened_at, m.mission_id, m.mission_key, m.name, k.counted,
-            k.achieved, k.goal_count, k.description, k.reversal_loyalty_event_id, k.loyalty_event_id
+            k.achieved, k.goal_count, k.description, k.reversal_loyalty_event_id, k.loyalty_event_id,
+            k.actor
         FROM mission_trackings k JOIN missions m USING (organization_id, mission_id)
         WHERE k.organization_id = :o AND k.mission_tracking_id = ANY(:ids)
         """,

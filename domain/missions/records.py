@@ -108,6 +108,8 @@ class MissionTracking:
     external_id: str | None
     description: str | None
     tags: tuple[str, ...]
+    actor: str | None
+    user_id: int | None
     answer: Mapping[str, Any] | None
     reversal_loyalty_event_id: int | None
     created_at: datetime

@@ -62,6 +62,8 @@ class ProgressCause:
     external_id: str | None = None
     description: str | None = None
     tags: tuple[str, ...] = ()
+    actor: str | None = None
+    user_id: int | None = None
 
 
 class MissionProgressState:
@@ -173,6 +175,8 @@ def _tracking(mission: Mission, advance: Advance, cause: ProgressCause) -> Missi
         external_id=cause.external_id,
         description=cause.description,
         tags=cause.tags,
+        actor=cause.actor,
+        user_id=cause.user_id,
         answer=None,
         reversal_loyalty_event_id=None,
         created_at=cause.now,

@@ -37,6 +37,7 @@ class EventFact:
     reverted_loyalty_event_id: int | None
     error_title: str | None
     effects: Sequence[Mapping[str, Any]] | None
+    actor: str | None
 
     def row(self) -> TimelineRow:
         """The row of the event, with its effects."""
@@ -59,7 +60,7 @@ class EventFact:
             self.created_at,
             self.external_event_date or self.created_at,
             text,
-            None,
+            self.actor,
             self.loyalty_event_id,
             self.reversal_loyalty_event_id is not None,
             details,
@@ -179,6 +180,7 @@ class MissionFact:
     description: str | None
     reversal_loyalty_event_id: int | None
     loyalty_event_id: int | None
+    actor: str | None
 
     def row(self) -> TimelineRow:
         """The row of the count."""
@@ -202,7 +204,7 @@ class MissionFact:
             self.created_at,
             self.happened_at,
             f"{text}{told(self.description)}.",
-            None,
+            self.actor,
             self.loyalty_event_id,
             is_reversed,
             details,

@@ -79,9 +79,11 @@ QUEUEING = Body(Queueing)
 CANCELLATION = Body(Cancellation)
 
 
-def detailed_event(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
+def detailed_event(event: LoyaltyEvent, include: Collection[str], *, names_caller: bool = False) -> dict[str, Any]:
     """The record of an event with its `payload` and its `result`, as far as `include` names them."""
     answer = event_record(event)
+    if names_caller:
+        answer |= {"actor": event.actor, "userId": event.user_id}
     if PAYLOAD in include:
         answer["payload"] = event.payload
     if RESULT in include:

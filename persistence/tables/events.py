@@ -63,6 +63,9 @@ events = tenant_table(
     Column("tags", ARRAY(Text)),
     Column("location", Text),
     Column("e2e_tracking_id", Text),
+    # The caller of the request: the subject of the token and its user.
+    Column("actor", Text),
+    Column("user_id", BigInteger),
     Column("reverted_loyalty_event_id", BigInteger),
     Column("reversal_loyalty_event_id", BigInteger),
     # The event that made the server report this one.

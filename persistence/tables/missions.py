@@ -115,6 +115,9 @@ mission_trackings = tenant_table(
     Column("external_id", Text),
     Column("description", Text),
     texts("tags"),
+    # The caller of a request: the subject of the token and its user.
+    Column("actor", Text),
+    Column("user_id", BigInteger),
     # The answer of a request, for repetitions of it.
     Column("answer", JSON(none_as_null=True)),
     Column("reversal_loyalty_event_id", BigInteger),

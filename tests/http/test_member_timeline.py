@@ -17,11 +17,13 @@ from tests.builders import missions
 from tests.builders.badges import Badges, assigns
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
+from tests.builders.queue import drain
 from tests.builders.referrals import Friends
 from tests.builders.statements import count
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
 from tests.builders.triggers import add_trigger
+from tests.builders.users import Users
 
 
 @pytest.fixture
@@ -310,3 +312,34 @@ def test_the_amounts_of_all_rows_add_up_to_the_balance(api, steps, overdraft):
         assert sum(row["points"]["amount"] for row in rows) == balance - debt
         settled = [row for row in rows if row["points"]["amount"]]
         assert len(settled) <= len(steps) * 2
+
+
+def test_events_orders_and_mission_progress_tell_who_sent_them(organization):
+    shop, users = Shop(organization), Users.of(organization)
+    mission = missions.create(shop, eventType=GENERIC, goalCount=5)
+    ana = organization.member()
+    cashier, clerk = (users.create(roles=["orders:write", "campaigns:write", "members:read"]) for _ in range(2))
+    tills, desk = (organization.api.surface(token=users.token(user)) for user in (cashier, clerk))
+    sent = {"loyaltyMemberId": ana["loyaltyMemberId"], "eventType": GENERIC}
+    for surface, key in ((tills, "by-cashier"), (desk, "by-clerk")):
+        surface.post("/events/track", {"events": [{**sent, "systemUniqueKey": key}]}, expect=200)
+    tills.post("/events/track-async", {"events": [{**sent, "systemUniqueKey": "queued"}]}, expect=202)
+    drain(shop)
+    office = users.by(users.token(clerk)).surface
+    path = f"/members/{ana['memberId']}"
+    office.post(f"{path}/purchase-orders", {"externalId": "o-1", "type": "shop", "total": 5, "status": "created"})
+    office.post(f"{path}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
+    stored = organization.administration.get(f"{path}/events", limit=25)["results"]
+    by_key = {each["systemUniqueKey"]: (each["actor"], each["userId"]) for each in stored}
+    by_type = {each["eventType"]: (each["actor"], each["userId"]) for each in stored}
+    cashiers, clerks = ((user["authClientId"], user["userId"]) for user in (cashier, clerk))
+    assert (by_key["by-cashier"], by_key["by-clerk"], by_key["queued"]) == (cashiers, clerks, cashiers)
+    assert by_type[ORDER_CREATED] == clerks
+    rows = timeline(shop, ana["loyaltyMemberId"], limit=100, kinds="event,mission")["results"]
+    assert [row["by"] for row in rows if row["kind"] == "event" and row["event"]["eventType"] == ORDER_CREATED] == [
+        clerk["authClientId"]
+    ]
+    [progress] = [row for row in rows if row["kind"] == "mission" and row["loyaltyEventId"] is None]
+    assert (progress["mission"]["counted"], progress["by"]) == (2, clerk["authClientId"])
+    # Shops, which do not administrate, do not see who sent what.
+    assert "actor" not in organization.integration.get(f"/members/{ana['loyaltyMemberId']}/events")["results"][0]

@@ -141,6 +141,6 @@ def tracked_again(position: int, event: LoyaltyEvent, sent: IncomingEvent, by_id
         is_evaluated=True,
         loyalty_event_id=event.loyalty_event_id,
         key=event.loyalty_event_key,
-        request_id=event.e2e_tracking_id,
+        origin=event.origin,
         tracked_at=event.created_at,
     )

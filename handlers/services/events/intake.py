@@ -9,6 +9,7 @@ from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE, refuse_other
 from domain.events import (
     CAPTURE_ONLY,
     FAILURE,
+    EventOrigin,
     IncomingEvent,
     NotTrackable,
     PayloadMissing,
@@ -75,13 +76,13 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
 class Intake:
     """Sorts the events of a batch; `results` are those of the events that need no evaluation, by position.
 
-    `by_server` and `request_ids` are as in `track`.
+    `by_server` and `origins` are as in `track`.
     """
 
-    def __init__(self, unit: UnitOfWork, by_server: bool = False, request_ids: Sequence[str] | None = None) -> None:
+    def __init__(self, unit: UnitOfWork, by_server: bool = False, origins: Sequence[EventOrigin] | None = None) -> None:
         self._unit = unit
         self._by_server = by_server
-        self._request_ids = request_ids
+        self._origins = origins
         self._repeats: list[tuple[TrackedEvent, TrackedEvent]] = []
         self.results: dict[int, Result] = {}
 
@@ -145,7 +146,7 @@ class Intake:
             sponsor,
             at,
             is_evaluated=unit.mode != CAPTURE_ONLY,
-            request_id=None if self._request_ids is None else self._request_ids[position],
+            origin=None if self._origins is None else self._origins[position],
         )
 
 

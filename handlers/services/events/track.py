@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-from domain.events import CAPTURE_ONLY, IncomingEvent
+from domain.events import CAPTURE_ONLY, EventOrigin, IncomingEvent
 from domain.members import Member
 from handlers.call import Call
 from handlers.services.events.intake import Intake
@@ -28,11 +28,11 @@ def track(
     incoming: Sequence[IncomingEvent],
     *,
     by_server: bool = False,
-    request_ids: Sequence[str] | None = None,
+    origins: Sequence[EventOrigin] | None = None,
 ) -> list[Result]:
     """Track events in a unit of work, in their order. Returns a result for each.
 
-    `by_server` is True for events that only the server itself reports. `request_ids` are the requests that each came
+    `by_server` is True for events that only the server itself reports. `origins` are the requests that each came
     with, if they came with several.
     """
     loyalty_ids = {e.loyalty_member_id for e in incoming if e.loyalty_member_id is not None}
@@ -41,7 +41,7 @@ def track(
     members = unit.lock(loyalty_ids, member_ids | members_of_reversals(unit, incoming), incoming)
     known = Known((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
     ids = _allocators(unit, known.ids, len(incoming))
-    intake = Intake(unit, by_server, request_ids)
+    intake = Intake(unit, by_server, origins)
     accepted = intake.accept(incoming, members, known.keys)
     stored_orders = set(known.order_ids)
     for segment in segments(accepted) if unit.rewards else [accepted]:

@@ -41,7 +41,7 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
         event.loyalty_event_id, event.key, event.is_evaluated = event_id, call.new_key(), False
         answer = track_result(event.event, event.key, PENDING, None, None)
         results[event.position] = Result(answer)
-        rows.append(event_row(event, PENDING, answer, call.request_id, call.now))
+        rows.append(event_row(event, PENDING, answer, call.origin, call.now))
         lines.append({"loyalty_event_id": event_id, "member_id": event.member.member_id})
     events.add_events(call.db, rows)
     queue.add(call.db, organization_id, lines)

@@ -116,7 +116,7 @@ class Poster:
         with work_on_wallets(self._call, self._wallets, account_ids, MOVED) as work:
             made = self._make(work.ledger, stored, atomic)
             for position, step in made.items():
-                work.ask(step, self._calls[position].request_id)
+                work.ask(step, self._calls[position].origin)
         steps = zip(work.ledger.steps, work.transaction_ids, strict=True)
         by_posting = {id(step): transaction_id for step, transaction_id in steps}
         for position, step in made.items():

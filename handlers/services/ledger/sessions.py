@@ -14,6 +14,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.campaigns.limits import ALL_MEMBERS, EventLimits
+from domain.events import EventOrigin
 from domain.ledger.postings import Posting
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
@@ -38,18 +39,18 @@ from persistence import events, member_tiers, posting
 class WalletWork:
     """An open ledger session; `transaction_ids` are the ids of its postings, known after the flush.
 
-    `request_ids` are the requests that asked for postings, by wallet; the derived events belong to them.
+    `origins` are the requests that asked for postings, by wallet; the derived events belong to them.
     """
 
     ledger: LedgerSession
     transaction_ids: list[int] = field(default_factory=list)
-    request_ids: dict[int, str] = field(default_factory=dict)
+    origins: dict[int, EventOrigin] = field(default_factory=dict)
 
-    def ask(self, step: Posting, request_id: str) -> None:
+    def ask(self, step: Posting, origin: EventOrigin) -> None:
         """Note the request that asked for a posting."""
         for wallet_id in (step.from_wallet_id, step.to_wallet_id):
             if wallet_id is not None:
-                self.request_ids[wallet_id] = request_id
+                self.origins[wallet_id] = origin
 
 
 @contextmanager
@@ -118,14 +119,17 @@ def has_consequences(execution: Execution) -> bool:
 
 
 def report(
-    execution: Execution, derived: Collection[DerivedEvent], reason: str, request_ids: Mapping[int, str] | None = None
+    execution: Execution,
+    derived: Collection[DerivedEvent],
+    reason: str,
+    origins: Mapping[int, EventOrigin] | None = None,
 ) -> None:
-    """Track derived events, all of them in one batch; `request_ids` are those of members other than the execution's."""
+    """Track derived events, all of them in one batch; `origins` are those of members other than the execution's."""
     if derived:
         incoming = [event.incoming(execution.new_key, reason) for event in derived]
-        known = request_ids or {}
-        of_events = [known.get(event.member_id, execution.request_id) for event in derived]
-        track(UnitOfWork(execution), incoming, by_server=True, request_ids=of_events)
+        by_member = origins or {}
+        of_events = [by_member.get(event.member_id, execution.origin) for event in derived]
+        track(UnitOfWork(execution), incoming, by_server=True, origins=of_events)
 
 
 def _concern(configuration: Configuration, ledger_account_ids: Collection[int]) -> bool:
@@ -155,9 +159,5 @@ def _flush(execution: Execution, work: WalletWork, reason: str) -> None:
     member_tiers.move(db, organization_id, assignments.changed, session.at)
     if execution.is_quiet:
         return
-    requests = {
-        member_ids[wallet_id]: request_id
-        for wallet_id, request_id in work.request_ids.items()
-        if wallet_id in member_ids
-    }
+    requests = {member_ids[wallet_id]: origin for wallet_id, origin in work.origins.items() if wallet_id in member_ids}
     report(execution, derived, reason, requests)

@@ -56,6 +56,8 @@ class AdvanceRequest:
             external_id=asked.external_id,
             description=asked.description,
             tags=tuple(asked.tags),
+            actor=call.origin.actor,
+            user_id=call.origin.user_id,
         )
 
 

@@ -121,7 +121,7 @@ def _tracked(payments: Sequence[tuple[int, ReportedPayment, Member]]) -> dict[in
     call = payments[0][1].call
     unit = UnitOfWork(call)
     events = [_payment_event(payment.call, payment.key, payment.intent, member) for _, payment, member in payments]
-    for result in track(unit, events, request_ids=[payment.call.request_id for _, payment, _ in payments]):
+    for result in track(unit, events, origins=[payment.call.origin for _, payment, _ in payments]):
         if result.refusal is not None:
             raise result.refusal
     _refuse_shared_rewards(unit, {member.wallet_id: member.member_id for _, _, member in payments})

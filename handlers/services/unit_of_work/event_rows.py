@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.outcomes import Evaluation
-from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS
+from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS, EventOrigin
 from domain.reversals import RevertedEvent, counted_back
 from handlers.messages.events import limit_counter
 from handlers.services.unit_of_work.tracked import TrackedEvent
@@ -18,7 +18,7 @@ def event_row(
     tracked: TrackedEvent,
     status: str,
     answer: Mapping[str, Any],
-    request_id: str,
+    origin: EventOrigin,
     now: datetime,
     *,
     evaluation: Evaluation | None = None,
@@ -49,7 +49,9 @@ def event_row(
         "payload": event.payload or {},
         "tags": event.tags,
         "location": location,
-        "e2e_tracking_id": request_id,
+        "e2e_tracking_id": origin.request_id,
+        "actor": origin.actor,
+        "user_id": origin.user_id,
         "reverted_loyalty_event_id": reverted[-1].event.loyalty_event_id if reverted else None,
         "reversal_loyalty_event_id": None,
         "cause_loyalty_event_id": tracked.cause_id,

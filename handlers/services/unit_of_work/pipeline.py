@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
 from domain.campaigns.facts import EventFacts
 from domain.campaigns.outcomes import Evaluation
-from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS
+from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin
 from domain.orders import Order, OrderWithItems
 from domain.problems import Refusal
 from domain.reversals import RevertedEvent
@@ -51,16 +51,16 @@ class EventPipeline:
         derived: Sequence[DerivedEvent],
         reason: str,
         cause: TrackedEvent | None = None,
-        request_id: str | None = None,
+        origin: EventOrigin | None = None,
     ) -> None:
         """Evaluate derived events, caused by another event, or reported for a `reason` by a request."""
         self._event_ids.expect(len(derived))
         if cause is not None:
-            request_id = cause.request_id
+            origin = cause.origin
         for event in derived:
             if cause is None:
                 self._caused = 0
-            self._evaluate(unit, self._tracked(unit, event, reason, cause, request_id))
+            self._evaluate(unit, self._tracked(unit, event, reason, cause, origin))
 
     def _evaluate(self, unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         """Build the order of one event, evaluate it and its derived events.
@@ -129,7 +129,7 @@ class EventPipeline:
         derived: DerivedEvent,
         reason: str,
         cause: TrackedEvent | None,
-        request_id: str | None,
+        origin: EventOrigin | None,
     ) -> TrackedEvent:
         """A derived event; it is not evaluated any more if too many have followed each other."""
         now = unit.execution.now
@@ -157,7 +157,7 @@ class EventPipeline:
             key=unit.execution.new_key(),
             cause_id=None if cause is None else cause.loyalty_event_id,
             depth=depth,
-            request_id=request_id,
+            origin=origin,
         )
 
 

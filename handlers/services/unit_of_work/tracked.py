@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from domain.events import IncomingEvent
+from domain.events import EventOrigin, IncomingEvent
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.services.idempotency import digest_of
@@ -25,8 +25,8 @@ class Result:
 class TrackedEvent:
     """An event to be evaluated, or only stored, with its looked-up records.
 
-    `position` is its place in the batch, -1 for derived events. `request_id` is that of the request that tracked it, if
-    that is another one than the present. `tracked_at` is set for an event that is stored already, and `evaluated_at`
+    `position` is its place in the batch, -1 for derived events. `origin` is the request that tracked it, if that is
+    another one than the present. `tracked_at` is set for an event that is stored already, and `evaluated_at`
     for one that was captured before.
     """
 
@@ -41,7 +41,7 @@ class TrackedEvent:
     key: str = ""
     cause_id: int | None = None
     depth: int = 0
-    request_id: str | None = None
+    origin: EventOrigin | None = None
     tracked_at: datetime | None = None
     evaluated_at: datetime | None = None
 

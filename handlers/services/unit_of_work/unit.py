@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from domain.audiences import CompiledAudience
 from domain.campaigns.plans import EvaluationPlan
-from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FAILURE, FULL, IncomingEvent
+from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FAILURE, FULL, EventOrigin, IncomingEvent
 from domain.expressions import Deadline
 from domain.ledger.session import LedgerSession
 from domain.members import Member, refuse_erased
@@ -235,20 +235,20 @@ class UnitOfWork:
         """Evaluate one event and its derived events; a refusal fails this event and no other."""
         return self._pipeline.evaluate(self, tracked)
 
-    def report(self, reason: str, cause: TrackedEvent | None = None, request_id: str | None = None) -> None:
+    def report(self, reason: str, cause: TrackedEvent | None = None, origin: EventOrigin | None = None) -> None:
         """Evaluate the derived events of all changes since the last report.
 
-        Those without a cause belong to the request `request_id`, else to that of the execution.
+        Those without a cause belong to the request `origin`, else to that of the execution.
         """
         if self.is_open:
             derived = [*self._ledger_events.take_derived(), *self.participants.take_derived()]
             if not self.execution.is_quiet:
-                self._pipeline.report(self, derived, reason, cause, request_id)
+                self._pipeline.report(self, derived, reason, cause, origin)
 
     def keep(self, tracked: TrackedEvent, status: str, answer: Mapping[str, Any], **known: Any) -> None:
         """Keep an event to be stored by the flush; `known` are further arguments of `event_row`."""
-        request_id = tracked.request_id or self.execution.request_id
-        self.rows.append(event_row(tracked, status, answer, request_id, self.execution.now, **known))
+        origin = tracked.origin or self.execution.origin
+        self.rows.append(event_row(tracked, status, answer, origin, self.execution.now, **known))
 
     def fail(self, tracked: TrackedEvent, refusal: Refusal) -> Result:
         """Keep an event that was trackable when it came, but cannot be evaluated any more."""
@@ -400,7 +400,7 @@ def done_together(
                 outcomes.append(part.do(unit))
             except Refusal as refusal:
                 outcomes.append(refusal)
-            unit.report(part.reason, request_id=part.call.request_id)
+            unit.report(part.reason, origin=part.call.origin)
     return outcomes
 
 
