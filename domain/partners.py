@@ -9,7 +9,10 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
+from domain.events import IncomingEvent
 from domain.problems import Conflict, NotFound
+
+PAYMENT_CONFIRMED = "member-payment-confirmed"
 
 # How often the last use of a key is stored at most, so that a key in constant use does not become a hot row.
 LAST_USE_KEPT_FOR = timedelta(minutes=1)
@@ -144,6 +147,18 @@ class PaymentExists(Conflict):
 
     slug = "payment-exists"
     title = "The payment already exists"
+
+
+def payment_exists(payment_id: str) -> PaymentExists:
+    """The refusal of a payment whose id another transaction has."""
+    return PaymentExists(f"The paymentId {payment_id} belongs to another transaction.")
+
+
+def payment_id_of(event: IncomingEvent) -> str | None:
+    """The id of the payment that an event confirms; None for other events."""
+    payment = (event.payload or {}).get("payment") if event.event_type == PAYMENT_CONFIRMED else None
+    payment_id: str | None = None if payment is None else payment["paymentId"]
+    return payment_id
 
 
 class MemberNotCreated(NotFound):

@@ -121,9 +121,9 @@ def find_payments(db: Connection, organization_id: int, payment_ids: Collection[
 
 
 def claim_payments(
-    db: Connection, organization_id: int, payments: Sequence[tuple[str, int, int]], at: datetime
+    db: Connection, organization_id: int, payments: Sequence[tuple[str, int | None, int]], at: datetime
 ) -> set[str]:
-    """Claim the ids of payments, each given with its key and member, for this transaction.
+    """Claim the ids of payments, each given with its API key, if a partner reported it, and member.
 
     Returns those that no other transaction has; waits for others that are claiming one of them to end.
     """

@@ -20,12 +20,13 @@ partner_api_keys = tenant_table(
     belongs_to_organization(),
 )
 
-# Claims the id of a payment forever, whichever partner reported it; its results are in the event.
+# Claims the id of a payment forever, reported by a partner or tracked by a client; its results are in the event.
 partner_payments = tenant_table(
     "partner_payments",
     "partner_payment_id",
     Column("payment_id", Text, nullable=False),
-    Column("partner_api_key_id", BigInteger, nullable=False),
+    # Null for a payment that was tracked as an event.
+    Column("partner_api_key_id", BigInteger),
     Column("member_id", BigInteger, nullable=False),
     instant("created_at", nullable=False),
     UniqueConstraint("organization_id", "payment_id"),

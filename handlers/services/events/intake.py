@@ -17,6 +17,7 @@ from domain.events import (
 )
 from domain.idempotency import refuse_other_request
 from domain.members import Member, MemberInactive, refuse_erased
+from domain.partners import PAYMENT_CONFIRMED, payment_exists, payment_id_of
 from domain.problems import Refusal
 from handlers.messages.events import track_result
 from handlers.services.configuration import Configuration
@@ -24,7 +25,7 @@ from handlers.services.references import unknown_event_type, unknown_member
 from handlers.services.unit_of_work.orders import order_payload
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import events
+from persistence import events, partners
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
 # Events that undo an order are tracked whatever the status of the member.
@@ -69,18 +70,25 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
     if schema_type is not None:
         refuse_other_payload(event.event_type, schema_type, event.payload)
     order_payload(event)
-    if event.event_type == "member-payment-confirmed" and not (event.payload or {}).get("payment"):
+    if event.event_type == PAYMENT_CONFIRMED and not (event.payload or {}).get("payment"):
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.payment.")
 
 
 class Intake:
     """Sorts the events of a batch; `results` are those of the events that need no evaluation, by position.
 
-    `by_server` and `origins` are as in `track`.
+    `by_server`, `origins` and `claims_payments` are as in `track`.
     """
 
-    def __init__(self, unit: UnitOfWork, by_server: bool = False, origins: Sequence[EventOrigin] | None = None) -> None:
+    def __init__(
+        self,
+        unit: UnitOfWork,
+        by_server: bool = False,
+        origins: Sequence[EventOrigin] | None = None,
+        claims_payments: bool = True,
+    ) -> None:
         self._unit = unit
+        self._claims_payments = claims_payments
         self._by_server = by_server
         self._origins = origins
         self._repeats: list[tuple[TrackedEvent, TrackedEvent]] = []
@@ -111,7 +119,35 @@ class Intake:
             original = first.setdefault(event.system_unique_key, tracked)
             if original is not tracked:
                 self._repeats.append((tracked, original))
-        return list(first.values())
+        return self._with_free_payments(list(first.values())) if self._claims_payments else list(first.values())
+
+    def _with_free_payments(self, accepted: Sequence[TrackedEvent]) -> list[TrackedEvent]:
+        """Claim the ids of payments, and refuse the events of those that another transaction has.
+
+        A dry run only looks for them.
+        """
+        first: dict[str, TrackedEvent] = {}
+        payment_ids = {tracked.position: payment_id_of(tracked.event) for tracked in accepted}
+        for tracked in accepted:
+            if (payment_id := payment_ids[tracked.position]) is not None:
+                first.setdefault(payment_id, tracked)
+        if not first:
+            return list(accepted)
+        execution = self._unit.execution
+        db, organization_id = execution.db, execution.organization.organization_id
+        if self._unit.is_dry_run:
+            free = first.keys() - partners.find_payments(db, organization_id, first.keys())
+        else:
+            claims = [(payment_id, None, tracked.member.member_id) for payment_id, tracked in first.items()]
+            free = partners.claim_payments(db, organization_id, claims, execution.now)
+        left = []
+        for tracked in accepted:
+            payment_id = payment_ids[tracked.position]
+            if payment_id is None or (payment_id in free and first[payment_id] is tracked):
+                left.append(tracked)
+            else:
+                self.results[tracked.position] = _refused(tracked.event, payment_exists(payment_id))
+        return left
 
     def all_results(self) -> list[Result]:
         """The results in the order of the events; a repeated event has the result of the first one."""

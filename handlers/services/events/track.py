@@ -29,11 +29,12 @@ def track(
     *,
     by_server: bool = False,
     origins: Sequence[EventOrigin] | None = None,
+    claims_payments: bool = True,
 ) -> list[Result]:
     """Track events in a unit of work, in their order. Returns a result for each.
 
     `by_server` is True for events that only the server itself reports. `origins` are the requests that each came
-    with, if they came with several.
+    with, if they came with several. `claims_payments` is False if the ids of confirmed payments are claimed already.
     """
     loyalty_ids = {e.loyalty_member_id for e in incoming if e.loyalty_member_id is not None}
     loyalty_ids |= {e.sponsor_loyalty_member_id for e in incoming if e.sponsor_loyalty_member_id is not None}
@@ -41,7 +42,7 @@ def track(
     members = unit.lock(loyalty_ids, member_ids | members_of_reversals(unit, incoming), incoming)
     known = Known((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
     ids = _allocators(unit, known.ids, len(incoming))
-    intake = Intake(unit, by_server, origins)
+    intake = Intake(unit, by_server, origins, claims_payments)
     accepted = intake.accept(incoming, members, known.keys)
     stored_orders = set(known.order_ids)
     for segment in segments(accepted) if unit.rewards else [accepted]:

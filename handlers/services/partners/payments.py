@@ -16,15 +16,16 @@ from domain.ledger.postings import Posting
 from domain.ledger.records import SETTLED
 from domain.members import AmbiguousMember, Member, MemberTier, is_loyalty_member_id
 from domain.partners import (
+    PAYMENT_CONFIRMED,
     AccountAccrual,
     MemberInfo,
     MemberNotCreated,
-    PaymentExists,
     PaymentIntent,
     PaymentOutcome,
     UnknownOrganization,
     discounted,
     joined_missions,
+    payment_exists,
 )
 from domain.problems import Refusal
 from handlers.call import Call, DoneAlone, PartnerKey
@@ -38,8 +39,6 @@ from handlers.services.tiers.current import current_tiers
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import members, partners
 
-PAYMENT_CONFIRMED = "member-payment-confirmed"
-
 
 def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) -> PaymentOutcome:
     """Track a payment and return its results (integration 2.9 and 4.7).
@@ -50,14 +49,14 @@ def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) ->
     if intent.organization_key.lower() != call.organization.organization_key:
         raise _other_organization(intent)
     if partners.find_payments(call.db, organization_id, [intent.payment_id]):
-        raise _exists(intent)
+        raise payment_exists(intent.payment_id)
     unit = UnitOfWork(call)
     member, is_new = _found_or_enrolled(call, unit, key, intent)
     payment = intent.payment_id, key.partner_api_key_id, member.member_id
     if not partners.claim_payments(call.db, organization_id, [payment], call.now):
-        raise _exists(intent)
+        raise payment_exists(intent.payment_id)
     enrolment = [created_event(call, member)] if is_new else []
-    tracked = track(unit, [*enrolment, _payment_event(call, key, intent, member)])[-1]
+    tracked = track(unit, [*enrolment, _payment_event(call, key, intent, member)], claims_payments=False)[-1]
     if tracked.refusal is not None:
         raise tracked.refusal
     if is_new:
@@ -110,7 +109,7 @@ def create_payment_intents(reported: Sequence[ReportedPayment]) -> list[PaymentO
     )
     for payment_id in chosen.keys() - claimed:
         position, _ = chosen.pop(payment_id)
-        outcomes[position] = _exists(reported[position].intent)
+        outcomes[position] = payment_exists(reported[position].intent.payment_id)
     if chosen:
         outcomes |= _tracked([(position, reported[position], member) for position, member in chosen.values()])
     return list(outcomes.values())
@@ -121,7 +120,8 @@ def _tracked(payments: Sequence[tuple[int, ReportedPayment, Member]]) -> dict[in
     call = payments[0][1].call
     unit = UnitOfWork(call)
     events = [_payment_event(payment.call, payment.key, payment.intent, member) for _, payment, member in payments]
-    for result in track(unit, events, origins=[payment.call.origin for _, payment, _ in payments]):
+    origins = [payment.call.origin for _, payment, _ in payments]
+    for result in track(unit, events, origins=origins, claims_payments=False):
         if result.refusal is not None:
             raise result.refusal
     _refuse_shared_rewards(unit, {member.wallet_id: member.member_id for _, _, member in payments})
@@ -146,10 +146,6 @@ def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> N
 
 def _other_organization(intent: PaymentIntent) -> UnknownOrganization:
     return UnknownOrganization(f"There is no organization with the organizationKey {intent.organization_key}.")
-
-
-def _exists(intent: PaymentIntent) -> PaymentExists:
-    return PaymentExists(f"The paymentId {intent.payment_id} belongs to another transaction.")
 
 
 def _payment_event(call: Call, key: PartnerKey, intent: PaymentIntent, member: Member) -> IncomingEvent:
