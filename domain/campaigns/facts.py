@@ -31,6 +31,8 @@ class EventFacts:
     tier_keys: frozenset[str]
     audience_keys: frozenset[str]
     context: Mapping[str, Any]
+    external_id: str | None = None
+    description: str | None = None
     is_active: bool = True
     is_sponsor_active: bool = True
 

@@ -62,7 +62,9 @@ class PointEffects:
             if not granted:
                 return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
             expires_at = params["expirationDate"]
-            self._session.mint(account, wallet_id, granted, self._details(params), expires_at, manual=self._pending)
+            self._session.mint(
+                account, wallet_id, granted, self._details(campaign, params), expires_at, manual=self._pending
+            )
         except (NoSponsor, MemberInactive) as first_violated:
             return Done(SKIPPED, first_violated, ZERO)
         except Refusal as failure:
@@ -78,7 +80,7 @@ class PointEffects:
             amount = round_down(account, params["amount"])
             if not amount:
                 return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
-            self._session.burn(account, wallet_id, amount, self._details(params), manual=self._pending)
+            self._session.burn(account, wallet_id, amount, self._details(campaign, params), manual=self._pending)
         except (NoSponsor, MemberInactive) as first_violated:
             return Done(SKIPPED, first_violated, ZERO)
         except Refusal as failure:
@@ -122,11 +124,15 @@ class PointEffects:
             )
         return account
 
-    def _details(self, params: Mapping[str, Any]) -> Details:
+    def _details(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Details:
         self._posted += 1
+        # What the event says of its member is none of the sponsor's business, nor erased with the member there.
+        is_own = params["recipient"] != SPONSOR
         return Details(
             system_unique_key=f"{self._event.key}:{self._posted}",
             external_event_date=self._event.external_event_date,
-            description=params["description"],
+            external_id=self._event.external_id if is_own else None,
+            description=params["description"] or (self._event.description if is_own else None),
+            tags=campaign.campaign.tags or None,
             loyalty_event_id=self._event.loyalty_event_id,
         )

@@ -66,6 +66,8 @@ def event_facts(
         tier_keys=tier_keys,
         audience_keys=frozenset(audience_keys),
         context=context,
+        external_id=tracked.event.external_id,
+        description=tracked.event.description,
         is_active=tracked.member.active,
         is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,
     )

@@ -42,6 +42,8 @@ class _Payment:
     cause: ProgressCause
     key: str
     external_event_date: datetime | None
+    external_id: str | None
+    description: str | None
 
 
 class MissionWork:
@@ -129,7 +131,8 @@ class MissionWork:
         if compiled is None:
             raise UnknownMission(f"There is no mission {mission_id}.")
         key = f"mission-progress-{self._scope.new_key()}"
-        payment = _Payment(cause, key, None if cause.at == cause.now else cause.at)
+        date = None if cause.at == cause.now else cause.at
+        payment = _Payment(cause, key, date, cause.external_id, cause.description)
         advance = self._refusing_move(compiled, amount, payment, audience_keys)
         # It is the result of this request, not of the event that is evaluated next.
         self._moves.clear()
@@ -238,10 +241,10 @@ class MissionWork:
         account = ledger.accounts[compiled.account.ledger_account_id]
         details = Details(
             system_unique_key=f"{payment.key}:mission-{next(self._numbers)}",
-            external_id=cause.external_id,
+            external_id=payment.external_id,
             external_event_date=payment.external_event_date,
-            description=mission.ledger_transaction_description or cause.description,
-            tags=cause.tags or None,
+            description=mission.ledger_transaction_description or payment.description,
+            tags=tuple(dict.fromkeys((*cause.tags, *mission.tags))) or None,
             loyalty_event_id=cause.loyalty_event_id,
         )
         wallet_id = self._scope.members[cause.member_id].wallet_id
@@ -269,7 +272,7 @@ class MissionWork:
                 amount,
                 loyalty_event_id=cause.loyalty_event_id,
                 external_event_date=payment.external_event_date,
-                description=compiled.mission.ledger_transaction_description or cause.description,
+                description=compiled.mission.ledger_transaction_description or payment.description,
             )
         except Refusal as refusal:
             return Reward(COUPON, amount, coupon_book_key=coupon_book_key, refusal=refusal.as_problem())
@@ -283,7 +286,7 @@ class MissionWork:
             now=self._scope.now,
             loyalty_event_id=event.loyalty_event_id,
         )
-        return _Payment(cause, event.key, event.external_event_date)
+        return _Payment(cause, event.key, event.external_event_date, event.external_id, event.description)
 
 
 def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:

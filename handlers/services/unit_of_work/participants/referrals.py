@@ -213,10 +213,14 @@ class ReferralWork:
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
             raise UnknownLedgerAccount("There is no account that the points could go to.")
+        # What the event says of its member is none of the referrer's business, nor erased with the member there.
+        is_own = member_id == facts.member_id
         details = Details(
             system_unique_key=f"{facts.key}:referral-{reward.recipient}",
             external_event_date=facts.external_event_date,
-            description=ready.program.name,
+            external_id=facts.external_id if is_own else None,
+            description=(facts.description if is_own else None) or ready.program.name,
+            tags=ready.program.tags or None,
             loyalty_event_id=facts.loyalty_event_id,
         )
         ledger.mint(account, self._scope.members[member_id].wallet_id, reward.points, details)

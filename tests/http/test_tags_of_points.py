@@ -1,0 +1,67 @@
+"""The points of an event say where they come from: tags of their campaign, externalId and description of the event."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.missions import create
+from tests.builders.referrals import Friends
+from tests.builders.tracking import GENERIC, Shop, event, running, spend
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def transactions(shop):
+    """What each amount says, by amount."""
+    rows = shop.rows("ledger_transactions", "amount, external_id, description, tags")
+    return {int(row.amount): (row.external_id, row.description, row.tags) for row in rows}
+
+
+def total(shop, tag):
+    return shop.administration.get("/reports/tag-total", tag=tag)["result"]["amount"]
+
+
+def test_points_of_an_event_take_over_what_the_event_and_its_campaign_say(shop):
+    shop.campaign(
+        running(mint(30), mint(40, description="Double day"), mint(7, recipient="sponsor"), spend(5)),
+        eventType=GENERIC,
+        tags=["spring", "shop"],
+    )
+    create(shop, goalCount=1, pointsAccrual=11, tags=["streak"])
+    friends = Friends(shop, tags=["friends"])
+    buyer, friend = shop.member(), shop.member()
+    sent = event(
+        buyer,
+        GENERIC,
+        sponsorLoyaltyMemberId=friend,
+        externalId="till-7",
+        description="Coffee",
+        tags=["till"],
+        payload={"referralCode": friends.code(friend)},
+    )
+    tracked = shop.track_one(sent)
+    found = transactions(shop)
+    assert found == {
+        30: ("till-7", "Coffee", ["spring", "shop"]),
+        40: ("till-7", "Double day", ["spring", "shop"]),
+        # Others do not see what was said of the member.
+        7: (None, None, ["spring", "shop"]),
+        5: ("till-7", "Coffee", ["spring", "shop"]),
+        11: ("till-7", "Coffee", ["streak"]),
+        50: ("till-7", "Coffee", ["friends"]),
+        100: (None, "Bring a friend", ["friends"]),
+    }
+    points = {tag: total(shop, tag) for tag in ("spring", "shop", "streak", "friends")}
+    assert points == {"spring": 77, "shop": 77, "streak": 11, "friends": 150}
+    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert {tag: total(shop, tag) for tag in points} == dict.fromkeys(points, 0)
+
+
+def test_an_event_without_texts_leaves_them_out(shop):
+    shop.campaign(running(mint(30)), eventType=GENERIC)
+    shop.track_one(event(shop.member()))
+    assert transactions(shop) == {30: (None, None, None)}
