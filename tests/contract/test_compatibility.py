@@ -89,7 +89,7 @@ BREAKS = [
     ("`LoyaltyTier.name`", lambda d: _fields(d, "LoyaltyTier").update(name={"type": "string", "nullable": True})),
     ("`LoyaltyTierBody.pictureUrl`", lambda d: _fields(d, "LoyaltyTierBody").pop("pictureUrl")),
     ("`LoyaltyTierBody.pictureUrl`", lambda d: _schema(d, "LoyaltyTierBody")["required"].append("pictureUrl")),
-    ("`LoyaltyTierBody.pictureUrl`", lambda d: _fields(d, "LoyaltyTierBody")["pictureUrl"].pop("nullable")),
+    ("`CampaignBody.description`", lambda d: _fields(d, "CampaignBody")["description"].pop("nullable")),
     ("`Name`", lambda d: _schema(d, "Name").update(maxLength=100)),
     ("`Name`", lambda d: _schema(d, "Name").update(minLength=2)),
     ("`Name`", lambda d: _schema(d, "Name").update(pattern="^[A-Z]+$")),

@@ -46,7 +46,7 @@ def test_what_is_left_out_of_a_badge_is_empty(integration):
 
 
 def test_an_update_changes_what_it_names(badges, integration):
-    made = badges.create(description="A", pictureUrl="b", tags=["x"], customAttributes={"a": 1})
+    made = badges.create(description="A", pictureUrl="https://b.example", tags=["x"], customAttributes={"a": 1})
     for change in (
         {"name": "Late bird"},
         {"description": None},

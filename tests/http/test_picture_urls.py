@@ -1,0 +1,75 @@
+"""Addresses of pictures and of other pages are http or https, wherever a client sends one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from openapi import SURFACES, bundle
+from tests.builders.users import user_body
+
+REFUSED = [
+    "javascript:alert(1)",
+    "javascript://example.com/%0aalert(1)",
+    "data:text/html,<script>",
+    "/mug.png",
+    "http:/mug.png",
+    "http://a b",
+    " https://example.com",
+]
+
+
+@pytest.mark.parametrize("url", REFUSED)
+def test_other_urls_are_refused(organization, url):
+    administration, integration = organization.administration, organization.integration
+    member = organization.member()["loyaltyMemberId"]
+    badge = {"name": "Lark", "maxAmount": 1, "active": True, "pictureUrl": url}
+    book = {"name": "Mug", "type": "codeless", "publishingStatus": "draft"}
+    calls = [
+        (integration, "POST", "/badges", badge, "/pictureUrl"),
+        (integration, "PATCH", f"/members/{member}", {"profile": {"pictureUrl": url}}, "/profile/pictureUrl"),
+        (integration, "POST", "/coupon-books", {**book, "detailPictureUrl": url}, "/detailPictureUrl"),
+        (integration, "POST", "/coupon-books", {**book, "images": {"main": url}}, "/images/main"),
+        (administration, "POST", "/users", user_body(profilePictureUrl=url), "/profilePictureUrl"),
+    ]
+    for surface, method, path, body, pointer in calls:
+        reply = surface.request(method, path, body)
+        assert (reply.status, [error["pointer"] for error in reply.json.get("errors", [])]) == (400, [pointer]), path
+
+
+def test_web_urls_are_stored_unchanged(organization):
+    urls = ["https://example.com/mug.png", "HTTP://example.com:8080/a?b=c#d", "https://example.com/café.png"]
+    for url in urls:
+        body = {"name": "Lark", "maxAmount": 1, "active": True, "pictureUrl": url}
+        assert organization.integration.post("/badges", body)["badge"]["pictureUrl"] == url
+
+
+@pytest.mark.parametrize(("url", "status"), [("https://example.com/menu", "success"), (REFUSED[1], "failed")])
+def test_events_carry_web_urls(organization, url, status):
+    organization.integration.post(
+        "/custom-event-types", {"name": "Visit", "apiCode": "visit", "schemaType": "url", "active": True}
+    )
+    member = organization.member()["loyaltyMemberId"]
+    event = {"loyaltyMemberId": member, "eventType": "visit", "systemUniqueKey": "v-1", "payload": {"value": url}}
+    [result] = organization.integration.post("/events/track", {"events": [event]}, expect=200)["results"]
+    assert result["status"] == status
+
+
+def _picture_fields(node: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The schemas of fields for pictures inside of a schema."""
+    if isinstance(node, dict):
+        for key, part in node.items():
+            if key.lower().endswith("pictureurl") and isinstance(part, dict):
+                yield f"{name}.{key}", part
+            yield from _picture_fields(part, f"{name}.{key}" if key != "properties" else name)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_every_field_for_a_picture_in_a_body_accepts_web_urls_only(surface):
+    schemas = bundle(surface)["components"]["schemas"]
+    bodies = {name: schema for name, schema in schemas.items() if name.endswith(("Body", "Input", "Update"))}
+    found = [pair for name, schema in bodies.items() for pair in _picture_fields(schema, name)]
+    assert len(found) > 3
+    assert [name for name, schema in found if schema != {"$ref": "#/components/schemas/WebUrlOrNull"}] == []
