@@ -136,6 +136,12 @@ def status_of_event(event_type: str) -> str | None:
     return _STATUS_OF_EVENT.get(event_type)
 
 
+def undoes_order(event_type: str) -> bool:
+    """True for events that undo an order, whole or in part."""
+    status = status_of_event(event_type)
+    return status == PARTIALLY_RETURNED or status in UNDONE
+
+
 def event_of_status(status: str) -> str:
     """The type of events that lead an order to a status."""
     return _EVENT_PREFIX + status

@@ -13,6 +13,7 @@ from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CAMPAIGN, POINTS,
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import ZERO, Posting, Stored
 from domain.ledger.records import REVERTED, LedgerAccount
+from domain.orders import undoes_order
 from domain.problems import Conflict
 
 CANCELLED = "cancelled"
@@ -26,7 +27,7 @@ class EventCancelled(Conflict):
 
 
 class EventNotCancellable(Conflict):
-    """The event failed, is not evaluated yet, or itself reverses another one."""
+    """The event failed, is not evaluated yet, or undoes an order or another event."""
 
     slug = "event-not-cancellable"
     title = "The event cannot be cancelled"
@@ -77,10 +78,10 @@ def refuse_uncancellable(event: LoyaltyEvent) -> None:
     """Raise EventCancelled or EventNotCancellable if an event cannot be cancelled."""
     if event.reversal_loyalty_event_id is not None:
         raise EventCancelled(f"The event {event.loyalty_event_key} has already been cancelled.")
-    if event.reverted_loyalty_event_id is not None:
-        raise EventNotCancellable("An event that took back what another gave cannot be cancelled.")
     if event.status != "success":
         raise EventNotCancellable(f"An event whose status is {event.status} cannot be cancelled.")
+    if event.reverted_loyalty_event_id is not None or undoes_order(event.event_type):
+        raise EventNotCancellable("An event that undoes an order or another event cannot be cancelled.")
 
 
 @dataclass(frozen=True, slots=True)

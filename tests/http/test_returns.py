@@ -181,6 +181,21 @@ def test_a_partial_return_without_items_only_changes_the_status(shop, member, po
     assert [row.status for row in shop.rows("purchase_orders")] == ["partially-returned"]
 
 
+@pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
+@pytest.mark.parametrize("gives", [True, False])
+def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, gives):
+    if gives:
+        shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.track_one(order(member, 10, external_id="o-1"))
+    shop.track_one(order(member, None, "confirmed", "o-1"))
+    undoing = shop.track_one(order(member, 4 if status == "partially-returned" else None, status, "o-1"))
+    balance = shop.balance(member)
+    problem = shop.integration.post(f"/events/{undoing['loyaltyEventKey']}/cancel", {}, expect=409)
+    assert problem["type"] == "/problems/event-not-cancellable"
+    assert [row.status for row in shop.rows("purchase_orders")] == [status]
+    assert shop.balance(member) == balance == (6 if gives and status == "partially-returned" else 0)
+
+
 def test_modes_that_store_or_evaluate_nothing_take_nothing_back(shop, member, points):
     bought(shop, member, 10, "confirmed")
     gone = order(member, None, "returned", "o-1")

@@ -16,7 +16,7 @@ from domain.campaigns.limits import CounterKey, Counters
 from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent
 from domain.ledger.postings import Details
 from domain.ledger.session import LedgerSession
-from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event
+from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event, undoes_order
 from domain.problems import Refusal
 from domain.reversals import (
     WHOLE,
@@ -205,7 +205,7 @@ def _reversed(event: LoyaltyEvent, by: Reversal, participants: Participants) -> 
 
 def reversed_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
     """The external ids of the orders that events undo, whole or in part."""
-    return {name for event in incoming if _reverses(event) and (name := _order_of(event)) is not None}
+    return {name for event in incoming if undoes_order(event.event_type) and (name := _order_of(event)) is not None}
 
 
 def segments(accepted: Sequence[AnyTracked]) -> list[list[AnyTracked]]:
@@ -216,18 +216,13 @@ def segments(accepted: Sequence[AnyTracked]) -> list[list[AnyTracked]]:
     segments_: list[list[AnyTracked]] = [[]]
     led_to: set[str | None] = set()
     for event in accepted:
-        if _reverses(event.event) and _order_of(event.event) in led_to:
+        if undoes_order(event.event.event_type) and _order_of(event.event) in led_to:
             segments_.append([])
             led_to.clear()
         if status_of_event(event.event.event_type) in (CREATED, CONFIRMED):
             led_to.add(_order_of(event.event))
         segments_[-1].append(event)
     return segments_
-
-
-def _reverses(event: IncomingEvent) -> bool:
-    status = status_of_event(event.event_type)
-    return status == PARTIALLY_RETURNED or status in UNDONE
 
 
 def _order_of(event: IncomingEvent) -> str | None:
