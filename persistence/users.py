@@ -180,6 +180,14 @@ def memberships_of(db: Connection, user_ids: Collection[int]) -> dict[int, list[
     return by_user
 
 
+def find_organization_with_email(db: Connection, organization_ids: Collection[int], email: str) -> int | None:
+    """The first of these organizations that has a user with the address; for system administrators only."""
+    statement = select(memberships.c.organization_id).select_from(_JOINED)
+    has_address = func.lower(users.c.email) == email.lower()
+    statement = statement.where(memberships.c.organization_id.in_(list(organization_ids)), has_address)
+    return db.execute(statement.order_by(memberships.c.organization_id).limit(1)).scalar()
+
+
 def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> bool:
     """True if the user has a membership of another organization."""
     statement = select(memberships.c.user_id).where(

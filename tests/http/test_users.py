@@ -165,6 +165,21 @@ class TestLists:
         page = users.surface.get("/users", limit=2, page=1, order="name,desc")
         assert (page["totalCount"], [result["name"] for result in page["results"]]) == (4, ["Ana", "Administrator"])
 
+    def test_an_organization_gets_no_second_user_with_an_address(self, users, other_organization):
+        system, others = users.by(users.system_token()), Users.of(other_organization)
+        email = address()
+        ana, theirs = users.person(email=email), others.person(email=email.upper(), name="Theirs")
+        body = {"organizations": [{"organizationId": other_organization.id, "isAdmin": True, "roles": []}]}
+        refused = system.surface.put(f"/users/{ana['userId']}", body, expect=409)
+        assert refused["type"] == "/problems/user-exists"
+        assert refused["detail"] == f"Organization {other_organization.id} already has a user with the address {email}."
+        assert [each["userId"] for each in others.surface.get("/users", email=email)["results"]] == [theirs["userId"]]
+        # Once it is free, the user is shared, and may be changed there.
+        others.surface.delete(f"/users/{theirs['userId']}")
+        for _ in range(2):
+            system.surface.put(f"/users/{ana['userId']}", body)
+        assert [each["userId"] for each in others.surface.get("/users", email=email)["results"]] == [ana["userId"]]
+
     def test_another_organization_is_asked_about_by_system_administrators(self, users, other_organization):
         users.surface.get("/users", organizationId=other_organization.id, expect=403)
         system = users.by(users.system_token())

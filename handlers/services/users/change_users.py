@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from domain.access import Grant, highest, merged
@@ -193,6 +193,7 @@ def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUp
             membership.organization_id: membership
             for membership in users.memberships_of(call.db, [user.user_id])[user.user_id]
         }
+    _refuse_second_address(call, user, {item.organization_id for item in items} - present.keys())
     memberships = {}
     for item in items:
         before = present.get(item.organization_id)
@@ -208,6 +209,15 @@ def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUp
         if other != organization_id:
             after = {"organizationId": other, "isAdmin": membership.is_admin, "roles": list(membership.roles)}
             call.audit.add("user", user.user_id, after=after)
+
+
+def _refuse_second_address(call: Call, user: User, joined_ids: Collection[int]) -> None:
+    """Refuse to share a user with an organization that has another user with the address; raises UserExists."""
+    if user.email is None or not joined_ids:
+        return
+    organization_id = users.find_organization_with_email(call.db, joined_ids, user.email)
+    if organization_id is not None:
+        raise UserExists(f"Organization {organization_id} already has a user with the address {user.email}.")
 
 
 def _regroup(call: Call, held: Grant, user: User, keys: Sequence[str]) -> None:
