@@ -55,7 +55,7 @@ _OWN = (
     """
     UPDATE purchase_orders SET external_id = 'erased-' || order_id, description = NULL, custom_attributes = '{}',
         type = NULL, tags = '{}', merchant_id = NULL, payment_method = NULL, location_code = NULL, channel = NULL,
-        coupons = '{}'
+        referral_code = NULL, coupons = '{}'
     WHERE organization_id = :o AND member_id = :m
     """,
     """
@@ -168,7 +168,7 @@ RETURNING audit_log_id
 
 _ERASE_MEMBER = f"""
 UPDATE members m SET loyalty_member_id = :pseudonym, public_loyalty_member_id = NULL, active = false,
-    member_type = NULL, channel_acquisition = NULL, profile = '{{}}', custom_attributes = '{{}}',
+    member_type = NULL, channel_acquisition = NULL, referral_code = NULL, profile = '{{}}', custom_attributes = '{{}}',
     notifications = '{{}}', on_chain = '{{"wallets": []}}', updated_at = :now, erased_at = :now
 WHERE m.organization_id = :o AND m.member_id = :m
 RETURNING {_MEMBER_COLUMNS}

@@ -223,6 +223,29 @@ def test_the_old_id_is_free_for_a_new_member_whom_old_tokens_do_not_reach(api):
     )
 
 
+def test_the_code_by_which_a_member_was_referred_is_erased(api):
+    organization = api.organization()
+    made = live(organization)
+    cleo = organization.integration.get("/members/cleo-9")["loyaltyMember"]
+    bought = {
+        **event("member-purchase-order-created", payload={"order": {**order(), "referralCode": f"{WORD}-friend"}})
+    }
+    sent = {**bought, "loyaltyMemberId": "cleo-9"}
+    organization.integration.post("/events/track", {"events": [sent]}, expect=200)
+    codes = text(
+        "SELECT m.referral_code, p.referral_code FROM members m"
+        " JOIN purchase_orders p USING (organization_id, member_id) WHERE m.organization_id = :o AND m.member_id = :m"
+    )
+    found = []
+    for erased in (None, cleo, made["ana"]):
+        if erased is not None:
+            organization.administration.delete(f"/members/{erased['memberId']}", expect=200)
+        with api.engine.connect() as db:
+            found.append(tuple(db.execute(codes, {"o": organization.id, "m": cleo["memberId"]}).one()))
+    assert found == [(f"{WORD}-friend", f"{WORD}-friend"), (None, None), (None, None)]
+    assert traces(api.engine) == {}
+
+
 def test_a_worker_finds_nothing_of_the_erased_member(api):
     organization = api.organization()
     made = live(organization)

@@ -1,0 +1,138 @@
+"""Every column about members is erased with the member, or is listed here with the reason why it stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Integer,
+    MetaData,
+    Numeric,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+)
+
+from persistence import erasing
+from persistence.tables import metadata
+
+# Numbers, keys and moments say nothing of who somebody is; the figures have to stay.
+IMPERSONAL_TYPES = (BigInteger, Boolean, DateTime, Integer, Numeric, SmallInteger, Uuid)
+
+REQUEST_KEY = "refuses the same request afterwards"
+CALLER = "names the caller, who is a user, a partner or a job"
+OF_PRODUCT = "is said of the product, the configuration or the operation"
+TAG = "reports add up tags of transactions"
+STATE = "is one of a few words of the product"
+DIGEST = "is of a text under a salt that is erased"
+
+STAYING = {
+    **{
+        f"{table}.system_unique_key": REQUEST_KEY
+        for table in (
+            "badge_trackings",
+            "coupon_usages",
+            "events",
+            "ledger_transactions",
+            "member_tier_trackings",
+            "mission_trackings",
+            "referral_logs",
+        )
+    },
+    "partner_payments.payment_id": REQUEST_KEY,
+    "audit_log.actor": CALLER,
+    "audit_log.token_id": CALLER,
+    "events.actor": CALLER,
+    "mission_trackings.actor": CALLER,
+    "audit_log.request_id": "leads to the lines of the server's own log",
+    "events.e2e_tracking_id": "leads to the lines of the server's own log",
+    "audit_log.surface": OF_PRODUCT,
+    "audit_log.operation_id": OF_PRODUCT,
+    "audit_log.entity_type": OF_PRODUCT,
+    "audit_log.entity_id": "is the id of a record, the number of a member",
+    "audit_log.member_ids": "are numbers of members",
+    "audit_log.personal_digest": DIGEST,
+    "audit_log.digest": "is of the columns that stay and of personal_digest",
+    "events.event_type": OF_PRODUCT,
+    "events.limit_counters": "are numbers of campaigns and amounts",
+    "purchase_orders.status": STATE,
+    "purchase_orders.event_ids": "are numbers of events",
+    "ledger_transactions.tags": TAG,
+    "ledger_transactions.fiat_currency": "is a currency",
+    "report_changes.kind": STATE,
+    "report_changes.label": OF_PRODUCT,
+    "report_changes.tags": TAG,
+    "report_wallet_totals.label": TAG,
+    "order_items.product_code": "reports add up products",
+    "order_items.category_code": "reports add up categories",
+    "campaign_limit_counters.type": STATE,
+    "campaign_limit_counters.period": STATE,
+    "campaign_limit_counters.period_start": "is the first day of a period of a campaign",
+}
+
+
+def is_about_members(table: Table) -> bool:
+    """True if rows of the table belong to members, or to their wallets or orders."""
+    names = {column.name for column in table.c}
+    targets = {key.column.table.name for key in table.foreign_keys}
+    return any("member_id" in name or "wallet_id" in name for name in names) or "purchase_orders" in targets
+
+
+TABLES = {table.name: table for table in metadata.sorted_tables if is_about_members(table)}
+
+
+def erased_columns(statements: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Pairs of table and column; the column of a removed row is a star."""
+    for statement in statements:
+        yield from ((table, "*") for table in re.findall(r"DELETE FROM (\w+)", statement))
+        for table, changes in re.findall(r"UPDATE (\w+)(?: \w)? SET (.*)", statement, re.DOTALL):
+            # Of assignments that stand in the list, not of comparisons in their values.
+            yield from ((table, name) for name in re.findall(r"(?:^|,)\s*(\w+) = ", changes))
+
+
+# Codes are renamed in the records of other members, too: of these statements only the member's own codes count here.
+OWN_STATEMENTS = (*erasing._OWN, *erasing._USES_OF_CODES, erasing._EMPTY_ENTRIES, erasing._ERASE_MEMBER)
+CODES = {pair for pair in erased_columns(erasing._RENAME_CODE) if pair[0] == "referral_codes"}
+ERASED = set(erased_columns(OWN_STATEMENTS)) | CODES
+
+
+def is_erased(column: Column[object]) -> bool:
+    return not ERASED.isdisjoint({(column.table.name, column.name), (column.table.name, "*")})
+
+
+def test_the_tables_about_members_are_found():
+    assert {"members", "events", "order_items", "ledger_transactions", "referral_codes", "audit_log"} <= TABLES.keys()
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_column_is_erased_or_stays_for_a_reason(table):
+    undecided = [
+        column.name
+        for column in TABLES[table].c
+        if column.computed is None
+        and not isinstance(column.type, IMPERSONAL_TYPES)
+        and not is_erased(column)
+        and f"{table}.{column.name}" not in STAYING
+    ]
+    assert undecided == []
+
+
+def test_no_column_is_listed_in_vain():
+    listed = [(place, *place.split(".")) for place in STAYING]
+    gone = [place for place, table, name in listed if table not in TABLES or name not in TABLES[table].c]
+    erased = [place for place, table, name in listed if is_erased(TABLES[table].c[name])]
+    assert (gone, erased) == ([], [])
+
+
+def test_a_forgotten_column_is_found():
+    column = Column("shoe_size", Text)
+    Table("members", MetaData(), column)
+    assert not is_erased(column)
+    assert not isinstance(column.type, IMPERSONAL_TYPES)
