@@ -183,7 +183,7 @@ def delete_document(
     """Delete one version of a document; the versions for other locales stay."""
     version = version_of(call, collection, document, query["locale"], lock=True)
     deleted = documents.delete(call.db, version, call.now)
-    note_versions(call, [deleted], deleted=True)
+    note_versions(call, [deleted], {(version.document_key, version.locale): version}, deleted=True)
     return deleted
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import text
@@ -10,8 +12,11 @@ from sqlalchemy import text
 from handlers.operation import all_operations
 from handlers.server.jobs import seal_audit_log
 from handlers.services.ledger.verify import verify
+from handlers.services.organizations.reset_credentials import reset_credentials
+from persistence import transactions
 from tests.builders.audited_calls import HEADER, SECRET, make_all
 from tests.builders.statements import counted
+from tests.builders.users import Users, address
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +140,58 @@ def test_events_leave_nothing(organization):
     with counted(organization.api.engine) as statements:
         organization.integration.post("/events/track", {"events": [event]}, expect=200)
     assert not [statement for statement in statements if "audit_log" in statement or "advisory" in statement]
+
+
+def test_documents_tell_what_they_were(organization):
+    body = {"name": "Offers", "description": "What there is", "contentType": "static"}
+    slug = organization.integration.post("/content/collections", body)["collection"]["slug"]
+    path = f"/content/collections/{slug}/documents"
+    key = str(uuid.uuid4())
+    first = {"attrs": {"title": "Mug", "price": 5}, "status": "draft"}
+    organization.integration.put(f"{path}/{key}/locales/en", first, expect=200)
+    changes = {"attrs": {"title": "Mug", "price": 4}, "status": "published"}
+    organization.integration.patch(f"{path}/{key}", changes, locale="en")
+    organization.integration.delete(f"{path}/{key}", locale="en", expect=200)
+    created, changed, deleted = (entry["changes"] for entry in entries_of(organization, order="auditLogId,asc")[-3:])
+    assert created["attrs"] == {"from": None, "to": {"title": "Mug", "price": 5}}
+    assert created["status"] == {"from": None, "to": "draft"}
+    assert changed == {"attrs.price": {"from": 5, "to": 4}, "status": {"from": "draft", "to": "published"}}
+    assert deleted == {"deleted": {"from": None, "to": True}}
+
+
+def test_new_passwords_are_told_without_them(organization, db):
+    users = Users.of(organization)
+    ana = users.person()
+    till = users.create()
+    for permanent in (False, True):
+        users.surface.put(f"/users/{ana['userId']}/password", {"password": SECRET, "permanent": permanent}, expect=204)
+    hidden = {"from": "(not shown)", "to": "(not shown)"}
+    first, second = (entry["changes"] for entry in entries_of(organization, operationId="resetUserPassword")[::-1])
+    assert first == {"password": hidden, "passwordIsTemporary": {"from": False, "to": True}}
+    assert second == {"password": hidden, "passwordIsTemporary": {"from": True, "to": False}}
+    now = datetime.now(UTC)
+    transactions.run(
+        organization.api.engine, lambda db: reset_credentials(db, organization.id, till["authClientId"], now)
+    )
+    [entry] = entries_of(organization, operationId="resetCredentials")
+    assert (entry["actor"], entry["entityType"], entry["entityId"]) == ("operator", "user", str(till["userId"]))
+    assert entry["changes"] == {"password": hidden}
+
+
+def test_users_added_together_leave_the_entries_of_users_created_one_by_one(organization):
+    users = Users.of(organization)
+    group = users.group(roles=["members:read"])
+    given = {"isAdmin": False, "roles": ["orders:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
+    email = address()
+    users.surface.post("/users/bulk-add", {"emails": [email], "sendInvite": False, **given}, expect=200)
+    users.create(email=address(), pendingProvisioning=True, **given)
+    [together] = entries_of(organization, operationId="bulkAddUsers")
+    [alone] = entries_of(organization, operationId="createUser")
+    assert together["changes"]["email"] == {"from": None, "to": email}
+    own = {"name", "email", "authClientId"}
+    assert together["changes"].keys() == alone["changes"].keys()
+    for name in together["changes"].keys() - own:
+        assert together["changes"][name] == alone["changes"][name], name
 
 
 def test_changes_at_the_same_moment_are_told_as_they_followed(organization):

@@ -20,7 +20,7 @@ from domain.content.documents import (
 )
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
-from handlers.messages.base import Changes, Keys, values_of
+from handlers.messages.base import Changes, Keys, instant_text, values_of
 from handlers.messages.json_text import encode
 from handlers.services.content.document_schemas import DocumentValidator
 from handlers.services.references import unknown_audience, unknown_coupon_book
@@ -147,7 +147,7 @@ def _write_one(
         raise refusal
     languages = languages_of(collection, [item.locale])
     written = documents.upsert(call.db, collection, [item.row(stored)], languages, call.now)
-    note_versions(call, written)
+    note_versions(call, written, {item.place: stored})
     return written[0]
 
 
@@ -196,21 +196,38 @@ def write_batch(
             failed.append(Failed(index, _text(named[index], "documentKey"), _text(named[index], "locale"), refusal))
     languages = languages_of(collection, {row["locale"] for row in rows})
     written = documents.upsert(call.db, collection, rows, languages, call.now)
-    note_versions(call, written)
+    note_versions(call, written, stored)
     return BatchOutcome(written, failed)
 
 
-def note_versions(call: Call, versions: Sequence[ContentDocument], *, deleted: bool = False) -> None:
-    """Add the written versions to the audit log: address and status, but not the content."""
+def note_versions(
+    call: Call,
+    versions: Sequence[ContentDocument],
+    stored: Mapping[DocumentPlace, ContentDocument | None],
+    *,
+    deleted: bool = False,
+) -> None:
+    """Add the written versions to the audit log; `stored` are the versions before, by their places."""
     for version in versions:
-        told = {
-            "documentKey": version.document_key,
-            "locale": version.locale,
-            "slug": version.slug,
-            "status": version.status,
-        }
-        after = {**told, "deleted": True} if deleted else told
-        call.audit.add(DOCUMENT_ENTITY, version.content_document_id, after=after)
+        before = stored.get((version.document_key, version.locale))
+        after = _audited(version) | ({"deleted": True} if deleted else {})
+        before_values = None if before is None else _audited(before)
+        call.audit.add(DOCUMENT_ENTITY, version.content_document_id, before=before_values, after=after)
+
+
+def _audited(version: ContentDocument) -> dict[str, Any]:
+    return {
+        "documentKey": version.document_key,
+        "locale": version.locale,
+        "slug": version.slug,
+        "status": version.status,
+        "attrs": version.attrs,
+        "fromDate": version.from_date and instant_text(version.from_date),
+        "toDate": version.to_date and instant_text(version.to_date),
+        "audienceKeys": list(version.audience_keys),
+        "daysOfWeek": list(version.days_of_week),
+        "dayOfWeekSchedule": version.day_of_week_schedule,
+    }
 
 
 def _text(item: Any, name: str) -> str | None:

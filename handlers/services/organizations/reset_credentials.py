@@ -6,8 +6,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from handlers.audit_trail import NOT_SHOWN
 from handlers.services import passwords
-from persistence import organizations, users
+from persistence import audit_log, organizations, users
+from persistence.audit_log import NewEntry, Origin
+from persistence.rows import as_json
 
 
 class CredentialsNotFound(LookupError):
@@ -31,4 +34,6 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
     [user] = named
     secret = passwords.new_secret()
     users.set_password(db, user.user_id, passwords.hash_secret(secret), temporary_until=None, now=now)
+    entry = NewEntry("user", str(user.user_id), as_json({"password": {"from": NOT_SHOWN, "to": NOT_SHOWN}}))
+    audit_log.add_entries(db, organization_id, now, [(Origin.by_operator("resetCredentials"), entry)])
     return user.auth_client_id, secret

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from domain.access import Grant, highest, merged
 from domain.problems import FieldFault, InvalidRequest, Refusal
@@ -14,6 +15,7 @@ from domain.users import (
     TEMPORARY_PASSWORD_LIFETIME,
     LastAdministrator,
     Membership,
+    PermissionGroup,
     UnknownUser,
     User,
     UserExists,
@@ -68,11 +70,13 @@ def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[Outcom
 
         outcomes = _one_by_one(asked.emails, ADDED, add)
         with_invitation = send_invite and hears_invitations(call)
-        _insert(call, new, inline, [group.permission_group_id for group in groups], with_invitation)
+        _insert(call, new, inline, groups, with_invitation)
     return outcomes
 
 
-def _insert(call: Call, emails: Sequence[str], inline: Grant, group_ids: Sequence[int], with_invitation: bool) -> None:
+def _insert(
+    call: Call, emails: Sequence[str], inline: Grant, groups: Sequence[PermissionGroup], with_invitation: bool
+) -> None:
     organization_id, expires_at = call.organization.organization_id, call.now + TEMPORARY_PASSWORD_LIFETIME
     ids = reserve_ids(call.db, users=len(emails))["users"]
     rows, invitations = [], []
@@ -92,16 +96,32 @@ def _insert(call: Call, emails: Sequence[str], inline: Grant, group_ids: Sequenc
             "updated_at": call.now,
         }
         rows.append(row)
-        added = {"email": email, "isAdmin": inline.is_admin, "roles": sorted(inline.roles)}
-        call.audit.add("user", user_id, after=added | {"permissionGroupIds": list(group_ids)})
+        call.audit.add("user", user_id, after=_audited(row, inline, groups))
         if secret is not None:
             invitations.append(Invitation(user_id, email, email, str(row["auth_client_id"]), secret, expires_at))
     roles = tuple(sorted(inline.roles))
     users.add_users(call.db, rows)
     members = [Membership(organization_id, user, True, inline.is_admin, roles, (), False, ()) for user in ids]
     users.save_memberships(call.db, members, call.now)
-    users.set_groups(call.db, organization_id, ids, group_ids)
+    users.set_groups(call.db, organization_id, ids, [group.permission_group_id for group in groups])
     queue_invitations(call, invitations)
+
+
+def _audited(row: Mapping[str, Any], inline: Grant, groups: Sequence[PermissionGroup]) -> dict[str, Any]:
+    """The new user in the audit log, with the fields of a user who is created individually."""
+    return {
+        "name": row["name"],
+        "email": row["email"],
+        "authClientId": row["auth_client_id"],
+        "active": True,
+        "isSystemAdmin": False,
+        "isApiUser": False,
+        "isExternal": False,
+        "pendingProvisioning": row["pending_provisioning"],
+        "isAdmin": inline.is_admin,
+        "roles": sorted(inline.roles),
+        "permissionGroupKeys": sorted(group.permission_group_key for group in groups),
+    }
 
 
 def reassign_many(call: Call, asked: UsersToChange) -> list[Outcome]:

@@ -278,7 +278,9 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
         until = None if permanent or user.is_api_user else call.now + TEMPORARY_PASSWORD_LIFETIME
         users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.now)
         # The log does not show the passwords.
-        call.audit.add("user", user.user_id, before={"password": "former"}, after={"password": "new"})
+        before = {"password": "former", "passwordIsTemporary": user.password_is_temporary}
+        after = {"password": "new", "passwordIsTemporary": until is not None}
+        call.audit.add("user", user.user_id, before=before, after=after)
 
 
 def save(call: Call, membership: Membership) -> None:
