@@ -181,6 +181,7 @@ def delete_document(
     call: Call, collection: ContentCollection, document: DocumentAddress, query: Mapping[str, Any]
 ) -> ContentDocument:
     """Delete one version of a document; the versions for other locales stay."""
+    collection = collections.raise_content_version(call.db, collection)
     version = version_of(call, collection, document, query["locale"], lock=True)
     deleted = documents.delete(call.db, version, call.now)
     note_versions(call, [deleted], {(version.document_key, version.locale): version}, deleted=True)

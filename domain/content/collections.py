@@ -25,7 +25,10 @@ _TYPES = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOL
 
 @dataclass(frozen=True, slots=True)
 class ContentCollection:
-    """A stored collection; `language` is the text search configuration for documents of the default locale."""
+    """A stored collection; `language` is the text search configuration for documents of the default locale.
+
+    `content_version` rises with every change of its documents.
+    """
 
     organization_id: int
     content_collection_id: int
@@ -40,6 +43,7 @@ class ContentCollection:
     content_type: str
     custom_attributes: Mapping[str, Any]
     language: str
+    content_version: int
     external_key: str | None
     created_at: datetime
     updated_at: datetime

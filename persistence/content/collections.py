@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, cast, select
+from sqlalchemy import ColumnElement, Connection, cast, select, update
 
 from domain.content.collections import ContentCollection, is_uuid
 from domain.problems import Refusal
@@ -35,20 +35,21 @@ def find(db: Connection, organization_id: int, key_or_slug: str) -> ContentColle
 
 def lock(db: Connection, collection: ContentCollection) -> ContentCollection:
     """The collection, locked for this transaction to change while no document of it is written."""
-    return _locked(db, collection, read=False)
+    statement = select(*_COLUMNS).where(*_this(collection))
+    return ContentCollection(*db.execute(statement.with_for_update()).one())
 
 
-def hold(db: Connection, collection: ContentCollection) -> ContentCollection:
-    """The collection, locked against changes while this transaction writes documents."""
-    return _locked(db, collection, read=True)
+def raise_content_version(db: Connection, collection: ContentCollection) -> ContentCollection:
+    """Lock the collection while this transaction changes documents, and let all processes read them again."""
+    statement = update(table).where(*_this(collection)).values(content_version=table.c.content_version + 1)
+    return ContentCollection(*db.execute(statement.returning(*_COLUMNS)).one())
 
 
-def _locked(db: Connection, collection: ContentCollection, *, read: bool) -> ContentCollection:
-    statement = select(*_COLUMNS).where(
+def _this(collection: ContentCollection) -> tuple[ColumnElement[bool], ...]:
+    return (
         table.c.organization_id == collection.organization_id,
         table.c.content_collection_id == collection.content_collection_id,
     )
-    return ContentCollection(*db.execute(statement.with_for_update(read=read)).one())
 
 
 def find_page(

@@ -47,6 +47,8 @@ content_collections = tenant_table(
     document("custom_attributes"),
     # The text search configuration of documents of the default locale, which goes by the organization's own locale.
     Column("language", Text, nullable=False),
+    # Rises with every change of a document, so that no process shows what it read before.
+    Column("content_version", BigInteger, nullable=False, server_default=text("1")),
     *external_key(),
     *created_and_updated(),
     UniqueConstraint("organization_id", "collection_key"),

@@ -10,7 +10,7 @@ import pytest
 from handlers.http import dispatch
 from handlers.services.content import member_documents
 from handlers.services.content.member_documents import AnswerCache
-from tests.builders.content import Content, document_key
+from tests.builders.content import Content, document_key, item
 from tests.builders.coupons import CouponBooks
 from tests.builders.statements import count
 
@@ -190,6 +190,42 @@ def test_pages_and_order(shop, clock):
         shop.integration.get("/members/ana/collections/drinks/documents", expect=400, **query)
 
 
+def test_no_process_shows_older_content_than_another(shop, organization, monkeypatch):
+    processes = [AnswerCache(), AnswerCache()]
+
+    def shown_by_each():
+        counts = []
+        for cache in processes:
+            monkeypatch.setattr(member_documents, "_answers", cache)
+            counts.append(len(shown(shop)))
+        return counts
+
+    def shown_after(change):
+        """The counts by the first process and by the other, which had cached its answer before."""
+        shown_by_each()
+        Clock.moment += timedelta(seconds=1)
+        change()
+        processes.reverse()
+        return shown_by_each()
+
+    key = document_key()
+    path = f"{shop.documents}/{key}"
+    assert shown_after(lambda: shop.put({}, key=key)) == [1, 1]
+    assert shown_after(lambda: shop.integration.patch(path, {"status": "draft"}, locale="")) == [0, 0]
+    assert shown_after(lambda: shop.integration.patch(path, {"status": "published"}, locale="")) == [1, 1]
+    assert shown_after(lambda: shop.batch(item({}), item({}))) == [3, 3]
+    assert shown_after(lambda: shop.integration.delete(path, locale="", expect=200)) == [2, 2]
+    body = {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}}
+    audience = organization.administration.post("/audiences", body)["audience"]
+    only_vips = {"audienceKeys": [audience["audienceKey"]]}
+    assert shown_after(lambda: shop.put({}, **only_vips)) == [2, 2]
+    tagged = {"profile": {"tags": ["vip"]}}
+    assert shown_after(lambda: organization.integration.patch("/members/ana", tagged)) == [3, 3]
+    inactive = {**body, "active": False}
+    change = lambda: organization.administration.put(f"/audiences/{audience['audienceId']}", inactive)  # noqa: E731
+    assert shown_after(change) == [2, 2]
+
+
 def test_answers_are_kept_for_15_minutes(shop, clock):
     path = "/members/ana/content/collections/drinks/documents"
 
@@ -197,9 +233,10 @@ def test_answers_are_kept_for_15_minutes(shop, clock):
         headers = {} if etag is None else {"If-None-Match": etag}
         return shop.integration.request("GET", path, expect=status, headers=headers, **query)
 
+    # What begins and ends by the clock is seen when an answer is made anew.
+    shop.put({}, fromDate=(NOW + timedelta(minutes=1)).isoformat())
     first = ask()
     assert (first.headers["Age"], first.headers["Cache-Control"]) == ("0", "private, max-age=900")
-    shop.put({})
     Clock.moment = NOW + timedelta(minutes=14, seconds=59)
     cached = ask()
     assert (cached.text, cached.headers["Age"], cached.headers["ETag"]) == (first.text, "899", first.headers["ETag"])

@@ -97,7 +97,9 @@ def member_content(
     query: Mapping[str, Any],
     headers: Mapping[str, str],
 ) -> Answer:
-    """A page of the documents that the member is shown, at most 15 minutes old; 304 if the client has it already.
+    """A page of the documents that the member is shown; 304 if the client has it already.
+
+    Changes of documents, of the configuration and of the member count at once, others after 15 minutes.
 
     Raises Forbidden for a member who is not active.
     """
@@ -105,7 +107,10 @@ def member_content(
         raise Forbidden(f"The member {member.loyalty_member_id} is not active, and is shown no content.")
     asked = {"sort": query.get("sort"), "page": query["page"], "limit": query["limit"]}
     locale = query["locale"]
-    key = (member.organization_id, member.member_id, collection.content_collection_id, locale, *asked.values())
+    # With what each process reads anew for each call, so that none shows older content than another one.
+    version = collection.content_version, collection.updated_at, call.organization.configuration_version
+    viewed_by = member.organization_id, member.member_id, member.updated_at
+    key = (*viewed_by, collection.content_collection_id, *version, locale, *asked.values())
     answer = _answers.find(key, call.now)
     if answer is None:
         body = encode(_look_up(call, member, collection, asked, locale))

@@ -113,7 +113,7 @@ def write_version(
     """Create or change the version of a document for a locale; raises the refusal of a faulty document."""
     if changes.sent.get("locale") not in (None, locale):
         raise _locale_fixed(address, locale, changes.sent["locale"])
-    collection = collections.hold(call.db, collection)
+    collection = collections.raise_content_version(call.db, collection)
     item = DocumentWrite(address.key, locale, changes)
     stored = _stored_versions(call, collection, [item])
     return _write_one(call, collection, item, stored.get(item.place))
@@ -132,7 +132,7 @@ def change_version(
     """
     if changes.sent.get("locale", locale) != locale:
         raise _locale_fixed(address, locale, changes.sent["locale"])
-    collection = collections.hold(call.db, collection)
+    collection = collections.raise_content_version(call.db, collection)
     version = version_of(call, collection, address, locale, lock=True)
     if changes.sent.get("status") == PUBLISHED:
         changes = replace(changes, sent={"attrs": version.attrs, **changes.sent})
@@ -172,7 +172,7 @@ def write_batch(
     `items` are the documents of the request, or the refusals of their form; `named` are the names in the request at
     their positions, for the answer.
     """
-    collection = collections.hold(call.db, collection)
+    collection = collections.raise_content_version(call.db, collection)
     sound = [item for item in items if not isinstance(item, Refusal)]
     stored = _stored_versions(call, collection, sound)
     judge = _Judge(call, collection, sound)
