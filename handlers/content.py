@@ -36,6 +36,7 @@ from handlers.services.content.write_documents import (
     DocumentProperties,
     DocumentWrite,
     change_version,
+    document_key_of,
     note_versions,
     version_of,
     write_batch,
@@ -191,10 +192,10 @@ def delete_document(
 @operation("listDocumentLocales")
 def list_document_locales(call: Call, collection: ContentCollection, document: DocumentAddress) -> dict[str, Any]:
     """The locales of the versions of a document; the default locale is the empty string."""
-    locales = documents.locales_of(call.db, collection, document.key)
+    locales = documents.locales_of(call.db, collection, document_key_of(call, collection, document))
     if not locales:
-        raise NotFound(f"There is no document {document.named} in the collection {collection.slug}.")
-    return {"documentKeyOrSlug": document.named, "locales": locales}
+        raise NotFound(f"There is no document {document.key_or_slug} in the collection {collection.slug}.")
+    return {"documentKeyOrSlug": document.key_or_slug, "locales": locales}
 
 
 @operation(

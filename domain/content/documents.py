@@ -29,10 +29,14 @@ class LocaleFixed(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class DocumentAddress:
-    """The document that a path names by key or slug, with its key; a document with this key need not exist."""
+    """The key or slug by which a path names a document; a document with this key need not exist."""
 
-    named: str
-    key: str
+    key_or_slug: str
+
+    @property
+    def key(self) -> str | None:
+        """The key, or None for a slug: the form decides which of the two it is."""
+        return self.key_or_slug.lower() if is_uuid(self.key_or_slug) else None
 
 
 @dataclass(frozen=True, slots=True)

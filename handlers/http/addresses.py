@@ -14,7 +14,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.content.collections import is_uuid
 from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
 from domain.members import AmbiguousMember
 from domain.near_names import LONGEST_NAME
@@ -43,7 +42,7 @@ from persistence import (
     triggers,
     users,
 )
-from persistence.content import collections, documents
+from persistence.content import collections
 from persistence.coupons import books, codes, usages
 from persistence.lookups import Address, Lookup
 
@@ -75,17 +74,6 @@ def _refuse_other_members(call: Call, loyalty_member_id: str) -> None:
     own = call.caller.loyalty_member_id if call.caller is not None else None
     if own is not None and own != loyalty_member_id:
         raise Forbidden("The access token is another member's.")
-
-
-def _document(call: Call, value: str, parents: Mapping[str, Any]) -> DocumentAddress | None:
-    """The document with this slug or key.
-
-    The form decides which of the two it is; a document with the key need not exist yet.
-    """
-    if is_uuid(value):
-        return DocumentAddress(value, value.lower())
-    key = documents.find_key(call.db, parents["collection"], value)
-    return None if key is None else DocumentAddress(value, key)
 
 
 _ID = re.compile("[1-9][0-9]{0,17}")
@@ -172,7 +160,8 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     ),
     "partnerApiKeyId": ("partner_api_key", _in_organization(partners.find)),
     "collectionKeyOrSlug": ("collection", _in_organization(collections.find)),
-    "documentKeyOrSlug": ("document", _document),
+    # The document with a slug depends on the locale, which the path or the query names later.
+    "documentKeyOrSlug": ("document", lambda call, value, parents: DocumentAddress(value)),
     "locale": ("locale", lambda call, value, parents: DEFAULT_LOCALE if value == DEFAULT_LOCALE_IN_PATHS else value),
     "apiCode": ("event_type", _in_organization(event_types.find)),
     "orderId": ("order", _inside(orders.find, "member", "member_id")),

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, text, update
 
-from domain.content.collections import ContentCollection, is_uuid
+from domain.content.collections import ContentCollection
 from domain.content.documents import ContentDocument, derived_values
 from domain.content.values import searchable_values
 from domain.coupons.books import CouponBook
@@ -91,10 +91,14 @@ def series_of(collection: ContentCollection, locale: str, status: str, field: st
     return f"{collection.content_collection_id}/{locale}/{status}/{field}"
 
 
-def find_key(db: Connection, collection: ContentCollection, key_or_slug: str) -> str | None:
-    """The key of the document with this key or slug; of equal slugs that of the oldest document."""
-    condition = table.c.document_key == key_or_slug if is_uuid(key_or_slug) else table.c.slug == key_or_slug
-    statement = select(table.c.document_key).where(*_of(collection), condition)
+def find_key(db: Connection, collection: ContentCollection, slug: str, locale: str | None) -> str | None:
+    """The key of the oldest document whose version for the locale has the slug, else of the oldest that has it at all.
+
+    Without a locale it is the oldest document that has the slug in any locale.
+    """
+    statement = select(table.c.document_key).where(*_of(collection), table.c.slug == slug)
+    if locale is not None:
+        statement = statement.order_by((table.c.locale == locale).desc())
     return db.execute(statement.order_by(table.c.content_document_id).limit(1)).scalar()
 
 

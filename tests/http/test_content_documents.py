@@ -92,6 +92,35 @@ def test_among_equal_slugs_the_oldest_is_found(drinks):
     drinks.integration.put(f"{drinks.documents}/nobody/locales/es", body, expect=404)
 
 
+def test_a_slug_means_the_document_that_has_it_in_the_requested_locale(drinks):
+    get, path = drinks.integration.get, f"{drinks.documents}/offers"
+    spanish = drinks.put({"of": "es"}, locale="es", slug="offers")
+    default = drinks.put({"of": "default"}, slug="offers")
+    key = default["documentKey"]
+    assert get(path, locale="")["document"] == default
+    assert get(path, locale="es")["document"] == spanish
+    changed = drinks.integration.patch(path, {"status": "draft"}, locale="")["document"]
+    assert (changed["documentKey"], changed["status"]) == (key, "draft")
+    written = drinks.integration.put(f"{path}/locales/default", {"attrs": {}, "status": "published"})["document"]
+    assert (written["documentKey"], written["attrs"], written["createdAt"]) == (key, {}, default["createdAt"])
+    assert drinks.integration.delete(path, locale="", expect=200)["document"]["documentKey"] == key
+    # No document has the slug in the default locale any more: the oldest that has it at all has no such version.
+    drinks.integration.delete(path, locale="", expect=404)
+    assert get(path, locale="es")["document"] == spanish
+    assert get(f"{path}/locales")["locales"] == ["es"]
+
+
+def test_a_version_written_by_slug_gets_this_slug(drinks):
+    drinks.put({}, key=KEY, slug="one")
+    body = {"attrs": {}, "status": "draft"}
+    for locale, sent, slug in (("es", {}, "one"), ("fr", {"slug": "un"}, "un"), ("de", {"slug": None}, None)):
+        made = drinks.integration.put(f"{drinks.documents}/one/locales/{locale}", {**body, **sent})["document"]
+        assert (made["documentKey"], made["slug"]) == (KEY, slug)
+    # A stored version keeps its own slug.
+    assert drinks.integration.put(f"{drinks.documents}/one/locales/fr", body)["document"]["slug"] == "un"
+    assert drinks.put({}, key=KEY, locale="it")["slug"] is None
+
+
 def test_an_update_changes_what_it_names(organization, drinks):
     made = drinks.put({"a": 1}, key=KEY)
     path = f"{drinks.documents}/{KEY}"

@@ -18,6 +18,7 @@ from domain.content.documents import (
     coupon_book_key_of,
     document_faults,
 )
+from domain.near_names import LONGEST_NAME
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.messages.base import Changes, Keys, instant_text, values_of
@@ -92,14 +93,28 @@ class BatchOutcome:
     failed: list[Failed]
 
 
+def document_key_of(
+    call: Call, collection: ContentCollection, address: DocumentAddress, locale: str | None = None
+) -> str:
+    """The key of the addressed document, where equal slugs belong to the document that has it in the locale.
+
+    Raises NotFound for a slug that no document has.
+    """
+    key = address.key or documents.find_key(call.db, collection, address.key_or_slug, locale)
+    if key is None:
+        raise NotFound(f"There is no document with the documentKeyOrSlug {address.key_or_slug[:LONGEST_NAME]}.")
+    return key
+
+
 def version_of(
     call: Call, collection: ContentCollection, address: DocumentAddress, locale: str, *, lock: bool = False
 ) -> ContentDocument:
     """The version of a document for a locale; raises NotFound."""
-    version = documents.find_version(call.db, collection, address.key, locale, lock=lock)
+    key = document_key_of(call, collection, address, locale)
+    version = documents.find_version(call.db, collection, key, locale, lock=lock)
     if version is None:
         shown = f"the locale {locale}" if locale != DEFAULT_LOCALE else "the default locale"
-        raise NotFound(f"The document {address.named} has no version for {shown}.")
+        raise NotFound(f"The document {address.key_or_slug} has no version for {shown}.")
     return version
 
 
@@ -110,12 +125,17 @@ def write_version(
     locale: str,
     changes: Changes[DocumentProperties],
 ) -> ContentDocument:
-    """Create or change the version of a document for a locale; raises the refusal of a faulty document."""
+    """Create or change the version of a document for a locale; raises the refusal of a faulty document.
+
+    A new version takes over the slug that addresses it, unless the changes have a slug.
+    """
     if changes.sent.get("locale") not in (None, locale):
         raise _locale_fixed(address, locale, changes.sent["locale"])
     collection = collections.raise_content_version(call.db, collection)
-    item = DocumentWrite(address.key, locale, changes)
+    item = DocumentWrite(document_key_of(call, collection, address, locale), locale, changes)
     stored = _stored_versions(call, collection, [item])
+    if address.key is None and item.place not in stored:
+        item = replace(item, changes=replace(changes, sent={"slug": address.key_or_slug, **changes.sent}))
     return _write_one(call, collection, item, stored.get(item.place))
 
 
@@ -271,5 +291,5 @@ class _Judge:
 
 def _locale_fixed(address: DocumentAddress, locale: str, other: str) -> LocaleFixed:
     return LocaleFixed(
-        f"The version of the document {address.named} for the locale '{locale}' cannot become one for '{other}'."
+        f"The version of the document {address.key_or_slug} for the locale '{locale}' cannot become one for '{other}'."
     )
