@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, literal, select
@@ -11,8 +12,16 @@ from sqlalchemy import Connection, func, literal, select
 MOST_COUNTED = 10_000
 
 
-def count_rows(db: Connection, source: Any, conditions: list[Any]) -> int:
-    """The number of rows of `source` that meet conditions; any greater one is told as one more than `MOST_COUNTED`."""
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """A number of rows; one that is not exact is a lower bound."""
+
+    rows: int
+    is_exact: bool = True
+
+
+def count_rows(db: Connection, source: Any, conditions: list[Any]) -> RowCount:
+    """Count the rows of `source` that meet conditions, up to one more than `MOST_COUNTED`."""
     some = select(literal(1)).select_from(source).where(*conditions).limit(MOST_COUNTED + 1).subquery()
     counted: int = db.execute(select(func.count()).select_from(some)).scalar_one()
-    return counted
+    return RowCount(counted, is_exact=counted <= MOST_COUNTED)

@@ -27,7 +27,9 @@ _MOST_DIGITS = 1000
 class Position:
     """Where a page of a list ends: `last` has what its last row is ordered by, as JSON has it.
 
-    `page` is the number of the page that follows, `total_count` what was counted for the first of all pages.
+    `page` is the number of the page that follows, `total_count` what was counted for the first of all pages. Where that
+    count was not exact, `rows_before` is the number of rows up to this position, and `total_count` that of the last
+    page.
     """
 
     listing: str
@@ -35,6 +37,7 @@ class Position:
     page: int
     total_count: int
     last: Sequence[Any]
+    rows_before: int | None = None
 
     @classmethod
     def told_by(cls, cursor: str) -> Position:
@@ -47,13 +50,18 @@ class Position:
                 "page": int(page),
                 "total": int(total),
                 "last": [*last],
-            } if len(told) == 5 and _is_count(page, _LARGEST_PAGE) and _is_count(total, _LARGEST_COUNT):
-                return cls(listing, order, page, total, last)
+                **others,
+            } if _is_count(page, _LARGEST_PAGE) and _is_count(total, _LARGEST_COUNT):
+                if not others:
+                    return cls(listing, order, page, total, last)
+                if others.keys() == {"before"} and _is_count(others["before"], _LARGEST_COUNT):
+                    return cls(listing, order, page, total, last, others["before"])
         raise foreign_cursor()
 
     @property
     def cursor(self) -> str:
         """The cursor that tells this position."""
+        before = {} if self.rows_before is None else {"before": self.rows_before}
         return cursor_of(
             {
                 "list": self.listing,
@@ -61,11 +69,12 @@ class Position:
                 "page": self.page,
                 "total": self.total_count,
                 "last": self.last,
+                **before,
             }
         )
 
 
-def _is_count(told: int, largest: int) -> bool:
+def _is_count(told: Any, largest: int) -> bool:
     return type(told) is int and 0 <= told <= largest
 
 
@@ -114,9 +123,11 @@ class Sorting:
         # Where there are no nulls, an index is read in either direction, if they are not put last.
         return [first.nulls_last() if self._has_nulls else first, *rest]
 
-    def position(self, row: Sequence[Any], order: str | None, page: int, total_count: int) -> Position:
+    def position(
+        self, row: Sequence[Any], order: str | None, page: int, total_count: int, rows_before: int | None = None
+    ) -> Position:
         """The position behind a row, of which the values of `columns` are given."""
-        return Position(self.listing, order, page, total_count, [_told(value) for value in row])
+        return Position(self.listing, order, page, total_count, [_told(value) for value in row], rows_before)
 
     def after(self, position: Position, limit: int) -> Iterator[Section]:
         """The sections in which the rows after a position are found, one after the other.

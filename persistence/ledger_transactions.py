@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null
 
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
-from persistence.counts import MOST_COUNTED
+from persistence.counts import MOST_COUNTED, RowCount
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.rows import columns_of, record
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
@@ -188,7 +188,7 @@ def rows_of_account(
     )
 
 
-def _count_rows_of_account(db: Connection, organization_id: int, of_transactions: list[Any]) -> int:
+def _count_rows_of_account(db: Connection, organization_id: int, of_transactions: list[Any]) -> RowCount:
     """As `count_rows`, by looking up the entries of no more transactions than are counted."""
     transactions = select(_t.c.ledger_transaction_id).where(*of_transactions).limit(MOST_COUNTED + 1).subquery()
     # As `_SHOWN`: entries of zero where there are no others; and a row without a wallet where there are none at all.
@@ -204,7 +204,7 @@ def _count_rows_of_account(db: Connection, organization_id: int, of_transactions
         .scalar_subquery()
     )
     counted = db.execute(select(func.coalesce(func.sum(shown), 0)).select_from(transactions)).scalar_one()
-    return min(int(counted), MOST_COUNTED + 1)
+    return RowCount(min(int(counted), MOST_COUNTED + 1), is_exact=counted <= MOST_COUNTED)
 
 
 def rows_of_wallet(
@@ -268,7 +268,7 @@ def _page(
     page: Page,
     transaction_id: Any,
     twin: Any = None,
-    count: Callable[[], int] | None = None,
+    count: Callable[[], RowCount] | None = None,
 ) -> Paged[TransactionRow]:
     """A page of the rows, newest first unless it says otherwise; those of one transaction always in their own order.
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Column, Connection, select
 
 from domain.problems import FieldFault, InvalidRequest
-from persistence.counts import count_rows
+from persistence.counts import RowCount, count_rows
 from persistence.keysets import Position, Section, Sorting
 from persistence.rows import AnyRow, AnySelect, columns_of
 
@@ -56,13 +56,17 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Paged(Generic[Kind]):
-    """One page of records, the total number of them, and where the next page begins, if there is one."""
+    """One page of records, the total number of them, and where the next page begins, if there is one.
+
+    A total that is not exact is what paging has found so far, and a page more.
+    """
 
     total_count: int
     page: int
     limit: int
     results: list[Kind]
     next: Position | None = None
+    is_exact: bool = True
 
     @property
     def next_cursor(self) -> str | None:
@@ -71,7 +75,7 @@ class Paged(Generic[Kind]):
 
     def showing(self, results: list[Other]) -> Paged[Other]:
         """The same page, with its records in another form."""
-        return Paged(self.total_count, self.page, self.limit, results, self.next)
+        return Paged(self.total_count, self.page, self.limit, results, self.next, self.is_exact)
 
 
 def paged(
@@ -82,7 +86,7 @@ def paged(
     page: Page,
     tie_break: Column[Any],
     columns: Mapping[str, Any] | None = None,
-    count: Callable[[], int] | None = None,
+    count: Callable[[], RowCount] | None = None,
 ) -> Paged[Kind]:
     """The page of `kind` among the rows of `table` (a table or a join holding its columns) that meet `conditions`.
 
@@ -96,13 +100,13 @@ def paged(
 
 def paged_columns(
     db: Connection,
-    kind: type[Kind],
+    kind: Callable[..., Kind],
     selected: Sequence[Any],
     table: Any,
     conditions: list[Any],
     page: Page,
     sorting: Sorting,
-    count: Callable[[], int] | None = None,
+    count: Callable[[], RowCount] | None = None,
 ) -> Paged[Kind]:
     """As `paged`, where `selected` from several tables of a join fill the fields of `kind`, in their order."""
     statement: AnySelect = select(*selected, *sorting.columns).select_from(table).where(*conditions)
@@ -114,11 +118,11 @@ def paged_columns(
 
 
 def page_of(
-    kind: type[Kind],
+    kind: Callable[..., Kind],
     page: Page,
     sorting: Sorting,
     read: Callable[[Section], Sequence[AnyRow]],
-    count: Callable[[], int],
+    count: Callable[[], RowCount],
 ) -> Paged[Kind]:
     """The page of `kind` in the order of `sorting`.
 
@@ -126,27 +130,44 @@ def page_of(
     the list has, and is called neither for its last page nor after a position, for which it was called before.
     """
     # One row more than the page has says whether there is another page.
-    most, skipped = page.limit + 1, page.page * page.limit
+    most = page.limit + 1
     rows_read: list[AnyRow] = []
     if page.after is None:
-        rows_read += read(Section((), sorting.ordering, most, skipped))
+        rows_read += read(Section((), sorting.ordering, most, page.page * page.limit))
     else:
         for section in sorting.after(page.after, most):
             if len(rows_read) < most:
                 rows_read += read(section)
     rows, goes_on = rows_read[: page.limit], len(rows_read) > page.limit
-    if page.after is not None:
-        total = page.after.total_count
-    elif goes_on:
-        # At least the rows that were read, also beyond the bound of the count.
-        total = max(count(), skipped + len(rows_read))
-    else:
-        total = skipped + len(rows) if rows or page.page == 0 else min(count(), skipped)
+    rows_before = page.page * page.limit if page.after is None else page.after.rows_before
+    total = _total(page, rows_before, len(rows), goes_on, count)
     fields = len(rows[0]) - len(sorting.columns) if rows else 0
     following = None
     if goes_on:
-        following = sorting.position(rows[-1][fields:], _with_direction(page.order), page.page + 1, total)
-    return Paged(total, page.page, page.limit, [kind(*row[:fields]) for row in rows], following)
+        rows_so_far = None if total.is_exact or rows_before is None else rows_before + len(rows)
+        last = rows[-1][fields:]
+        following = sorting.position(last, _with_direction(page.order), page.page + 1, total.rows, rows_so_far)
+    records = [kind(*row[:fields]) for row in rows]
+    return Paged(total.rows, page.page, page.limit, records, following, total.is_exact)
+
+
+def _total(page: Page, rows_before: int | None, rows: int, goes_on: bool, count: Callable[[], RowCount]) -> RowCount:
+    """The number of rows of a list with so many before a page and on it; `rows_before` is None if it was known exactly.
+
+    Where it is not known exactly, it allows for one more page, so that a client that pages up to the total goes on.
+    """
+    if page.after is not None and rows_before is None:
+        return RowCount(page.after.total_count)
+    so_far = (rows_before or 0) + rows
+    if not goes_on:
+        if rows or not so_far or page.after is not None:
+            return RowCount(so_far)
+        counted = count()
+        return RowCount(min(counted.rows, so_far), counted.is_exact)
+    counted = count() if page.after is None else RowCount(page.after.total_count, is_exact=False)
+    # At least the rows that were read, which are one more than the page has.
+    least = so_far + 1 if counted.is_exact else so_far + page.limit
+    return RowCount(max(counted.rows, least), counted.is_exact)
 
 
 def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import Connection, select, text
 
@@ -20,8 +21,7 @@ from domain.members import Member
 from domain.queue import DeadLetter, QueuedEvent, QueueFigures
 from persistence import organizations
 from persistence.connections import defer
-from persistence.counts import count_rows
-from persistence.paging import Page, Paged, ordering
+from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.rows import as_json, columns_of, reserve_ids
 from persistence.tables.events import events
 from persistence.tables.members import members
@@ -207,16 +207,13 @@ def find_page_dead(db: Connection, organization_id: int, page: Page, event_type:
     if event_type is not None:
         conditions.append(events.c.event_type == event_type)
     own = (queued_events.c.attempts, queued_events.c.queued_at, queued_events.c.dead_at)
-    rows = db.execute(
-        select(*columns_of(events, LoyaltyEvent), *own)
-        .select_from(joined)
-        .where(*conditions)
-        .order_by(*ordering(page.order, DEAD_ORDER_COLUMNS, events.c.loyalty_event_id))
-        .limit(page.limit)
-        .offset(page.page * page.limit)
-    ).all()
-    total = count_rows(db, joined, conditions)
-    return Paged(total, page.page, page.limit, [DeadLetter(LoyaltyEvent(*row[:-3]), *row[-3:]) for row in rows])
+    selected = (*columns_of(events, LoyaltyEvent), *own)
+    sorting = sorting_of(page.order, DEAD_ORDER_COLUMNS, events.c.loyalty_event_id)
+    return paged_columns(db, _dead_letter, selected, joined, conditions, page, sorting)
+
+
+def _dead_letter(*row: Any) -> DeadLetter:
+    return DeadLetter(LoyaltyEvent(*row[:-3]), *row[-3:])
 
 
 def figures(db: Connection) -> QueueFigures:

@@ -346,8 +346,14 @@ def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]
         "totalCount": paged.total_count,
         "page": paged.page,
         "limit": paged.limit,
+        **exactness_of(paged),
         "results": [shape(r) for r in paged.results],
     }
+
+
+def exactness_of(paged: Paged[Any]) -> dict[str, bool]:
+    """The field that marks a total that is not exact."""
+    return {} if paged.is_exact else {"totalIsExact": False}
 
 
 def walked(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:

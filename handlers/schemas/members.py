@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.members import Member, MemberTier
-from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema, instant_text
+from handlers.messages.base import (
+    OF_REQUEST,
+    Body,
+    Instant,
+    Plain,
+    Shape,
+    Update,
+    WireSchema,
+    exactness_of,
+    instant_text,
+)
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, CurrentTier, MemberProperties
 from handlers.services.members.enrol import Enrolment
 from persistence.paging import Paged
@@ -104,6 +114,7 @@ def member_page(page: Paged[Any]) -> dict[str, Any]:
         "total": page.total_count,
         "page": page.page,
         "limit": page.limit,
+        **exactness_of(page),
         "nextCursor": page.next_cursor,
     }
 

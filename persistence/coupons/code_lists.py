@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, or_, select
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.members import Member
-from persistence.counts import count_rows
+from persistence.counts import RowCount, count_rows
 from persistence.coupons.codes import COLUMNS, ORDER_COLUMNS
 from persistence.coupons.member_coupons import expiry_of_member
 from persistence.keysets import Section
@@ -59,7 +59,7 @@ def find_page(db: Connection, organization_id: int, page: Page, filters: CouponF
         )
         return db.execute(statement).all()
 
-    def count() -> int:
+    def count() -> RowCount:
         if filters.is_plain:
             return _count_all(db, organization_id)
         return count_rows(db, source, conditions)
@@ -89,7 +89,8 @@ def _source(organization_id: int, filters: CouponFilter, at: datetime) -> tuple[
     return source, conditions
 
 
-def _count_all(db: Connection, organization_id: int) -> int:
+def _count_all(db: Connection, organization_id: int) -> RowCount:
     """The number of coupons, from the counts of their books."""
     counted = func.coalesce(func.sum(coupon_books.c.coupon_count), 0)
-    return int(db.execute(select(counted).where(coupon_books.c.organization_id == organization_id)).scalar_one())
+    statement = select(counted).where(coupon_books.c.organization_id == organization_id)
+    return RowCount(int(db.execute(statement).scalar_one()))

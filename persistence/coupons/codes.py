@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon, code_taken
 from persistence.connections import query
+from persistence.counts import RowCount
 from persistence.keysets import Section, Sorting
 from persistence.paging import Page, Paged, page_of, sorting_of
 from persistence.rows import AnyRow, AnySelect, change, columns_of, fields_of, record, records
@@ -102,7 +103,7 @@ def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Cou
             section = Section([on_page], section.ordering, section.limit)
         return db.execute(section.of(statement)).all()
 
-    return page_of(Coupon, page, sorting, read, lambda: book.coupon_count)
+    return page_of(Coupon, page, sorting, read, lambda: RowCount(book.coupon_count))
 
 
 def _find(db: Connection, organization_id: int, *conditions: Any) -> Coupon | None:

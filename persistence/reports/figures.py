@@ -16,6 +16,7 @@ from sqlalchemy import Connection, text
 from domain.reports.ranges import Day
 from domain.reports.spans import DAY, MONTH, QUARTER_HOUR, TOTALS, Cover, Piece, Span, ceiling, cover, floor
 from persistence.connections import query as ask
+from persistence.counts import RowCount
 from persistence.reports.records import COUPONS, MINTS, RECORDS
 from persistence.reports.totals import bucket_of
 
@@ -135,9 +136,9 @@ def find_sum(
     return Figures(*(figure or _ZERO for figure in row))
 
 
-def count_all(db: Connection, organization_id: int, kind: str) -> int:
+def count_all(db: Connection, organization_id: int, kind: str) -> RowCount:
     """The number of all records of a kind, exactly, without reading them."""
-    return int(ask(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})[0][0])
+    return RowCount(int(ask(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})[0][0]))
 
 
 def find_series(

@@ -285,13 +285,16 @@ _OPEN = ("Problem", "ItemProblem")
 
 
 def complete_records(document: Document) -> list[str]:
-    """Answers always carry every member: null, [] or {} when unset; only an unset object with a name is left out."""
+    """Answers always carry every member: null, [] or {} when unset; only an unset object with a name is left out.
+
+    And `totalIsExact`, which marks the few lists whose total is not exact.
+    """
     found = []
     for place, schema in reached(document, answered_schemas(document)):
         for name in sorted(schema.get("properties", {}).keys() - set(schema.get("required", ()))):
             child = schema["properties"][name]
             is_object = "$ref" in child and resolve(document, child).get("type") == "object"
-            if not is_object and (*place, name) not in LEFT_OUT:
+            if not is_object and (*place, name) not in LEFT_OUT and name != "totalIsExact":
                 found.append(f"{'.'.join((*place, name))}: not required")
     return found
 

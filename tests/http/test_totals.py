@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from persistence import counts, members
+from persistence.counts import RowCount
 from persistence.members import MemberFilter
 from persistence.paging import Page
 from tests.builders.imports import Imports
@@ -13,6 +14,7 @@ from tests.builders.statements import counted
 COUNT = 60
 # All of them, as a filter.
 OF_A_TYPE = MemberFilter(member_type="guest")
+SINCE_EVER = {"fromCreatedAt": "2000-01-01T00:00:00Z"}
 
 
 @pytest.fixture
@@ -36,15 +38,15 @@ def test_few_rows_are_counted(find, monkeypatch):
 
 
 def test_many_rows_are_not_read_to_be_counted(find, organization, monkeypatch):
-    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    monkeypatch.setattr(counts, "MOST_COUNTED", 20)
     with organization.api.engine.connect() as db, counted(db) as statements:
-        assert members.find_page(db, organization.id, Page(0, 7), OF_A_TYPE).total_count == 11
+        assert members.find_page(db, organization.id, Page(0, 7), OF_A_TYPE).total_count == 21
     [count] = [statement for statement in statements if statement.startswith("SELECT count(")]
     assert "LIMIT" in count
 
 
 def test_a_total_is_never_less_than_what_was_seen(find, monkeypatch):
-    monkeypatch.setattr("persistence.paging.count_rows", lambda *_: 1)
+    monkeypatch.setattr("persistence.paging.count_rows", lambda *_: RowCount(1))
     for number in range(COUNT // 7):
         page = find(Page(number, 7))
         assert page.total_count == (number + 1) * 7 + 1
@@ -53,7 +55,7 @@ def test_a_total_is_never_less_than_what_was_seen(find, monkeypatch):
 
 
 def test_no_total_is_more_than_a_page_behind_the_end_has_before_it(find, monkeypatch):
-    monkeypatch.setattr("persistence.paging.count_rows", lambda *_: 10**6)
+    monkeypatch.setattr("persistence.paging.count_rows", lambda *_: RowCount(10**6))
     assert find(Page(10, 7)).total_count == 70
 
 
@@ -64,3 +66,61 @@ def test_all_members_are_known_exactly_however_many(find, organization, monkeypa
     with organization.api.engine.connect() as db, counted(db) as statements:
         assert members.find_page(db, organization.id, Page(0, 7), MemberFilter()).total_count == COUNT + 1
     assert not [statement for statement in statements if "count(" in statement]
+
+
+def _list_once(organization, path, limit, **query):
+    """The rows of a list that is read by page, as long as the latest total promises more; and all answers."""
+    rows, answers = [], []
+    while not answers or len(rows) < answers[-1]["totalCount"]:
+        answers.append(organization.administration.get(path, limit=limit, page=len(answers), **query))
+        rows += answers[-1]["results"]
+    return rows, answers
+
+
+def _walk_once(organization, path, limit, **query):
+    """The same, where the pages after the first are found by cursor."""
+    rows, answers, cursor = [], [], {}
+    while not answers or len(rows) < answers[-1]["totalCount"]:
+        answers.append(organization.administration.get(path, limit=limit, **query, **cursor))
+        rows += answers[-1]["results"]
+        cursor = {"cursor": answers[-1]["nextCursor"]}
+    return rows, answers
+
+
+@pytest.mark.parametrize("read_all", [_list_once, _walk_once])
+@pytest.mark.parametrize("limit", [1, 7, 10, 20, 25])
+def test_paging_by_the_total_reads_a_list_beyond_the_bound_to_its_end(organization, monkeypatch, read_all, limit):
+    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    rows, answers = read_all(organization, "/members", limit, order="memberId,asc", **SINCE_EVER)
+    assert [row["loyaltyMemberId"] for row in rows] == [f"m-{number}" for number in range(COUNT)]
+    *before, last = answers
+    assert (last["totalCount"], "totalIsExact" in last) == (COUNT, False)
+    pages = range(1, len(answers))
+    assert [page["totalCount"] for page in before] == [max(11, (number + 1) * limit) for number in pages]
+    assert all(page["totalIsExact"] is False for page in before)
+
+
+def test_the_total_of_a_walk_with_pages_of_several_sizes_goes_by_the_rows_so_far(find, monkeypatch):
+    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    first = find(Page(0, 20))
+    second = find(Page.of({"cursor": first.next_cursor, "limit": 3}))
+    third = find(Page.of({"cursor": second.next_cursor, "limit": 30}))
+    last = find(Page.of({"cursor": third.next_cursor, "limit": 30}))
+    assert [page.total_count for page in (first, second, third, last)] == [40, 40, 83, COUNT]
+    assert [page.is_exact for page in (first, second, third, last)] == [False, False, False, True]
+
+
+def test_the_member_list_of_the_integration_interface_marks_a_total_that_is_not_exact(organization, monkeypatch):
+    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    first = organization.integration.get("/members", limit=25, **SINCE_EVER)
+    assert (first["total"], first["totalIsExact"]) == (50, False)
+    second = organization.integration.get("/members", limit=25, **SINCE_EVER, cursor=first["nextCursor"])
+    assert (second["total"], second["totalIsExact"]) == (75, False)
+    last = organization.integration.get("/members", limit=25, **SINCE_EVER, cursor=second["nextCursor"])
+    assert (last["total"], "totalIsExact" in last, len(last["results"])) == (COUNT, False, 10)
+
+
+def test_a_page_behind_the_end_of_a_list_beyond_the_bound_has_no_exact_total(find, monkeypatch):
+    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    behind = find(Page(10, 7))
+    assert (behind.total_count, behind.is_exact, behind.results) == (11, False, [])

@@ -389,7 +389,8 @@ def test_values_travel_exactly(data):
 
 def test_the_longest_text_makes_a_cursor_that_is_accepted():
     # An email address, the longest text that a list is ordered by, of characters that JSON and base64 blow up most.
-    longest = Position("members.member_id", "email,desc", 2**31 - 1, 2**63 - 1, ["\x01" * 320, 2**63 - 1])
+    last = ["\x01" * 320, 2**63 - 1]
+    longest = Position("members.member_id", "email,desc", 2**31 - 1, 2**63 - 1, last, 2**63 - 1)
     assert len(longest.cursor) <= 4000
 
 
