@@ -78,6 +78,10 @@ def _string(text: str) -> str:
     return text
 
 
+def _split(text: str) -> list[str]:
+    return text.split(",")
+
+
 _READERS: Mapping[str, Callable[[str], Any]] = {
     "integer": _integer,
     "number": _number,
@@ -88,12 +92,16 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """The way one parameter is read; `separated` is True if an array is one comma-separated value."""
+    """The way one parameter is read; `separated` is True if an array is one comma-separated value.
+
+    `escaped` is True if a backslash makes a comma part of an item, as in the parameters of a family.
+    """
 
     name: str
     read: Callable[[str], Any]
     is_array: bool
     separated: bool
+    escaped: bool
     required: bool
 
     def value(self, texts: list[str]) -> Any:
@@ -105,7 +113,8 @@ class Parameter:
         if self.separated:
             # Clients write `a,b`, encode the comma, or repeat the key: all mean the same list.
             joined = ",".join(texts)
-            texts = split_list(joined) if joined else []
+            split = split_list if self.escaped else _split
+            texts = split(joined) if joined else []
         return [self.read(text) for text in texts]
 
 
@@ -282,5 +291,6 @@ def _parameter(declared: Mapping[str, Any], schema: Mapping[str, Any], schemas: 
         read=_READERS[kind],
         is_array=is_array,
         separated=is_array and declared.get("explode") is False,
+        escaped=FAMILY in declared,
         required=bool(declared.get("required")),
     )

@@ -75,6 +75,7 @@ def served():
         ("ids=1&ids=2,3", "ids", [1, 2, 3]),
         ("ids=", "ids", []),
         ("words=a,b", "words", ["a", "b"]),
+        ("words=a%5C,b", "words", ["a\\", "b"]),
         ("tags=a,b&tags=c", "tags", ["a,b", "c"]),
         ("&&page=1&", "page", 1),
     ],
