@@ -87,9 +87,9 @@ class RunningServer:
 
     def new_world(self) -> World:
         """A fresh organization with records of every kind."""
-        created = json.loads(self._loyalty("organizations", "create", "Corner Coffee", "--json"))
+        created = json.loads(self.loyalty("organizations", "create", "Corner Coffee", "--json"))
         identity = str(created["organizationId"])
-        token = self._loyalty("token", "--organization", identity, "--admin", "--expires", "86400").strip()
+        token = self.loyalty("token", "--organization", identity, "--admin", "--expires", "86400").strip()
         world = build_world(self.port, created, token)
         self._bury(world)
         return world
@@ -120,7 +120,7 @@ class RunningServer:
 
     def verify(self) -> str:
         """What `loyalty verify` says of the ledgers; fails if it finds them broken."""
-        return self._loyalty("verify")
+        return self.loyalty("verify")
 
     def tables(self, organization_id: int) -> dict[str, str]:
         """A digest of what every table holds of an organization, or of all that it holds where it is nobody's."""
@@ -139,7 +139,8 @@ class RunningServer:
         finally:
             connection.close()
 
-    def _loyalty(self, *arguments: str) -> str:
+    def loyalty(self, *arguments: str) -> str:
+        """What a command prints; fails if it does."""
         ended = loyalty(self.home, *arguments)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout

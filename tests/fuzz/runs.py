@@ -121,6 +121,14 @@ def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
     return groups
 
 
+def read_report(surface: str, report: Path) -> Run:
+    """What the report of a run over a surface's document tells."""
+    found = _new(surface)
+    with report.open() as lines:
+        _read(found, (json.loads(line) for line in lines))
+    return found
+
+
 def _new(surface: str) -> Run:
     document = openapi.bundle(surface)
     operations = dict(_operations(document))

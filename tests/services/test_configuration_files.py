@@ -39,7 +39,7 @@ def api(engine, settings):
 def source(engine, api):
     """An organization with the sample."""
     organization_id = made(engine)
-    transactions.run(engine, lambda db: CoffeeShop(api.within(db, organization_id), datetime.now(UTC)).fill())
+    transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, organization_id), datetime.now(UTC)).fill())
     return organization_id
 
 

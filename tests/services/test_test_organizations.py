@@ -43,7 +43,7 @@ def api(engine, settings):
 def coffee_shop(engine, api):
     """A test organization with the sample."""
     organization_id, now = made(engine, TEST), datetime.now(UTC)
-    transactions.run(engine, lambda db: CoffeeShop(api.within(db, organization_id), now).fill())
+    transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, organization_id), now).fill())
     return organization_id
 
 
@@ -113,7 +113,7 @@ def test_an_emptied_organization_is_as_a_new_one(engine, api, coffee_shop):
         assert left == others
         assert verify(db, coffee_shop) == []
     # And can be filled anew.
-    transactions.run(engine, lambda db: CoffeeShop(api.within(db, coffee_shop), datetime.now(UTC)).fill())
+    transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, coffee_shop), datetime.now(UTC)).fill())
 
 
 def test_a_live_organization_is_never_emptied(engine):

@@ -50,7 +50,7 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
                     raise click.ClickException(
                         f"organization {found_id} is not empty: `loyalty organizations reset {found_id}` empties it"
                     )
-            return found_id, CoffeeShop(api.within(db, found_id), now).fill()
+            return found_id, CoffeeShop(db, api.within(db, found_id), now).fill()
 
         try:
             organization_id, shown = transactions.run(engine, fill)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import Connection
+
 from handlers.http.local import LocalCalls
+from handlers.services.events.evaluate_queued import note_failure
+from persistence import queue
 
 _ORDER = "member-purchase-order-created"
 _COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'
@@ -20,8 +24,8 @@ _MENU = {
 class CoffeeShop:
     """The records of the sample, made one after the other by `calls` at the moment `now`."""
 
-    def __init__(self, calls: LocalCalls, now: datetime) -> None:
-        self._calls, self._now = calls, now
+    def __init__(self, db: Connection, calls: LocalCalls, now: datetime) -> None:
+        self._db, self._calls, self._now = db, calls, now
         self._admin = calls.administration
         self._orders = 0
 
@@ -32,6 +36,7 @@ class CoffeeShop:
         self._campaigns()
         self._trigger()
         self._members()
+        self._dead_letter()
         return [
             ("a program with the tiers Member, Silver and Gold", "listTiers"),
             ("points that expire after 12 months", "listLedgerAccounts"),
@@ -47,6 +52,7 @@ class CoffeeShop:
             ("the menu, as content in two languages", "searchDocuments"),
             ("ana, whose tier moved: orders, a return, coupons, badges, missions", "loyalty member ana"),
             ("ben, who was referred and whose payment was cancelled", "loyalty member ben"),
+            ("an event whose evaluation was given up, as if the server had failed", "listDeadLetterEvents"),
             ("chloe, to whom points were given and taken by hand", "loyalty member chloe"),
         ]
 
@@ -189,6 +195,16 @@ class CoffeeShop:
         gold = {"loyaltyTierId": self._gold["loyaltyTierId"], "description": "Regular since the opening"}
         member = integration("getMember", loyaltyMemberId="chloe")["loyaltyMember"]["memberId"]
         self._admin("setMemberTier", gold, memberId=member, loyaltyProgramId=self._program_id)
+
+    def _dead_letter(self) -> None:
+        """Queue an event of chloe, and give up its evaluation."""
+        member = self._calls.integration("getMember", loyaltyMemberId="chloe")["loyaltyMember"]
+        event = self._event("chloe", 0, "app-opened", {"value": "android"})
+        event["systemUniqueKey"] = "sample-dead-letter"
+        self._calls.integration("trackEventsAsync", {"events": [event]})
+        organization_id, member_id = member["organizationId"], member["memberId"]
+        [queued] = queue.find_lines(self._db, organization_id, [member_id], 1)
+        note_failure(self._db, organization_id, queued, "the sample gave it up", None, self._now)
 
     def _order(self, member: str, days_ago: int, coffees: int, **more: Any) -> dict[str, Any]:
         """Track a purchase of coffees, and a slice of cake with three or more; returns the event."""

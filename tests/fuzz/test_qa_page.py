@@ -1,0 +1,103 @@
+"""The page for QA engineers: its files and commands find nothing, and reach every operation."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import openapi
+from tests.fuzz.conftest import RunningServer
+from tests.fuzz.runs import Run, read_report
+
+PAGE = Path(__file__).parents[2] / "docs" / "qa.md"
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+_MAKE, _RESET = 0, 1
+_SHORT, _ADDRESS, _LONG = 0, 1, 2
+
+
+def blocks(language: str) -> list[str]:
+    """The blocks of the page in a language; without one, the commands of the operator and one that is an example."""
+    return [text for kind, text in _BLOCK.findall(PAGE.read_text(encoding="utf-8")) if kind == language]
+
+
+class Bench:
+    """A folder with the files of the page, and the variables that it asks for."""
+
+    def __init__(self, server: RunningServer, folder: Path, surface: str) -> None:
+        self._server, self._folder, self._surface, self._organization_id = server, folder, surface, ""
+        [configuration], [script] = blocks("toml"), blocks("python")
+        (folder / "base.toml").write_text(configuration)
+        (folder / "prepare.py").write_text(script)
+        make, token = blocks("")[_MAKE].splitlines()
+        [self._organization_id] = re.findall(r"^Organization (\d+) has now", self.operate(make))
+        self._token = self.operate(token)
+
+    def operate(self, command: str) -> str:
+        """Run a command of the operator; returns what it printed."""
+        arguments = [self._organization_id if each == "2" else each for each in command.split()[1:]]
+        return self._server.loyalty(*arguments)
+
+    def run(self, commands: str) -> None:
+        """Run the commands of a block by a shell that ends with the first that fails."""
+        variables = {
+            "API": self._server.base_url,
+            "DOCUMENT": self._surface,
+            "ORGANIZATION": self._organization_id,
+            "TOKEN": self._token.strip(),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
+        }
+        assert set(re.findall(r"export (\w+)=", blocks("sh")[_ADDRESS])) <= variables.keys()
+        ended = subprocess.run(
+            ["bash", "-eu", "-c", commands],
+            env={**os.environ, **variables},
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+        )
+        assert ended.returncode == 0, "\n".join((ended.stdout[-20_000:], ended.stderr))
+
+    def report(self) -> Run:
+        """What the run did."""
+        [path] = (self._folder / "reports").glob("*.ndjson")
+        return read_report(self._surface, path)
+
+
+def run_all(server: RunningServer, folder: Path, *commands: str) -> list[Bench]:
+    """Run commands of the page for each document in an organization of its own; fails if they find anything."""
+    benches = []
+    for surface in openapi.SURFACES:
+        (folder / surface).mkdir()
+        benches.append(Bench(server, folder / surface, surface))
+    with ThreadPoolExecutor(len(benches)) as threads:
+        list(threads.map(lambda bench: bench.run("\n".join(commands)), benches))
+    for bench in benches:
+        assert not bench.report().unreached, bench.report().table()
+        assert not bench.report().failed_checks
+    assert not server.errors()
+    return benches
+
+
+def test_the_commands_of_the_page_find_nothing_and_reach_every_operation(
+    running_server: RunningServer, tmp_path: Path
+) -> None:
+    bench, *_ = run_all(running_server, tmp_path, blocks("sh")[_SHORT])
+    for command in blocks("")[_RESET].splitlines():
+        bench.operate(command)
+    bench.run(_prepare())
+
+
+@pytest.mark.fuzz
+def test_the_long_command_of_the_page_finds_nothing(running_server: RunningServer, tmp_path: Path) -> None:
+    run_all(running_server, tmp_path, _prepare(), blocks("sh")[_LONG])
+
+
+def _prepare() -> str:
+    return blocks("sh")[_SHORT].splitlines()[0]
