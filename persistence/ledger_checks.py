@@ -219,6 +219,76 @@ FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
 WHERE coalesce(b.earned, 0) <> coalesce(m.earned, 0)
 """
 
+# A burn has a fiat value once it is settled, also if it was reverted later; the revert may take back a part of it.
+_WRONG_FIAT = f"""
+SELECT organization_id, format('wallet %s, account %s: counts a fiat value of %s, its burns come to %s', wallet_id,
+    ledger_account_id, trim_scale(coalesce(b.total_fiat_value, 0)), trim_scale(coalesce(f.fiat_value, 0)))
+FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
+    SELECT organization_id, wallet_id, ledger_account_id, sum(fiat_value) AS fiat_value
+    FROM (
+        SELECT t.organization_id, t.from_wallet_id AS wallet_id, t.ledger_account_id, t.fiat_value
+        FROM ledger_transactions t LEFT JOIN ledger_transactions reversal
+            ON reversal.organization_id = t.organization_id
+            AND reversal.ledger_transaction_id = t.reversal_ledger_transaction_id
+        WHERE {_OF.format("t")} AND t.transaction_type = 2 AND t.fiat_value <> 0
+            AND (t.status = 1 OR reversal.status = 1)
+        UNION ALL
+        SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, -t.fiat_value
+        FROM ledger_transactions t
+        WHERE {_OF.format("t")} AND t.transaction_type = 3 AND t.status = 1 AND t.fiat_value <> 0
+    ) values_of_burns GROUP BY organization_id, wallet_id, ledger_account_id
+) f USING (organization_id, wallet_id, ledger_account_id)
+WHERE coalesce(b.total_fiat_value, 0) <> coalesce(f.fiat_value, 0)
+"""
+
+_WRONG_OVERDRAFT = f"""
+SELECT organization_id, format('wallet %s, account %s: owes %s and has repaid %s, its entries went into debt by %s',
+    wallet_id, ledger_account_id, trim_scale(coalesce(b.current_overdraft_balance, 0)),
+    trim_scale(coalesce(b.total_overdraft_credit_balance, 0)), trim_scale(coalesce(d.amount, 0)))
+FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
+    SELECT e.organization_id, e.wallet_id, e.ledger_account_id, -sum(e.amount) AS amount
+    FROM ledger_entries e WHERE {_OF.format("e")} AND e.is_overdraft
+    GROUP BY e.organization_id, e.wallet_id, e.ledger_account_id
+) d USING (organization_id, wallet_id, ledger_account_id)
+WHERE coalesce(b.current_overdraft_balance + b.total_overdraft_credit_balance, 0) <> coalesce(d.amount, 0)
+"""
+
+# Partial reverts lower what a pending mint has set aside; a capture settles all that is left of it, or less.
+_WRONG_HOLD = f"""
+SELECT t.organization_id, format('transaction %s: set aside %s, of which %s were released, and comes to %s',
+    t.ledger_transaction_id, coalesce(CAST(trim_scale(t.reserved_amount) AS text), 'nothing'),
+    trim_scale(coalesce(r.amount, 0)), trim_scale(t.amount))
+FROM ledger_transactions t LEFT JOIN (
+    SELECT r.organization_id, r.reverted_ledger_transaction_id AS ledger_transaction_id, sum(r.amount) AS amount
+    FROM ledger_transactions r WHERE {_OF.format("r")} AND r.is_partial AND r.status = 2
+    GROUP BY r.organization_id, r.reverted_ledger_transaction_id
+) r USING (organization_id, ledger_transaction_id)
+WHERE {_OF.format("t")} AND CASE t.status
+    WHEN 0 THEN t.reserved_amount IS DISTINCT FROM t.amount + coalesce(r.amount, 0)
+    ELSE t.reserved_amount < t.amount + coalesce(r.amount, 0) END
+"""
+
+# What a mint's reverts could not take is missing since the last of them; what they took does not count as earned.
+_WRONG_MISSING = f"""
+SELECT t.organization_id, format('transaction %s: misses %s since transaction %s, which does not revert it',
+    t.ledger_transaction_id, trim_scale(t.missing), coalesce(CAST(clamp.ledger_transaction_id AS text), 'none'))
+FROM ledger_transactions t LEFT JOIN ledger_transactions clamp ON clamp.organization_id = t.organization_id
+    AND clamp.ledger_transaction_id = t.clamped_by_ledger_transaction_id
+WHERE {_OF.format("t")} AND t.missing <> 0
+    AND clamp.reverted_ledger_transaction_id IS DISTINCT FROM t.ledger_transaction_id
+UNION ALL
+SELECT t.organization_id, format('transaction %s: %s of it do not count as earned, %s were taken back or are missing',
+    t.ledger_transaction_id, trim_scale(coalesce(t.unearned, 0)),
+    trim_scale(coalesce(r.amount, 0) + coalesce(t.missing, 0)))
+FROM ledger_transactions t LEFT JOIN (
+    SELECT r.organization_id, r.reverted_ledger_transaction_id AS ledger_transaction_id, sum(r.amount) AS amount
+    FROM ledger_transactions r WHERE {_OF.format("r")} AND r.is_partial AND r.status = 1
+    GROUP BY r.organization_id, r.reverted_ledger_transaction_id
+) r USING (organization_id, ledger_transaction_id)
+WHERE {_OF.format("t")} AND t.transaction_type = 1 AND t.status = 1
+    AND coalesce(t.unearned, 0) NOT BETWEEN coalesce(r.amount, 0) + coalesce(t.missing, 0) AND t.amount
+"""
+
 _NEGATIVE = f"""
 SELECT b.organization_id, format('wallet %s, account %s: a balance is below zero', b.wallet_id, b.ledger_account_id)
 FROM ledger_balances b WHERE {_OF.format("b")} AND least(b.current_balance, b.pending_debit_balance,
@@ -267,6 +337,10 @@ CHECKS: tuple[str, ...] = (
     _WRONG_PENDING,
     _WRONG_REVERTS,
     _WRONG_EARNED,
+    _WRONG_FIAT,
+    _WRONG_OVERDRAFT,
+    _WRONG_HOLD,
+    _WRONG_MISSING,
     _NEGATIVE,
     _TOO_FINE,
 )

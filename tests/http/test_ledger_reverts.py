@@ -159,8 +159,7 @@ def test_lots_come_back_with_their_expiry(points, ana):
 def test_what_has_expired_meanwhile_is_gone_at_once(points, ana):
     minted = points.mint(ana, 5, datetime.now(UTC) + timedelta(days=2))
     burn = posted(points, ana, None, 5)
-    past = datetime.now(UTC) - timedelta(hours=1)
-    points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=past, id=minted)
+    points.change("UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id", id=minted)
     [row] = points.revert(burn)
     assert (row["updatedBalance"], points.balance(ana)) == (100, 100)
     assert [(r["transactionType"], r["amount"]) for r in points.rows(limit=2)] == [("burn", 5), ("revert", 5)]
@@ -371,11 +370,9 @@ def test_what_of_a_transfer_has_expired_is_not_taken_again(points, ana):
 
 
 def expire_now(points, *transaction_ids):
-    for transaction_id in transaction_ids:
-        points.change(
-            "UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id AND remaining > 0",
-            id=transaction_id,
-        )
+    """Let the lots of these transactions expire at this moment."""
+    statement = "UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = ANY(:ids)"
+    points.change(statement, ids=list(transaction_ids))
 
 
 @pytest.mark.parametrize("tracked", [True, False])

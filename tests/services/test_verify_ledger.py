@@ -56,7 +56,7 @@ def session(db):
     )
     # A revert of a burn is no mint: what it gives back was not burned after all.
     ledger.supply(ledger.account_id, minted=-20, burned=-20)
-    pending = ledger.transaction(0, ana, ben, 7, status=PENDING)
+    pending = ledger.transaction(0, ana, ben, 7, status=PENDING, reserved_amount=7)
     for wallet, debit, credit in ((ana, 7, 0), (ben, 0, 7)):
         db.execute(
             text(

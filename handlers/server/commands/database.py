@@ -90,9 +90,10 @@ def distribute(shards: int, as_json: bool) -> None:
 @click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
 @json_option
 def verify(organization: int | None, as_json: bool) -> None:
-    """Check the ledger, the reports and the audit log.
+    """Check the ledger, what members have, the reports and the audit log.
 
-    Looks at the ledger's invariants, the figures of reports, and whether somebody changed the audit log. Prints the
+    Looks at the ledger's invariants, at points, badges, coupons, missions, limits, orders, referrals and tiers beside
+    the records of how they came about, at figures of reports, and whether somebody changed the audit log. Prints the
     names of what is broken; exit code 1 then. Else it prints the hash of each organization's last seal of the audit
     log. Keep it elsewhere: it later proves that the log was not truncated.
     """
@@ -104,6 +105,8 @@ def verify(organization: int | None, as_json: bool) -> None:
     heads: list[tuple[int, int, str]] = []
 
     def check(db: Connection, organization_id: int) -> tuple[list[str], tuple[int, str] | None]:
+        # All checks look at one state of the records, whatever the servers write meanwhile.
+        db.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
         faults = verify_ledger(db, organization_id) + verify_reports(db, organization_id)
         return faults, audit_log.chain_head(db, organization_id)
 

@@ -1,4 +1,4 @@
-"""Checks of stored data: every invariant of the ledger, and that nobody changed the audit log."""
+"""Checks of stored data: the ledger, what members have, and that nobody changed the audit log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
-from persistence import audit_checks, ledger_checks
+from persistence import audit_checks, ledger_checks, record_checks
 
 _MOST_OF_ONE_KIND = 50
 
 
 def verify(db: Connection, organization_id: int) -> list[str]:
-    """The faults in ledger and audit log of an organization; empty if there are none. Changes nothing."""
-    return find_broken(db, organization_id, (*ledger_checks.CHECKS, *audit_checks.CHECKS))
+    """The faults in the records and the audit log of an organization; empty if there are none. Changes nothing."""
+    return find_broken(db, organization_id, (*ledger_checks.CHECKS, *record_checks.CHECKS, *audit_checks.CHECKS))
 
 
 def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:

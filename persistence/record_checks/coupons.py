@@ -1,0 +1,157 @@
+"""Checks of coupons: books, coupons, members' coupons and lots against the usages, and the stock against its limits."""
+
+from __future__ import annotations
+
+from persistence.record_checks.forms import OF, SINCE, unchained_totals, unlike_sums
+
+
+def _unlike_usages(table: str, keys: tuple[str, ...], assigned: str, used: str, subject: str) -> str:
+    """Where the amounts of a table's rows are not the sums of the usages with the same keys."""
+    by = ", ".join(("organization_id", *keys))
+    return unlike_sums(
+        f"SELECT {by}, {assigned} AS assigned, {used} AS used FROM {table} k WHERE {OF.format('k')}",
+        f"SELECT {by}, amount_assigned AS assigned, amount_used AS used FROM coupon_usages u"
+        f" WHERE {OF.format('u')} AND {keys[-1]} IS NOT NULL",
+        keys,
+        ("assigned", "used"),
+        subject,
+        ("counts %s assigned and %s used", "its usages come to %s and %s"),
+    )
+
+
+def _unchained_usages(figure: str, total: str, word: str) -> str:
+    """Where the totals that a member's usages of a coupon left do not lead to what the member has of it."""
+    return unchained_totals(
+        f"SELECT organization_id, member_id, coupon_id, {figure} AS total FROM member_coupons h WHERE {OF.format('h')}",
+        f"SELECT organization_id, member_id, coupon_id, {figure} AS change, {total} AS total FROM coupon_usages u"
+        f" WHERE {OF.format('u')}",
+        ("member_id", "coupon_id"),
+        f"member %s, {word} of coupon %s",
+    )
+
+
+_WRONG_COUNT = f"""
+SELECT b.organization_id, format('coupon book %s: counts %s codes up to position %s, it has %s up to %s',
+    b.coupon_book_id, b.coupon_count, b.coupon_count, coalesce(c.number, 0), coalesce(c.last, 0))
+FROM coupon_books b LEFT JOIN (
+    SELECT c.organization_id, c.coupon_book_id, count(*) AS number, max(c.position) AS last
+    FROM coupons c WHERE {OF.format("c")} GROUP BY c.organization_id, c.coupon_book_id
+) c USING (organization_id, coupon_book_id)
+WHERE {OF.format("b")} AND (b.coupon_count <> coalesce(c.number, 0) OR b.coupon_count <> coalesce(c.last, 0))
+"""
+
+_WRONG_PLACE = f"""
+SELECT u.organization_id, format('coupon usage %s: is of book %s, its coupon %s of book %s', u.coupon_usage_id,
+    u.coupon_book_id, u.coupon_id, c.coupon_book_id)
+FROM coupon_usages u JOIN coupons c USING (organization_id, coupon_id)
+WHERE {OF.format("u")} AND u.coupon_book_id <> c.coupon_book_id
+UNION ALL
+SELECT h.organization_id, format('member %s, coupon %s: is counted for book %s, and is of book %s', h.member_id,
+    h.coupon_id, h.coupon_book_id, c.coupon_book_id)
+FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
+WHERE {OF.format("h")} AND h.coupon_book_id <> c.coupon_book_id
+UNION ALL
+SELECT l.organization_id, format('coupon lot %s: is of member %s and coupon %s, its assignment of %s and %s',
+    l.coupon_lot_id, l.member_id, l.coupon_id, u.member_id, u.coupon_id)
+FROM coupon_lots l JOIN coupon_usages u ON u.organization_id = l.organization_id
+    AND u.coupon_usage_id = l.coupon_lot_id
+WHERE {OF.format("l")} AND (l.member_id <> u.member_id OR l.coupon_id <> u.coupon_id
+    OR l.coupon_book_id <> u.coupon_book_id)
+"""
+
+# All that is left of an assignment that was reversed while it was used is owed.
+_WRONG_LOT = f"""
+SELECT l.organization_id, format('coupon lot %s: is of %s, of which %s are used and %s owed', l.coupon_lot_id,
+    trim_scale(l.amount), trim_scale(l.amount_used), trim_scale(l.amount_owed))
+FROM coupon_lots l
+WHERE {OF.format("l")} AND (least(l.amount, l.amount_used) < 0 OR l.amount_owed NOT IN (0, l.amount))
+"""
+
+# The revert of a use takes what an assignment owes, and is then the reversal of both.
+_WRONG_REVERTS = f"""
+SELECT u.organization_id, format('coupon usage %s: reverts %s, which does not say so', u.coupon_usage_id,
+    u.reverted_usage_id)
+FROM coupon_usages u LEFT JOIN coupon_usages original ON original.organization_id = u.organization_id
+    AND original.coupon_usage_id = u.reverted_usage_id
+WHERE {OF.format("u")} AND u.reverted_usage_id IS NOT NULL
+    AND original.reversal_usage_id IS DISTINCT FROM u.coupon_usage_id
+UNION ALL
+SELECT u.organization_id, format('coupon usage %s: is reverted by %s, which does not say so', u.coupon_usage_id,
+    u.reversal_usage_id)
+FROM coupon_usages u LEFT JOIN coupon_usages reversal ON reversal.organization_id = u.organization_id
+    AND reversal.coupon_usage_id = u.reversal_usage_id
+WHERE {OF.format("u")} AND u.reversal_usage_id IS NOT NULL AND (reversal.reverted_usage_id IS NULL
+    OR u.amount_used > 0 AND reversal.reverted_usage_id <> u.coupon_usage_id)
+UNION ALL
+SELECT u.organization_id, format('coupon usage %s: moves %s assigned and %s used, it reverts %s and %s',
+    u.coupon_usage_id, trim_scale(u.amount_assigned), trim_scale(u.amount_used),
+    trim_scale(original.amount_assigned), trim_scale(original.amount_used))
+FROM coupon_usages u JOIN coupon_usages original ON original.organization_id = u.organization_id
+    AND original.coupon_usage_id = u.reverted_usage_id
+WHERE {OF.format("u")} AND (u.member_id <> original.member_id OR u.coupon_id <> original.coupon_id
+    OR u.amount_used <> -original.amount_used OR u.amount_assigned > 0
+    OR original.amount_assigned > 0 AND -u.amount_assigned > original.amount_assigned)
+"""
+
+_ASSIGNED = f"SELECT * FROM coupon_usages u WHERE {OF.format('u')} AND u.amount_assigned > 0"
+
+_OVER_LIMIT = f"""
+SELECT b.organization_id, format('coupon book %s: has %s assigned of at most %s', b.coupon_book_id,
+    trim_scale(b.total_assigned), least(b.max_coupon_count, single.most))
+FROM coupon_books b
+CROSS JOIN LATERAL (VALUES (CASE b.type WHEN 'single' THEN b.max_assigned_per_coupon END)) AS single(most)
+JOIN (
+    SELECT u.organization_id, u.coupon_book_id, max(u.created_at) AS last_at FROM ({_ASSIGNED}) u
+    GROUP BY u.organization_id, u.coupon_book_id
+) u USING (organization_id, coupon_book_id)
+WHERE {OF.format("b")} AND b.type <> 'list' AND b.total_assigned > least(b.max_coupon_count, single.most)
+    AND u.last_at > b.updated_at + {SINCE}
+UNION ALL
+SELECT b.organization_id, format('coupon book %s: member %s has %s of at most %s', b.coupon_book_id, h.member_id,
+    trim_scale(h.assigned), b.max_assigned_per_member)
+FROM coupon_books b JOIN (
+    SELECT h.organization_id, h.coupon_book_id, h.member_id, sum(h.amount_assigned) AS assigned
+    FROM member_coupons h WHERE {OF.format("h")} GROUP BY h.organization_id, h.coupon_book_id, h.member_id
+) h USING (organization_id, coupon_book_id)
+JOIN (
+    SELECT u.organization_id, u.coupon_book_id, u.member_id, max(u.created_at) AS last_at FROM ({_ASSIGNED}) u
+    GROUP BY u.organization_id, u.coupon_book_id, u.member_id
+) u ON u.organization_id = h.organization_id AND u.coupon_book_id = h.coupon_book_id AND u.member_id = h.member_id
+WHERE {OF.format("b")} AND h.assigned > b.max_assigned_per_member AND u.last_at > b.updated_at + {SINCE}
+UNION ALL
+SELECT b.organization_id, format('coupon %s of book %s: has %s assigned of at most %s', c.coupon_id,
+    b.coupon_book_id, trim_scale(c.total_assigned), b.max_assigned_per_coupon)
+FROM coupon_books b JOIN coupons c USING (organization_id, coupon_book_id)
+JOIN (
+    SELECT u.organization_id, u.coupon_id, max(u.created_at) AS last_at FROM ({_ASSIGNED}) u
+    GROUP BY u.organization_id, u.coupon_id
+) u ON u.organization_id = c.organization_id AND u.coupon_id = c.coupon_id
+WHERE {OF.format("b")} AND c.code IS NOT NULL AND c.total_assigned > b.max_assigned_per_coupon
+    AND u.last_at > b.updated_at + {SINCE}
+"""
+
+# Each code of these books is one member's.
+_SHARED_CODE = f"""
+SELECT h.organization_id, format('coupon %s of book %s: is held by %s members, the first of them %s', h.coupon_id,
+    h.coupon_book_id, count(*), min(h.member_id))
+FROM member_coupons h JOIN coupon_books b USING (organization_id, coupon_book_id)
+WHERE {OF.format("h")} AND b.type IN ('list', 'generated') AND (h.amount_assigned <> 0 OR h.amount_used <> 0)
+GROUP BY h.organization_id, h.coupon_book_id, h.coupon_id HAVING count(*) > 1
+"""
+
+CHECKS = (
+    _unlike_usages(
+        "member_coupons", ("member_id", "coupon_id"), "amount_assigned", "amount_used", "member %s, coupon %s"
+    ),
+    _unlike_usages("coupons", ("coupon_id",), "total_assigned", "total_usages", "coupon %s"),
+    _unlike_usages("coupon_books", ("coupon_book_id",), "total_assigned", "total_usages", "coupon book %s"),
+    _unlike_usages("coupon_lots", ("coupon_lot_id",), "amount", "amount_used", "coupon lot %s"),
+    _unchained_usages("amount_assigned", "updated_total_assigned", "assignments"),
+    _unchained_usages("amount_used", "updated_total_usages", "uses"),
+    _WRONG_COUNT,
+    _WRONG_PLACE,
+    _WRONG_LOT,
+    _WRONG_REVERTS,
+    _OVER_LIMIT,
+    _SHARED_CODE,
+)

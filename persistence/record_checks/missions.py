@@ -1,0 +1,68 @@
+"""Checks of missions: members' progress and rewards against the trackings of every count."""
+
+from __future__ import annotations
+
+from persistence.record_checks.forms import OF, SINCE
+
+_COUNTED = f"""
+SELECT t.organization_id, t.member_id, t.mission_id,
+    coalesce(sum(t.achieved) FILTER (WHERE t.reversal_loyalty_event_id IS NULL), 0) AS achieved,
+    coalesce(sum(t.counted) FILTER (WHERE t.reversal_loyalty_event_id IS NULL), 0) AS counted,
+    max(t.happened_at) FILTER (WHERE t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL) AS last_achieved_at,
+    max(t.created_at) FILTER (WHERE t.achieved > 0) AS last_reward_at,
+    min(t.goal_count) AS least_goal, max(t.goal_count) AS greatest_goal, min(t.created_at) AS first_at,
+    count(t.reversal_loyalty_event_id) AS reversals
+FROM mission_trackings t WHERE {OF.format("t")} GROUP BY t.organization_id, t.member_id, t.mission_id
+"""
+
+_WRONG_ACHIEVEMENTS = f"""
+SELECT organization_id, format('member %s, mission %s: is achieved %s times, last at %s, by its trackings %s, at %s',
+    member_id, mission_id, coalesce(h.times_achieved, 0), coalesce(CAST(h.last_achieved_at AS text), 'no time'),
+    coalesce(t.achieved, 0), coalesce(CAST(t.last_achieved_at AS text), 'no time'))
+FROM (SELECT * FROM member_missions h WHERE {OF.format("h")}) h
+FULL JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
+WHERE coalesce(h.times_achieved, 0) <> coalesce(t.achieved, 0)
+    OR h.last_achieved_at IS DISTINCT FROM t.last_achieved_at
+"""
+
+# A change of the goal changes what was counted towards it, so counts are compared where there was none.
+_WRONG_COUNT = f"""
+SELECT h.organization_id, format('member %s, mission %s: counts %s, its trackings add up to %s', h.member_id,
+    h.mission_id, h.counted, t.counted)
+FROM member_missions h JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
+JOIN missions m ON m.organization_id = h.organization_id AND m.mission_id = h.mission_id
+WHERE {OF.format("h")} AND h.counted <> t.counted AND t.least_goal = h.goal_count AND t.greatest_goal = h.goal_count
+    AND (t.reversals = 0 OR m.goal_count = h.goal_count AND t.first_at > m.updated_at + {SINCE})
+UNION ALL
+SELECT t.organization_id, format('mission tracking %s: counts %s and achieves %s', t.mission_tracking_id, t.counted,
+    t.achieved)
+FROM mission_trackings t WHERE {OF.format("t")} AND least(t.counted, t.achieved) < 0
+"""
+
+_OVER_LIMIT = f"""
+SELECT h.organization_id, format('member %s, mission %s: is achieved %s of at most %s times', h.member_id,
+    h.mission_id, h.times_achieved, m.max_repetitions)
+FROM member_missions h JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
+JOIN missions m ON m.organization_id = h.organization_id AND m.mission_id = h.mission_id
+WHERE {OF.format("h")} AND h.times_achieved > m.max_repetitions AND t.last_reward_at > m.updated_at + {SINCE}
+"""
+
+# A reward may be refused; the points that one paid are those of the achievement. An event may achieve several missions.
+_WRONG_REWARD = f"""
+SELECT t.organization_id, format('transaction %s: rewards event %s with %s, which achieved mission %s for %s',
+    t.ledger_transaction_id, t.loyalty_event_id, trim_scale(t.amount), coalesce(CAST(a.mission_id AS text), 'none'),
+    trim_scale(coalesce(m.points_accrual * a.achieved, 0)))
+FROM ledger_transactions t LEFT JOIN (
+    SELECT a.organization_id, a.loyalty_event_id, count(*) AS number, min(a.mission_id) AS mission_id,
+        sum(a.achieved) AS achieved, min(a.created_at) AS created_at
+    FROM mission_trackings a WHERE {OF.format("a")} AND a.achieved > 0
+    GROUP BY a.organization_id, a.loyalty_event_id
+) a USING (organization_id, loyalty_event_id)
+LEFT JOIN missions m ON m.organization_id = t.organization_id AND m.mission_id = a.mission_id
+WHERE {OF.format("t")} AND t.transaction_type = 1 AND t.loyalty_event_id IS NOT NULL
+    AND t.system_unique_key ~ '\\:mission-[0-9]+$' AND (a.number IS NULL
+        OR a.number = 1 AND a.created_at > m.updated_at + {SINCE}
+            AND t.amount IS DISTINCT FROM m.points_accrual * a.achieved)
+"""
+
+CHECKS = (_WRONG_ACHIEVEMENTS, _WRONG_COUNT, _OVER_LIMIT, _WRONG_REWARD)

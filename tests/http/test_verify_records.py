@@ -1,0 +1,319 @@
+"""Every way in which records of members can differ from what happened is found and named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from handlers.services.ledger.verify import verify
+from tests.builders.api import running_api
+from tests.builders.badges import Badges
+from tests.builders.campaigns import mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.missions import create
+from tests.builders.points import Points
+from tests.builders.referrals import Friends
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+pytestmark = pytest.mark.undistributed
+
+# Limits and rules count as old: whatever was given was given under them.
+_AGED = (
+    "badges",
+    "coupon_books",
+    "missions",
+    "referral_programs",
+    "loyalty_programs",
+    "loyalty_tiers",
+    "ledger_accounts",
+)
+
+
+@pytest.fixture(scope="module")
+def shop(settings):
+    """An organization whose members have done a bit of everything."""
+    with running_api(settings) as api:
+        shop = Shop(api.organization())
+        move_points(shop)
+        track_events(shop)
+        move_holdings(shop)
+        yield shop
+
+
+def move_points(shop: Shop) -> None:
+    """Points that expired, were transferred, burned for money, set aside and owed."""
+    stars = Points.new(shop.organization, pointTrackingEnabled=True, expiresInMonths=12)
+    ana, ben = stars.wallet(), stars.wallet()
+    stars.move(None, ana, 10, externalEventDate="2020-01-01T00:00:00Z")
+    stars.move(None, ana, 20)
+    stars.move(ana, ben, 5)
+    burn = stars.move(ana, None, 3, fiatValue=2)[0]["ledgerTransactionId"]
+    stars.move(ana, None, 4, fiatValue=3)
+    stars.revert(burn)
+    stars.move(ana, None, 2, captureMethod="manual")
+    hold = {"ledgerAccountId": stars.account_id, "fromWalletId": None, "toWalletId": ben, "amount": 6}
+    hold |= {"captureMethod": "manual", "expirationDate": "2099-01-01T00:00:00Z"}
+    answer = stars.admin.post("/ledger-transactions/batch", {"items": [hold]}, expect=200)
+    stars.capture((answer["processed"][0]["transactions"][0]["ledgerTransactionId"], None))
+    debts = Points.new(shop.organization, overdraftLimit=50)
+    cleo = debts.wallet()
+    debts.move(None, cleo, 6)
+    debts.move(cleo, None, 10, allowOverdraft=True)
+    debts.move(None, cleo, 3)
+
+
+def track_events(shop: Shop) -> None:
+    """Orders, one partly returned, with limits, a mission, a referral and tiers by points; a spent mint taken back."""
+    schedule = TierSchedule.new(shop, Silver=5, Gold=100)
+    shop.campaign(
+        running(mint(10)), eventType=ORDER_CREATED, pointsMonthlyLimitPerMember=1000, maxTransactionsPerMember=50
+    )
+    create(shop, eventType=ORDER_CREATED, goalCount=2, pointsAccrual=7)
+    friends = Friends(shop)
+    ana, ben = shop.member(), shop.member()
+    items = [{"productCode": "mug", "quantity": 2, "total": 8}, {"productCode": "tea", "quantity": 1, "total": 2}]
+    shop.track_one(order(ana, 10, external_id="o-1", items=items))
+    shop.track_one(order(ana, None, "confirmed", "o-1"))
+    shop.track_one(order(ana, None, "partially-returned", "o-1", items=[{"productCode": "mug", "quantity": 1}]))
+    shop.track_one(order(ana, 30, external_id="o-2"))
+    shop.track_one(event(ben, GENERIC, payload={"referralCode": friends.code(ana)}))
+    spender = shop.member()
+    spent = shop.track_one(order(spender, 5))
+    shop.give(spender, 10, "burn")
+    shop.integration.post(f"/events/{spent['loyaltyEventKey']}/cancel", {}, expect=200)
+    schedule.set(shop.member(), "Gold")
+
+
+def move_holdings(shop: Shop) -> None:
+    """Badges and coupons, given, used and reverted."""
+    badges, ana = Badges(shop), shop.member()
+    badge = badges.create(maxAmount=5)
+    badges.assign(ana, badge, 3)
+    badges.revert(ana, badges.unassign(ana, badge, 1))
+    books = CouponBooks(shop.organization)
+    limits = {"maxCouponCount": 9, "maxAssignedPerMember": 9, "maxAssignedPerCoupon": 9}
+    book = books.make("ALL", type="single", **limits)
+    path = f"/members/{ana}/coupon-books/{book['couponBookKey']}"
+    shop.integration.post(f"{path}/assign", {"amount": 3}, expect=200)
+    shop.integration.post(f"{path}/use", {}, expect=200)
+    use = shop.integration.post(f"{path}/use", {}, expect=200)["couponUsage"]
+    shop.integration.post(f"/members/{ana}/coupon-usages/{use['couponUsageKey']}/revert", expect=200)
+    codes = books.make("A", "B", type="list")
+    for _ in range(2):
+        path = f"/members/{shop.member()}/coupon-books/{codes['couponBookKey']}"
+        shop.integration.post(f"{path}/assign", {}, expect=200)
+
+
+def age(db: Connection, shop: Shop) -> None:
+    """Let all rules be a year older than they are, and let the database take whatever is written."""
+    db.execute(text("SET LOCAL session_replication_role = replica"))
+    for table in _AGED:
+        statement = f"UPDATE {table} SET updated_at = updated_at - interval '1 year' WHERE organization_id = :org"
+        db.execute(text(statement), {"org": shop.organization.id})
+
+
+def found_after(shop: Shop, fault: str) -> tuple[Any, list[str]]:
+    """The row that a fault changed, and what `verify` finds then; undone afterwards."""
+    with shop.engine.connect() as db:
+        age(db, shop)
+        row = db.execute(text(fault), {"org": shop.organization.id}).first()
+        found = verify(db, shop.organization.id)
+        db.rollback()
+    return row, found
+
+
+def test_right_records_have_nothing_broken(shop):
+    with shop.engine.connect() as db:
+        age(db, shop)
+        assert verify(db, shop.organization.id) == []
+        db.rollback()
+
+
+def one(table: str, key: str, condition: str = "true") -> str:
+    """The condition that a row is the first of its organization with a condition."""
+    return (
+        f"organization_id = :org AND {key} ="
+        f" (SELECT min({key}) FROM {table} WHERE organization_id = :org AND {condition})"
+    )
+
+
+def change(table: str, values: str, key: str, told: str, condition: str = "true") -> str:
+    """The statement that changes one row of a table, and returns what the words name."""
+    return f"UPDATE {table} SET {values} WHERE {one(table, key, condition)} AND {condition} RETURNING {told}"
+
+
+LOT = "ledger_lot_id, wallet_id, ledger_account_id"
+PAIR = "wallet_id, ledger_account_id"
+TRANSACTION = "ledger_transaction_id"
+BURN = "transaction_type = 2 AND NOT is_expiry AND status = 1"
+
+FAULTS = (
+    # Lots
+    (change("ledger_lots", "expired = 9", "ledger_lot_id", LOT, "expired > 0"),
+     "lot {0} of wallet {1}, account {2}: counts 9 as expired, its expiries took 10"),
+    (change("ledger_lots", "expired = 1", "ledger_lot_id", LOT, "amount = 20"),
+     "lot {0} of wallet {1}, account {2}: counts 1 as expired, its expiries took 0"),
+    (change("ledger_transactions", "is_expiry = false", TRANSACTION, TRANSACTION, "is_expiry"),
+     "transaction {0}: took 10 from lot"),
+    (change("ledger_lots", "wallet_id = wallet_id + 1000000", "ledger_lot_id", LOT, "amount = 20"),
+     "lot {0} of wallet {1}, account {2}: transaction"),
+    (change("ledger_lots", "amount = 25, remaining = remaining + 5", "ledger_lot_id", TRANSACTION, "amount = 20"),
+     "transaction {0}: gave 25 in lots, but moved 20"),
+    (change("ledger_lots", "expires_at = NULL", "ledger_lot_id", TRANSACTION, "amount = 5"),
+     "transaction {0}: gave 5 that expire at infinity, but took 0 of these"),
+    (change("ledger_lots", "expires_at = '2050-01-01T00:00:00Z'", "ledger_lot_id", LOT, "amount = 6"),
+     "lot {0} of wallet {1}, account {2}: expires at 2050-01-01 00:00:00+00, its mint was to expire at"),
+    (change("ledger_lots", "expires_at = '2020-01-01T00:00:00Z'", "ledger_lot_id", "ledger_lot_id", "amount = 20"),
+     "from lot {0}, which had expired at 2020-01-01 00:00:00+00"),
+    (change("ledger_lots", "expires_at = '2090-01-01T00:00:00Z'", "ledger_lot_id", "ledger_lot_id", "expired > 0"),
+     "is the expiry of lot {0}, which expires at 2090-01-01 00:00:00+00"),
+    (change("ledger_lot_uses", "amount = 1", TRANSACTION, TRANSACTION, "amount = 4"),
+     "transaction {0}: took 4 from wallet"),
+    # Money, debts, holds and missing points
+    (change("ledger_balances", "total_fiat_value = 7", "wallet_id", PAIR, "total_fiat_value = 3"),
+     "wallet {0}, account {1}: counts a fiat value of 7, its burns come to 3"),
+    (change("ledger_transactions", "fiat_value = 8", TRANSACTION, f"from_{PAIR}", "fiat_value = 3"),
+     "wallet {0}, account {1}: counts a fiat value of 3, its burns come to 8"),
+    (change("ledger_balances", "total_overdraft_credit_balance = 1", "wallet_id", PAIR,
+            "current_overdraft_balance = 1"),
+     "wallet {0}, account {1}: owes 1 and has repaid 1, its entries went into debt by 4"),
+    (change("ledger_entries", "is_overdraft = false", TRANSACTION, PAIR, "is_overdraft"),
+     "wallet {0}, account {1}: owes 1 and has repaid 3, its entries went into debt by 0"),
+    (change("ledger_transactions", "reserved_amount = 9", TRANSACTION, TRANSACTION, "status = 0"),
+     "transaction {0}: set aside 9, of which 0 were released, and comes to 2"),
+    (change("ledger_transactions", "reserved_amount = NULL", TRANSACTION, TRANSACTION, "status = 0"),
+     "transaction {0}: set aside nothing, of which 0 were released, and comes to 2"),
+    (change("ledger_transactions", "clamped_by_ledger_transaction_id = NULL", TRANSACTION, TRANSACTION, "missing > 0"),
+     "transaction {0}: misses 10 since transaction none, which does not revert it"),
+    (change("ledger_transactions", "unearned = 99", TRANSACTION, TRANSACTION, "unearned > 0"),
+     "transaction {0}: 99 of it do not count as earned, 4 were taken back or are missing"),
+    # Badges
+    (change("member_badges", "assigned_balance = 4", "member_id", "member_id, badge_id"),
+     "member {0}, badge {1}: holds 4, its trackings add up to 3"),
+    ("DELETE FROM member_badges WHERE organization_id = :org RETURNING member_id, badge_id",
+     "member {0}, badge {1}: holds 0, its trackings add up to 3"),
+    (change("badge_trackings", "updated_total_assigned = 1", "badge_tracking_id", "member_id, badge_id",
+            "amount_assigned = -1"),
+     "member {0}, badge {1}: the totals of its changes form no chain, see 1"),
+    (change("badge_trackings", "updated_total_assigned = 6", "badge_tracking_id", "badge_tracking_id, badge_id",
+            "amount_assigned = 3"),
+     "badge tracking {0}: leaves 6 of badge {1}, of which members hold 0 to 5"),
+    (change("badge_trackings", "reversal_badge_tracking_id = NULL", "badge_tracking_id", "badge_tracking_id",
+            "reversal_badge_tracking_id IS NOT NULL"),
+     "reverts {0}, which does not say so"),
+    (change("badge_trackings", "reverted_badge_tracking_id = NULL", "badge_tracking_id", "badge_tracking_id",
+            "reverted_badge_tracking_id IS NOT NULL"),
+     "is reverted by {0}, which does not say so"),
+    (change("badge_trackings", "amount_assigned = 2", "badge_tracking_id", "badge_tracking_id, badge_id, member_id",
+            "reverted_badge_tracking_id IS NOT NULL"),
+     "badge tracking {0}: moves 2 of badge {1} of member {2}, it reverts -1 of {1} of {2}"),
+    # Coupons
+    (change("member_coupons", "amount_used = 2", "member_coupon_id", "member_id, coupon_id", "amount_assigned = 3"),
+     "member {0}, coupon {1}: counts 3 assigned and 2 used, its usages come to 3 and 1"),
+    (change("coupons", "total_assigned = 5", "coupon_id", "coupon_id", "total_assigned = 3"),
+     "coupon {0}: counts 5 assigned and 1 used, its usages come to 3 and 1"),
+    (change("coupon_books", "total_usages = 4", "coupon_book_id", "coupon_book_id", "total_assigned = 3"),
+     "coupon book {0}: counts 3 assigned and 4 used, its usages come to 3 and 1"),
+    (change("coupon_lots", "amount = 2", "coupon_lot_id", "coupon_lot_id", "amount = 3"),
+     "coupon lot {0}: counts 2 assigned and 1 used, its usages come to 3 and 1"),
+    (change("coupon_usages", "updated_total_assigned = 8", "coupon_usage_id", "member_id, coupon_id",
+            "amount_assigned = 3"),
+     "member {0}, assignments of coupon {1}: the totals of its changes form no chain, see 0"),
+    (change("coupon_usages", "updated_total_usages = 7", "coupon_usage_id", "member_id, coupon_id", "amount_used = 1"),
+     "member {0}, uses of coupon {1}: the totals of its changes form no chain, see "),
+    (change("coupon_books", "coupon_count = 3", "coupon_book_id", "coupon_book_id", "type = 'list'"),
+     "coupon book {0}: counts 3 codes up to position 3, it has 2 up to 2"),
+    (change("coupon_usages", "coupon_book_id = coupon_book_id + 1000000", "coupon_usage_id",
+            "coupon_usage_id, coupon_book_id, coupon_id"),
+     "coupon usage {0}: is of book {1}, its coupon {2} of book"),
+    (change("coupon_lots", "member_id = member_id + 1000000", "coupon_lot_id", "coupon_lot_id, member_id, coupon_id"),
+     "coupon lot {0}: is of member {1} and coupon {2}, its assignment of"),
+    (change("coupon_lots", "amount_owed = 2", "coupon_lot_id", "coupon_lot_id", "amount = 3"),
+     "coupon lot {0}: is of 3, of which 1 are used and 2 owed"),
+    (change("coupon_usages", "reversal_usage_id = NULL", "coupon_usage_id", "coupon_usage_id",
+            "reversal_usage_id IS NOT NULL"),
+     "reverts {0}, which does not say so"),
+    (change("coupon_usages", "reverted_usage_id = NULL", "coupon_usage_id", "coupon_usage_id",
+            "reverted_usage_id IS NOT NULL"),
+     "is reverted by {0}, which does not say so"),
+    (change("coupon_usages", "amount_used = -2", "coupon_usage_id", "coupon_usage_id", "amount_used = -1"),
+     "coupon usage {0}: moves 0 assigned and -2 used, it reverts 0 and 1"),
+    (change("coupon_books", "max_coupon_count = 2", "coupon_book_id", "coupon_book_id", "type = 'single'"),
+     "coupon book {0}: has 3 assigned of at most 2"),
+    (change("coupon_books", "max_assigned_per_member = 1", "coupon_book_id", "coupon_book_id", "type = 'single'"),
+     "coupon book {0}: member"),
+    (change("coupon_books", "type = 'generated', max_coupon_count = NULL, max_assigned_per_coupon = 1",
+            "coupon_book_id", "coupon_book_id", "type = 'single'"),
+     "of book {0}: has 3 assigned of at most 1"),
+    ("UPDATE member_coupons h SET coupon_id = (SELECT min(m.coupon_id) FROM member_coupons m"
+     " WHERE m.organization_id = :org AND m.coupon_book_id = h.coupon_book_id) WHERE organization_id = :org"
+     " AND coupon_book_id IN (SELECT coupon_book_id FROM coupon_books WHERE organization_id = :org AND type = 'list')"
+     " RETURNING coupon_id, coupon_book_id",
+     "of book {1}: is held by 2 members"),
+    # Missions
+    (change("member_missions", "times_achieved = 2", "member_id", "member_id, mission_id", "times_achieved = 1"),
+     "member {0}, mission {1}: is achieved 2 times, last at"),
+    (change("member_missions", "last_achieved_at = NULL", "member_id", "member_id, mission_id", "times_achieved = 1"),
+     "member {0}, mission {1}: is achieved 1 times, last at no time, by its trackings 1, at"),
+    (change("member_missions", "counted = 7", "member_id", "member_id, mission_id", "times_achieved = 1"),
+     "member {0}, mission {1}: counts 7, its trackings add up to 2"),
+    (change("mission_trackings", "counted = -1", "mission_tracking_id", "mission_tracking_id", "achieved = 1"),
+     "mission tracking {0}: counts -1 and achieves 1"),
+    (change("missions", "max_repetitions = 0", "mission_id", "mission_id"),
+     "mission {0}: is achieved 1 of at most 0 times"),
+    (change("ledger_transactions", "amount = 70", TRANSACTION, TRANSACTION, "amount = 7"),
+     "transaction {0}: rewards event"),
+    # Limits, orders, referrals and tiers
+    (change("campaign_limit_counters", "used = used + 1", "member_id", "campaign_id, member_id", "type = 'points'"),
+     "campaign {0}, member {1}, account 0, points monthly from"),
+    ("DELETE FROM campaign_limit_counters WHERE organization_id = :org AND used = 2 RETURNING campaign_id, member_id",
+     "campaign {0}, member {1}, account 0, transactions total from"),
+    (change("purchase_orders", "returned_total = 11", "order_id", "order_id", "returned_total = 4"),
+     "order {0}: is partially-returned, and 11 of its 10 are returned"),
+    (change("purchase_orders", "returned_total = 1", "order_id", "order_id", "status = 'created'"),
+     "order {0}: is created, and 1 of its 30 are returned"),
+    (change("purchase_orders", "returned_total = 3", "order_id", "order_id", "returned_total = 4"),
+     "order {0}: 3 of it are returned, of its items 4"),
+    (change("order_items", "returned_quantity = 3", "order_item_id", "order_item_id", "returned_total = 4"),
+     "order item {0}: 3 of 2 are returned, worth 4 of 8"),
+    (change("order_items", "returned_total = 9", "order_item_id", "order_item_id", "returned_total = 4"),
+     "order item {0}: 1 of 2 are returned, worth 9 of 8"),
+    (change("purchase_orders", "member_id = member_id + 1000000", "order_id", "order_id, member_id"),
+     "order {0} of member {1}: was created by event"),
+    (change("purchase_orders", "event_ids = '{}'", "order_id", "order_id"),
+     "order {0}: was created by event"),
+    (change("referral_codes", "total_usages = 5", "referral_code_id", "referral_code_id"),
+     "referral code {0}: counts 5 uses, its logs are 1"),
+    (change("referral_logs", "referral_program_id = referral_program_id + 1000000", "referral_log_id",
+            "referral_log_id, referral_program_id"),
+     "referral log {0}: is of program {1} and referrer"),
+    (change("referral_logs", "referrer_member_id = referred_member_id", "referral_log_id",
+            "referral_log_id, referred_member_id"),
+     "referral log {0}: member {1} was referred by the same member"),
+    (change("referral_programs", "max_per_code = 0", "referral_program_id", "referral_program_id"),
+     "referral program {0}, code"),
+    (change("referral_logs", "referrer_points = 99", "referral_log_id", "referral_log_id"),
+     "referral log {0}: gave the referrer 99 points, its transactions 100"),
+    (change("member_tiers", "loyalty_program_id = loyalty_program_id + 1000000", "member_id",
+            "member_id, loyalty_tier_id, loyalty_program_id"),
+     "member {0}: has tier {1} in program {2}, it is of program"),
+    ("DELETE FROM member_tier_trackings WHERE organization_id = :org"
+     " RETURNING member_id, loyalty_tier_id, loyalty_program_id",
+     "member {0}: tier {1} of program {2} is set by hand, but nobody set it"),
+    ("UPDATE member_tiers h SET loyalty_tier_id = (SELECT t.loyalty_tier_id FROM loyalty_tiers t"
+     " WHERE t.organization_id = :org AND t.name = 'Silver') FROM loyalty_tiers g WHERE h.organization_id = :org"
+     " AND g.organization_id = :org AND g.loyalty_tier_id = h.loyalty_tier_id AND g.name = 'Gold' AND NOT h.is_manual"
+     " RETURNING h.member_id, h.loyalty_tier_id, h.loyalty_program_id",
+     "member {0}: has tier {1} of program {2}, by"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("fault", "words"), FAULTS)
+def test_a_fault_is_found_and_named(shop, fault, words):
+    row, found = found_after(shop, fault)
+    assert row is not None
+    expected, organization = words.format(*row), f"organization {shop.organization.id}, "
+    assert [each for each in found if each.startswith(organization) and expected in each], (expected, found)
