@@ -128,7 +128,7 @@ def new_world() -> Iterator[tuple[World, Engine]]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         Path(directory).chmod(0o755)
         with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1)
+            engine = create_engine(url, threads=2)
             schema.migrate(engine)
             yield make_world(engine, url), engine
             engine.dispose()

@@ -268,6 +268,22 @@ class Settings:
     import_rows: int = _setting(
         _whole(1, 5_000), 500, "Rows of an import that a worker does in one database transaction, at most."
     )
+    import_step_ms: int = _setting(
+        _whole(10, 60_000),
+        1000,
+        "Milliseconds after which a worker ends its work on an import and goes on with the next organization's.",
+    )
+    import_unpacked_bytes: int = _setting(
+        _whole(1024, 1024**4), 1024**3, "Bytes that a packed file of an import has at most after unpacking."
+    )
+    import_ratio: int = _setting(
+        _whole(1, 1100),
+        100,
+        "How many times larger a packed file of an import may become by unpacking; 16 MiB are always allowed.",
+    )
+    import_failed_rows: int = _setting(
+        _whole(0, 100_000_000), 100_000, "Rows of an import that may fail; with more, the import ends as failed."
+    )
     import_share: int = _setting(
         _whole(1, 100),
         80,

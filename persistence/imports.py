@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import psycopg2
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, update
 
-from domain.imports.records import QUEUED, RUNNING, UPLOADING, FailedRow, ImportJob, ImportPart
-from persistence.connections import query
+from domain.imports.records import QUEUED, RUNNING, UPLOADING, FailedRow, ImportEnded, ImportJob, ImportPart
+from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, change, columns_of, fields_of, record, records
 from persistence.tables.imports import failed_import_rows, import_blocks, import_parts, imports
@@ -37,12 +37,19 @@ SELECT content FROM import_blocks
 WHERE organization_id = %s AND import_id = %s AND part_number = %s AND block_number = %s
 """
 
-# The import that was worked on least recently, so that several are done side by side.
 _TO_DO = f"status IN ('{QUEUED}', '{RUNNING}')"
 _WAITING = f"SELECT organization_id, import_id FROM imports WHERE {_TO_DO} ORDER BY updated_at, import_id"
-_CLAIM = f"""
-SELECT {", ".join(fields_of(ImportJob))} FROM imports
-WHERE organization_id = %s AND import_id = %s AND {_TO_DO} FOR NO KEY UPDATE SKIP LOCKED
+# Not the row is locked, so that an import can be cancelled meanwhile.
+_CLAIM = "SELECT pg_try_advisory_xact_lock(hashtextextended('import ' || %s, %s))"
+_JOB = f"""
+SELECT {", ".join(fields_of(ImportJob))} FROM imports WHERE organization_id = %s AND import_id = %s AND {_TO_DO}
+"""
+_NOTE_BEGIN = """
+UPDATE imports SET crashes = crashes + 1, careful_until = CASE crashes WHEN 0 THEN rows_read + %s ELSE careful_until END
+WHERE organization_id = %s AND import_id = %s
+"""
+_FORGIVE_BEGIN = """
+UPDATE imports SET crashes = greatest(crashes - 1, 0) WHERE organization_id = %s AND import_id = %s
 """
 
 
@@ -83,12 +90,38 @@ def change_import(db: Connection, job: ImportJob, **values: Any) -> ImportJob:
     return change(db, imports, ImportJob, address, values)
 
 
-def claim(db: Connection) -> ImportJob | None:
-    """An import that is to be worked on, locked until the transaction ends; None if all are done or locked."""
-    for address in query(db, _WAITING, ()):
-        for row in query(db, _CLAIM, address):
-            return ImportJob(*row)
-    return None
+def find_waiting(db: Connection) -> list[tuple[int, int]]:
+    """The organization and id of the imports that are to be worked on, first the one that waits longest."""
+    return [(row[0], row[1]) for row in query(db, _WAITING, ())]
+
+
+def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | None:
+    """The import, which no other worker claims until the transaction ends; None if one does, or it has ended."""
+    [(is_claimed,)] = query(db, _CLAIM, (import_id, organization_id))
+    rows = query(db, _JOB, (organization_id, import_id)) if is_claimed else []
+    return ImportJob(*rows[0]) if rows else None
+
+
+def note_begin(db: Connection, job: ImportJob, rows: int) -> None:
+    """Note that a worker begins with so many rows: if it dies, the next one finds that."""
+    defer(db, _NOTE_BEGIN, (rows, job.organization_id, job.import_id))
+
+
+def forgive_begin(db: Connection, job: ImportJob) -> None:
+    """Take a noted begin back."""
+    defer(db, _FORGIVE_BEGIN, (job.organization_id, job.import_id))
+
+
+def advance(db: Connection, job: ImportJob, **values: Any) -> None:
+    """Change an import that is worked on; raises ImportEnded if it was cancelled or moved meanwhile."""
+    statement = update(imports).where(
+        imports.c.organization_id == job.organization_id,
+        imports.c.import_id == job.import_id,
+        imports.c.status.in_((QUEUED, RUNNING)),
+        imports.c.next_byte == job.next_byte,
+    )
+    if not db.execute(statement.values(**values)).rowcount:
+        raise ImportEnded
 
 
 def find_parts(db: Connection, job: ImportJob) -> list[ImportPart]:
@@ -109,9 +142,11 @@ def put_part(db: Connection, job: ImportJob, part_number: int, blocks: Iterable[
 
 
 def read_block(db: Connection, job: ImportJob, part_number: int, block_number: int) -> bytes:
-    """One block of the file; each but the last of a part has `BLOCK_BYTES`."""
-    [(content,)] = query(db, _BLOCK, (job.organization_id, job.import_id, part_number, block_number))
-    return bytes(content)
+    """One block of the file; each but the last of a part has `BLOCK_BYTES`. Raises ImportEnded."""
+    rows = query(db, _BLOCK, (job.organization_id, job.import_id, part_number, block_number))
+    if not rows:
+        raise ImportEnded
+    return bytes(rows[0][0])
 
 
 def remove_file(db: Connection, job: ImportJob) -> None:

@@ -21,6 +21,7 @@ from domain.imports.records import (
     RowFault,
 )
 
+MAX_COLUMNS = 1000
 # Columns that a file of errors has beside its own. An import passes over them, so the file can be sent again.
 ERROR_COLUMNS = ("importLine", "importColumn", "importReason")
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
@@ -208,7 +209,7 @@ class Columns:
     """The columns of a file, as fields of its kind.
 
     `column_names` are the names in the file by field, `parse` reads cells of JSON. Raises FileFault for columns that
-    are unknown, missing or twice.
+    are unknown, missing or twice, and for too many.
     """
 
     def __init__(
@@ -226,6 +227,8 @@ class Columns:
         self._fields: list[tuple[str, Read] | None] = []
         self._names: dict[str, str] = {}
         unknown: list[str] = []
+        if len(self.header) > MAX_COLUMNS:
+            raise FileFault(f"The first line has {len(self.header)} columns; a file has at most {MAX_COLUMNS}.")
         self.restores = ERROR_COLUMNS[0] in self.header
         for name in self.header:
             # A column that is named like a field whose column has another name is none.

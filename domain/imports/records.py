@@ -32,7 +32,8 @@ class ImportJob:
     """An import: what it reads, how, and how far it is.
 
     `header` are the columns of a CSV file. `next_byte` is where the next row begins in the file as it is after
-    unpacking, and `next_line` its line; `bytes_read` are those of the file as it was uploaded.
+    unpacking, and `next_line` its line; `bytes_read` are those of the file as it was uploaded. `crashes` counts the
+    workers that died while they imported the rows until the number `careful_until`, and the step that is under way.
     """
 
     organization_id: int
@@ -58,6 +59,8 @@ class ImportJob:
     next_byte: int
     next_line: int
     worked_ms: int
+    crashes: int
+    careful_until: int
     error: str | None
     created_at: datetime
     updated_at: datetime
@@ -112,6 +115,10 @@ class ImportIncomplete(Conflict):
 
     slug = "import-incomplete"
     title = "Parts of the file are missing"
+
+
+class ImportEnded(Exception):
+    """The import was cancelled while its rows were imported, or is not where it was."""
 
 
 class FileFault(Exception):

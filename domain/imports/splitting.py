@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ LONGEST_ROW = 1024 * 1024
 # What is kept of a row that is too long, to be told with the error.
 KEPT_OF_LONG_ROW = 1000
 _UNPACKED_AT_ONCE = 1024 * 1024
+_EMPTY_LINES = re.compile(rb"[\r\n]*\n")
 _GZIP = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -28,14 +30,31 @@ class RawRow:
     next_line: int
     fault: str | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """True for empty lines, which are no row."""
+        return not self.content and self.fault is None
+
 
 def is_gzip(beginning: bytes) -> bool:
     """True for a file that gzip has packed."""
     return beginning.startswith(_GZIP)
 
 
-def unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of a file that gzip has packed, also of several one after the other; raises FileFault."""
+def unpacked(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    """The content of a file that gzip has packed, also of several one after the other.
+
+    Raises FileFault for a file that is damaged, and for more than `limit` bytes.
+    """
+    size = 0
+    for content in _unpacked(blocks):
+        size += len(content)
+        if size > limit:
+            raise FileFault(f"The file has more than {limit} bytes when it is unpacked, its limit.")
+        yield content
+
+
+def _unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(wbits=31)
     is_begun = False
     for block in blocks:
@@ -68,14 +87,13 @@ def skipped(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
 
 
 def raw_rows(blocks: Iterable[bytes], file_format: str, next_byte: int, next_line: int) -> Iterator[RawRow]:
-    """The rows of a file from `next_byte` on, which is in line `next_line`; empty lines are left out.
+    """The rows of a file from `next_byte` on, which is in line `next_line`; empty lines in a row are one empty row.
 
     A row of a CSV file goes on in the next line where a quote is open. Raises FileFault for a file in UTF-16.
     """
     splitter = _Splitter(blocks, file_format == CSV, next_byte, next_line)
     while (row := splitter.next()) is not None:
-        if row.content or row.fault is not None:
-            yield row
+        yield row
 
 
 class _Splitter:
@@ -92,7 +110,9 @@ class _Splitter:
             self._skip_mark()
 
     def next(self) -> RawRow | None:
-        """The next row, or an empty line; None at the end of the file."""
+        """The next row, or the empty lines before it, as many as are in memory; None at the end of the file."""
+        if empty := _EMPTY_LINES.match(self._buffer, self._start):
+            return self._taken(self._start, empty.end(), empty[0].count(b"\n"))
         scan, is_quoted, lines = self._start, False, 0
         while True:
             end = self._buffer.find(b"\n", scan)

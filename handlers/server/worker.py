@@ -60,8 +60,8 @@ class Worker:
         limit_evaluation(settings)
         self._engine = create_engine(
             settings.database_url,
-            # One each, and another for the snapshot of an export.
-            threads=len(_LOOPS) + 1,
+            # One each, and others for the snapshot of an export, and for the beginning of an import's step.
+            threads=len(_LOOPS) + 2,
             statement_timeout_ms=settings.statement_timeout_ms,
             lock_timeout_ms=settings.lock_timeout_ms,
             application_name="loyalty-worker",

@@ -41,6 +41,9 @@ imports = tenant_table(
     Column("next_byte", BigInteger, nullable=False, server_default=text("0")),
     Column("next_line", BigInteger, nullable=False, server_default=text("1")),
     Column("worked_ms", BigInteger, nullable=False, server_default=text("0")),
+    # How often a worker has died while it did the rows until this number; a step under way counts until it ends.
+    Column("crashes", Integer, nullable=False, server_default=text("0")),
+    Column("careful_until", BigInteger, nullable=False, server_default=text("0")),
     Column("error", Text),
     *created_and_updated(),
     instant("started_at"),

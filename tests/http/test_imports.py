@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from handlers.services.imports import work
 from tests.builders.campaigns import mint
 from tests.builders.imports import Imports, counts
 from tests.builders.statements import count
@@ -43,6 +44,83 @@ def member(imports, name):
 def members(imports):
     listed = imports.organization.integration.get("/members", order="loyaltyMemberId,asc")["results"]
     return [each["loyaltyMemberId"] for each in listed]
+
+
+def place(imports, path):
+    """Where the next row of an import begins in its unpacked file."""
+    with imports.organization.api.engine.connect() as db:
+        statement = text("SELECT next_byte FROM imports WHERE import_id = :id")
+        return db.execute(statement, {"id": imports.get(path)["importId"]}).scalar_one()
+
+
+def test_a_step_ends_after_some_megabytes_of_empty_lines_and_others_take_turns(imports, other_organization):
+    packed = gzip.compress(b"loyaltyMemberId\n" + b"\n" * 12 * 1024 * 1024 + b"ana\n")
+    path, importer = imports.queue(packed), imports.importer
+    others = Imports(other_organization)
+    assert importer.step()
+    assert 0 < place(imports, path) <= 4 * 1024 * 1024
+    quick = others.queue("loyaltyMemberId\nben\n")
+    assert importer.step()
+    assert importer.step()
+    assert others.get(quick)["rowsDone"] == 1
+    while importer.step():
+        pass
+    assert counts(imports.get(path)) == ("done", 1, 1, 0)
+    assert members(imports) == ["ana"]
+
+
+def test_a_packed_file_that_becomes_too_large_ends_its_import(imports):
+    done = imports.run(gzip.compress(b"loyaltyMemberId\n" + b"\n" * 17 * 1024 * 1024))
+    assert (done["status"], done["rowsDone"]) == ("failed", 0)
+    assert done["error"] == "The file has more than 16777216 bytes when it is unpacked, its limit."
+
+
+def test_long_rows_are_read_a_few_at_a_time(imports):
+    rows = "".join(f"m-{number},{'x' * 600_000}\n" for number in range(12))
+    path, importer = imports.queue("loyaltyMemberId,city\n" + rows), imports.importer
+    assert importer.step()
+    assert 0 < imports.get(path)["rowsRead"] <= 4
+    while importer.step():
+        pass
+    assert imports.get(path)["rowsRead"] == 12
+
+
+def test_an_import_at_which_workers_die_ends_instead_of_being_repeated(imports, monkeypatch):
+    path = imports.queue("loyaltyMemberId\n" + "".join(f"m-{number}\n" for number in range(100)))
+
+    class Died(BaseException):
+        """The end of a worker, from which nothing recovers."""
+
+    def die(*_):
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setitem(work._KINDS, "members", die)
+        for _ in range(5):
+            with pytest.raises(Died):
+                imports.importer.step()
+    assert imports.importer.step()
+    ended = imports.get(path)
+    assert (ended["status"], ended["rowsDone"]) == ("failed", 0)
+    assert ended["error"] == "Workers have died 5 times at the rows from line 1 on."
+    assert members(imports) == []
+
+
+def test_an_import_is_cancelled_while_its_step_is_under_way(imports, monkeypatch):
+    path, importer = imports.queue("loyaltyMemberId\nana\n"), imports.importer
+    cancelled = []
+    create = work._KINDS["members"]
+
+    def cancel_meanwhile(*arguments):
+        failed = create(*arguments)
+        cancelled.append(imports.organization.administration.post(f"{path}/cancel", expect=200)["import"]["status"])
+        return failed
+
+    monkeypatch.setitem(work._KINDS, "members", cancel_meanwhile)
+    assert importer.step()
+    assert cancelled == ["cancelled"]
+    assert (imports.get(path)["status"], members(imports)) == ("cancelled", [])
+    assert not importer.step()
 
 
 def in_days(days):

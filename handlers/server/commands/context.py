@@ -117,12 +117,12 @@ def the_organization(engine: Engine, organization: int | None) -> int:
 
 @contextmanager
 def command_engine(settings: Settings, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
-    """An engine of one connection, closed at the end."""
+    """An engine of two connections, as one unit of work may note something beside it; closed at the end."""
     from persistence.engine import create_engine
 
     engine = create_engine(
         settings.database_url,
-        threads=1,
+        threads=2,
         statement_timeout_ms=settings.statement_timeout_ms if statement_timeout_ms is None else statement_timeout_ms,
         lock_timeout_ms=settings.lock_timeout_ms,
         application_name="loyalty-command",

@@ -8,12 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.imports.cells import Columns, cells_of, delimiter_of, object_values
+from domain.imports.cells import MAX_COLUMNS, Columns, cells_of, delimiter_of, object_values
 from domain.imports.records import CSV, FailedRow, FileFault, ImportJob, ImportPart, RowFault
 from domain.imports.splitting import RawRow, is_gzip, raw_rows, skipped, unpacked
 from domain.problems import InvalidRequest
 from handlers.messages import json_text
 from persistence import imports
+
+# As many bytes of the unpacked file are read at once, and one row more: rows in memory take a multiple of it.
+_BYTES_AT_ONCE = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class ImportRow:
     next_line: int
     values: Mapping[str, Any] = field(default_factory=dict)
     fault: RowFault | None = None
+    # Empty lines, which are no row.
+    is_empty: bool = False
 
     def failed(self, reason: str, column: str | None = None) -> FailedRow:
         """The row as one that failed."""
@@ -34,48 +39,78 @@ class ImportRow:
 
 
 class RowReader:
-    """The rows of an import from where it is on; `db` is the connection that is read by, one after the other."""
+    """The rows of an import from where it is on; `db` is the connection that is read by, one after the other.
 
-    def __init__(self, db: Connection, job: ImportJob, parts: Sequence[ImportPart]) -> None:
+    A file that is packed has at most `limit` bytes when it is unpacked.
+    """
+
+    def __init__(self, db: Connection, job: ImportJob, parts: Sequence[ImportPart], limit: int) -> None:
         self.db = db
         self._job = job
         self._parts = parts
+        self._limit = limit
         self._ahead: list[ImportRow] = []
+        # The place behind the rows that were read ahead, and the empty lines after them.
+        self._read_byte, self._read_line = job.next_byte, job.next_line
+        self._is_complete = False
         self._fault: FileFault | None = None
         self._bytes_read = 0
         self._is_packed = False
-        self.import_id = job.import_id
         self.next_byte, self.next_line = job.next_byte, job.next_line
         self.header: Sequence[str] | None = job.header
         self.delimiter = job.delimiter
         self._columns: Columns | None = None
         self._rows = self._read()
 
-    def bytes_read_at(self, row: ImportRow) -> int:
-        """The bytes of the file, as it was uploaded, that were read until the end of a row."""
-        return self._bytes_read if self._is_packed else row.next_byte
+    @property
+    def is_at_end(self) -> bool:
+        """True if all rows were taken."""
+        return self._is_complete and not self._ahead
+
+    def bytes_read_at(self, next_byte: int) -> int:
+        """The bytes of the file, as it was uploaded, that were read until a place in the unpacked file."""
+        return self._bytes_read if self._is_packed else next_byte
 
     def peek(self, most: int) -> list[ImportRow]:
-        """The next rows, at most so many; none at the end. Raises FileFault, once the rows before it are taken."""
-        while len(self._ahead) < most and self._fault is None:
-            try:
-                row = next(self._rows, None)
-            except FileFault as fault:
-                self._fault = fault
-                break
-            if row is None:
-                break
-            self._ahead.append(row)
+        """The next rows, at most so many and `_BYTES_AT_ONCE`; none where lines are empty, and at the end.
+
+        Raises FileFault, once the rows before it are taken.
+        """
+        while (
+            len(self._ahead) < most
+            and self._read_byte - self.next_byte < _BYTES_AT_ONCE
+            and not self._is_complete
+            and self._fault is None
+        ):
+            self._read_ahead()
         if not self._ahead and self._fault is not None:
             raise self._fault
         return self._ahead[:most]
 
+    def _read_ahead(self) -> None:
+        try:
+            row = next(self._rows, None)
+        except FileFault as fault:
+            self._fault = fault
+            return
+        if row is None:
+            self._is_complete = True
+            return
+        self._read_byte, self._read_line = row.next_byte, row.next_line
+        if not row.is_empty:
+            self._ahead.append(row)
+
+    def place_after(self, count: int) -> tuple[int, int]:
+        """The byte and the line behind so many of the next rows, and the empty lines if no other row is known."""
+        if count < len(self._ahead):
+            row = self._ahead[count - 1]
+            return row.next_byte, row.next_line
+        return self._read_byte, self._read_line
+
     def take(self, count: int) -> None:
         """Go on behind so many of the next rows."""
-        if count:
-            last = self._ahead[count - 1]
-            self.next_byte, self.next_line = last.next_byte, last.next_line
-            del self._ahead[:count]
+        self.next_byte, self.next_line = self.place_after(count)
+        del self._ahead[:count]
 
     def name_of(self, field_name: str) -> str:
         """The name of a field in the file."""
@@ -88,14 +123,16 @@ class RowReader:
         if len({*job.column_names.values()}) < len(job.column_names):
             raise FileFault("columnNames has the same column for two fields.")
         self._is_packed = bool(self._parts) and is_gzip(imports.read_block(self.db, job, self._parts[0].part_number, 0))
-        packed = self._is_packed
-        blocks = skipped(unpacked(self._blocks(0)), job.next_byte) if packed else self._blocks(job.next_byte)
+        if self._is_packed:
+            blocks = skipped(unpacked(self._blocks(0), self._limit), job.next_byte)
+        else:
+            blocks = self._blocks(job.next_byte)
         rows = raw_rows(blocks, job.format, job.next_byte, job.next_line)
         if job.format == CSV:
             yield from self._read_csv(rows)
         else:
             for raw in rows:
-                yield self._json_row(raw)
+                yield _empty_row(raw) if raw.is_empty else self._json_row(raw)
 
     def _blocks(self, first_byte: int) -> Iterator[bytes]:
         """The content of the file as it was uploaded, from a byte on."""
@@ -117,6 +154,9 @@ class RowReader:
         job = self._job
         if self.header is None:
             first = next(rows, None)
+            while first is not None and first.is_empty:
+                yield _empty_row(first)
+                first = next(rows, None)
             if first is None:
                 raise FileFault("The file is empty.")
             text = _decoded_header(first, job.encoding)
@@ -128,14 +168,16 @@ class RowReader:
             self.delimiter = job.delimiter or delimiter_of(text)
         self._columns = Columns(job.kind, self.header, job.column_names, job.ignore_unknown_columns, _object_of_cell)
         for raw in rows:
-            yield self._csv_row(raw, self._columns)
+            yield _empty_row(raw) if raw.is_empty else self._csv_row(raw, self._columns)
 
     def _csv_row(self, raw: RawRow, columns: Columns) -> ImportRow:
         sent: Sequence[str] | str = _shown(raw)
         values: Mapping[str, Any] = {}
         try:
-            sent = cells_of(_decoded(raw, self._job.encoding), self.delimiter or delimiter_of(""))
-            values = columns.values(sent)
+            cells = cells_of(_decoded(raw, self._job.encoding), self.delimiter or delimiter_of(""))
+            if len(cells) <= MAX_COLUMNS:
+                sent = cells
+            values = columns.values(cells)
         except RowFault as fault:
             return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values, fault)
         return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
@@ -149,6 +191,10 @@ class RowReader:
         except RowFault as fault:
             return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, {}, fault)
         return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
+
+
+def _empty_row(raw: RawRow) -> ImportRow:
+    return ImportRow(raw.line, "", raw.next_byte, raw.next_line, is_empty=True)
 
 
 def _shown(raw: RawRow) -> str:

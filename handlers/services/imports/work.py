@@ -1,13 +1,16 @@
 """The work on imports: a set of rows in each database transaction, which also notes how far the import is.
 
-So a worker that dies leaves an import where it is, and another one goes on there. Any number of workers may take turns.
+So a worker that dies leaves an import where it is, and another one goes on there, with fewer rows at once: an import
+that makes workers die ends as failed. Any number of workers may run. Each serves one organization after the other.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +29,7 @@ from domain.imports.records import (
     RUNNING,
     FailedRow,
     FileFault,
+    ImportEnded,
     ImportJob,
 )
 from handlers.call import ADMINISTRATION, Call
@@ -46,6 +50,14 @@ _log = logging.getLogger("loyalty.imports")
 
 _DRY_RUN = "dry_run_of_import"
 _UNEXPECTED = "The row could not be imported. The log of the worker says why."
+# A file that gzip has packed may have so many bytes whatever its size.
+_UNPACKED_ANYWAY = 16 * 1024 * 1024
+# Campaigns may take long for each row, so few rows are done between two looks at the clock.
+_EVALUATED_AT_ONCE = 20
+# Each time a worker has died at the same rows, so many times fewer are done at once.
+_FEWER_AFTER_CRASH, _MAX_CRASHES = 5, 5
+# Imports whose files are kept open; reading a packed one begins at its beginning.
+_MAX_OPEN = 16
 
 ImportRows = Callable[[Call, ImportJob, Sequence[ImportRow], NameOf], list[FailedRow]]
 _KINDS: Mapping[str, ImportRows] = {
@@ -59,77 +71,137 @@ _KINDS: Mapping[str, ImportRows] = {
 }
 
 
+@dataclass(slots=True)
+class _OpenImport:
+    """An import that this worker works on: where it reads, and how many rows it does at once.
+
+    After a fault these are fewer, to find the row that has it. A row alone fails.
+    """
+
+    rows_at_once: int
+    reader: RowReader | None = None
+    is_row_at_fault: bool = False
+
+
 class Importer:
     """Works off imports, one set of rows after the other."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
         self._settings = settings
-        self._reader: RowReader | None = None
-        # Fewer rows at once after a fault, to find the row that has it.
-        self._at_once = settings.import_rows
-        # The rows that the transaction under way has done.
+        self._open: OrderedDict[tuple[int, int], _OpenImport] = OrderedDict()
+        # The turn in which each organization with waiting imports was served last.
+        self._turns: dict[int, int] = {}
+        self._turn = 0
+        # The import whose step is under way, and the number of rows that its transaction has done.
+        self._begun: ImportJob | None = None
         self._done = 0
 
     def step(self) -> bool:
-        """Do the next rows of the import that waits longest; False if there is none."""
+        """Do the next rows of an import, of the organization that waits longest; False if there is none."""
         began = time.monotonic()
         try:
             has_worked = transactions.run(self._engine, self._work)
+        except ImportEnded:
+            self._discard_reader()
+            has_worked = True
         except Exception as error:
             # Whatever was read ahead is read again.
-            self._reader = None
-            if is_away(error):
+            current = self._discard_reader()
+            if is_away(error) or current is None:
                 raise
             _log.exception("rows of an import could not be imported together")
-            has_worked = self._find_fault()
+            current.is_row_at_fault = current.rows_at_once == 1
+            current.rows_at_once = max(1, current.rows_at_once // 4)
+            has_worked = True
         else:
-            self._at_once = min(2 * self._at_once, self._settings.import_rows)
-            self._go_on()
+            self._go_on(time.monotonic() - began)
         if has_worked:
             share = self._settings.import_share / 100
             time.sleep((time.monotonic() - began) * (1 / share - 1))
         return has_worked
 
-    def _find_fault(self) -> bool:
-        """Do fewer rows at once from now on; a row alone fails."""
-        if self._at_once > 1:
-            self._at_once = max(1, self._at_once // 4)
-            return True
-        has_worked = transactions.run(self._engine, self._fail_row)
-        self._go_on()
-        return has_worked
+    def _discard_reader(self) -> _OpenImport | None:
+        if self._begun is None:
+            return None
+        current = self._open[_address(self._begun)]
+        current.reader = None
+        return current
 
-    def _go_on(self) -> None:
-        """Pass over the rows that are committed."""
-        if self._reader is not None:
-            self._reader.take(self._done)
-        self._done = 0
+    def _go_on(self, seconds: float) -> None:
+        """Pass over the rows that are committed; do more rows at once next time, or fewer if they took too long."""
+        if self._begun is None:
+            return
+        current, self._begun = self._open[_address(self._begun)], None
+        if current.reader is not None:
+            current.reader.take(self._done)
+        current.is_row_at_fault = False
+        if seconds * 1000 > self._settings.import_step_ms:
+            current.rows_at_once = max(1, current.rows_at_once // 2)
+        else:
+            current.rows_at_once = min(2 * current.rows_at_once, self._settings.import_rows)
 
     def _work(self, db: Connection) -> bool:
+        self._forgive()
         self._done = 0
-        began = time.monotonic()
-        job = imports.claim(db)
+        job = self._claim(db)
         if job is None:
             return False
-        now = datetime.now(UTC)
-        reader = self._reader_of(db, job)
+        began, now = time.monotonic(), datetime.now(UTC)
+        if job.crashes >= _MAX_CRASHES:
+            told = f"Workers have died {job.crashes} times at the rows from line {job.next_line} on."
+            self._end(db, job, FAILED, now, told)
+            return True
+        current = self._opened(job)
+        at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _FEWER_AFTER_CRASH**job.crashes))
+        transactions.run(self._engine, lambda db: imports.note_begin(db, job, at_once))
+        self._begun = job
+        self._import_next(db, job, current, at_once, began, now)
+        return True
+
+    def _import_next(
+        self, db: Connection, job: ImportJob, current: _OpenImport, at_once: int, began: float, now: datetime
+    ) -> None:
+        """Import the next rows, or end the import."""
+        reader = self._reader_of(db, job, current)
         try:
-            rows = _about_one_member_each(job, reader.peek(self._at_once))
+            rows = _about_one_member_each(job, reader.peek(at_once))
         except FileFault as fault:
             self._end(db, job, FAILED, now, str(fault))
-            return True
-        if not rows:
+            return
+        if not rows and reader.is_at_end:
             self._end(db, job, DONE, now)
-            return True
-        failed = self._imported(db, job, rows, reader.name_of, now)
-        self._note(db, job, rows, failed, began, now)
-        return True
+            return
+        if current.is_row_at_fault:
+            failed = [row.failed(_UNEXPECTED) for row in rows[:1]]
+            self._done = len(failed)
+        else:
+            failed = self._imported(db, job, rows, reader.name_of, now)
+        self._note(db, job, reader, failed, began, now)
+
+    def _forgive(self) -> None:
+        """Note that a step which came to no end was no crash: this worker is alive."""
+        if self._begun is not None:
+            job = self._begun
+            transactions.run(self._engine, lambda db: imports.forgive_begin(db, job))
+            self._begun = None
+
+    def _claim(self, db: Connection) -> ImportJob | None:
+        """An import that no other worker works on, of the organization that was served longest ago."""
+        waiting = imports.find_waiting(db)
+        self._turns = {address[0]: self._turns.get(address[0], 0) for address in waiting}
+        for address in sorted(waiting, key=lambda address: self._turns[address[0]]):
+            job = imports.claim(db, *address)
+            if job is not None:
+                self._turn += 1
+                self._turns[job.organization_id] = self._turn
+                return job
+        return None
 
     def _imported(
         self, db: Connection, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf, now: datetime
     ) -> list[FailedRow]:
-        """Import rows; a dry run leaves no trace of it. Returns the rows that failed."""
+        """Import rows until the time of the step is over; a dry run leaves no trace. Returns the rows that failed."""
         organization = organizations.find(db, job.organization_id)
         assert organization is not None
         call = Call(
@@ -142,27 +214,34 @@ class Importer:
             settings=self._settings,
             is_quiet=not job.emit_events,
         )
-        if not job.dry_run:
-            return _KINDS[job.kind](call, job, rows, name_of)
-        db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN}")
-        failed = _KINDS[job.kind](call, job, rows, name_of)
-        db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")
+        if job.dry_run:
+            db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN}")
+        failed: list[FailedRow] = []
+        end = time.monotonic() + self._settings.import_step_ms / 1000
+        at_once = len(rows) if call.is_quiet else _EVALUATED_AT_ONCE
+        while self._done < len(rows) and (not self._done or time.monotonic() < end):
+            some = rows[self._done : self._done + at_once]
+            failed += _KINDS[job.kind](call, job, some, name_of)
+            self._done += len(some)
+        if job.dry_run:
+            db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")
         return failed
 
-    def _fail_row(self, db: Connection) -> bool:
-        """Note the next row as one that failed for a reason that only the log tells."""
-        began, job = time.monotonic(), imports.claim(db)
-        if job is None:
-            return False
-        rows = self._reader_of(db, job).peek(1)
-        self._note(db, job, rows, [row.failed(_UNEXPECTED) for row in rows], began, datetime.now(UTC))
-        return True
+    def _opened(self, job: ImportJob) -> _OpenImport:
+        """Return the reader and pace that this worker keeps for an import."""
+        current = self._open.setdefault(_address(job), _OpenImport(self._settings.import_rows))
+        self._open.move_to_end(_address(job))
+        if len(self._open) > _MAX_OPEN:
+            self._open.popitem(last=False)
+        return current
 
-    def _reader_of(self, db: Connection, job: ImportJob) -> RowReader:
+    def _reader_of(self, db: Connection, job: ImportJob, current: _OpenImport) -> RowReader:
         """The reader at the place where the import is: the one of the last step, if nobody else has worked on it."""
-        reader = self._reader
-        if reader is None or (reader.import_id, reader.next_byte) != (job.import_id, job.next_byte):
-            reader = self._reader = RowReader(db, job, imports.find_parts(db, job))
+        reader = current.reader
+        if reader is None or reader.next_byte != job.next_byte:
+            by_ratio = max(_UNPACKED_ANYWAY, self._settings.import_ratio * job.bytes_total)
+            limit = min(self._settings.import_unpacked_bytes, by_ratio)
+            reader = current.reader = RowReader(db, job, imports.find_parts(db, job), limit)
         reader.db = db
         return reader
 
@@ -170,36 +249,38 @@ class Importer:
         self,
         db: Connection,
         job: ImportJob,
-        rows: Sequence[ImportRow],
+        reader: RowReader,
         failed: Sequence[FailedRow],
         began: float,
         now: datetime,
     ) -> None:
-        """Store how far the import is."""
+        """Store how far the import is; end it if too many of its rows have failed."""
         imports.add_failed(db, job, failed)
-        if not rows:
-            return
-        reader, last = self._reader_of(db, job), rows[-1]
-        self._done = len(rows)
+        next_byte, next_line = reader.place_after(self._done)
+        rows_read, rows_failed = job.rows_read + self._done, job.rows_failed + len(failed)
         progress: dict[str, Any] = {
             "status": RUNNING,
-            "rows_read": job.rows_read + len(rows),
-            "rows_done": job.rows_done + len(rows) - len(failed),
-            "rows_failed": job.rows_failed + len(failed),
-            "bytes_read": reader.bytes_read_at(last),
+            "rows_read": rows_read,
+            "rows_done": job.rows_done + self._done - len(failed),
+            "rows_failed": rows_failed,
+            "bytes_read": reader.bytes_read_at(next_byte),
             "header": reader.header,
             "delimiter": reader.delimiter,
-            "next_byte": last.next_byte,
-            "next_line": last.next_line,
+            "next_byte": next_byte,
+            "next_line": next_line,
             "worked_ms": job.worked_ms + max(1, round((time.monotonic() - began) * 1000)),
+            "crashes": job.crashes if rows_read < job.careful_until else 0,
             "updated_at": now,
             "started_at": job.started_at or now,
         }
-        imports.change_import(db, job, **progress)
+        imports.advance(db, job, **progress)
+        if rows_failed > self._settings.import_failed_rows:
+            told = f"{rows_failed} rows failed; the import ends with more than {self._settings.import_failed_rows}."
+            self._end(db, replace(job, **progress), FAILED, now, told)
 
     def _end(self, db: Connection, job: ImportJob, status: str, now: datetime, error: str | None = None) -> None:
         imports.remove_file(db, job)
-        imports.change_import(
+        imports.advance(
             db,
             job,
             status=status,
@@ -211,6 +292,10 @@ class Importer:
         )
         told = (job.import_id, status, job.rows_read, job.rows_failed)
         _log.info("the import %s is %s: %s rows, %s of them failed", *told)
+
+
+def _address(job: ImportJob) -> tuple[int, int]:
+    return job.organization_id, job.import_id
 
 
 def _about_one_member_each(job: ImportJob, rows: Sequence[ImportRow]) -> list[ImportRow]:
