@@ -27,7 +27,8 @@ ERROR_COLUMNS = ("importLine", "importColumn", "importReason")
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 CUSTOM = "customAttributes."
 LIST_SEPARATOR = "|"
-_FORMULA = re.compile(r"['=+\-@\t\r]")
+# Spreadsheets trim white space, and take full-width signs for the usual ones.
+_FORMULA = re.compile(r"['=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

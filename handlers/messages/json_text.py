@@ -48,6 +48,11 @@ def exact_number(text: str) -> Decimal | int:
 _decode = msgspec.json.Decoder(float_hook=exact_number).decode
 
 
+def decode_stored(text: str) -> Any:
+    """Read JSON that the server has stored, with exact numbers; what it cannot read is a fault of the server."""
+    return _decode(text)
+
+
 def decode(raw: bytes) -> Any:
     """Read a request body; raises InvalidRequest for a text that is not JSON, and for JSON that cannot be stored."""
     try:

@@ -36,7 +36,7 @@ EXPORT = Shape(_Export)
 
 def export_part(part: ExportPart) -> dict[str, Any]:
     """The rows of a part as JSON."""
-    return {"results": [json_text.decode(line.encode()) for line in part.lines]}
+    return {"results": [json_text.decode_stored(line) for line in part.lines]}
 
 
 def export_part_lines(part: ExportPart) -> str:
@@ -47,5 +47,5 @@ def export_part_lines(part: ExportPart) -> str:
 def export_part_csv(part: ExportPart) -> str:
     """The rows of a part as CSV; the first part begins with the names of the columns, so that all are one file."""
     header = csv_header(part.job.kind) if part.part_number == 1 else ""
-    rows = (csv_row(part.job.kind, ExportedRow(0, json_text.decode(line.encode()))) for line in part.lines)
+    rows = (csv_row(part.job.kind, ExportedRow(0, json_text.decode_stored(line))) for line in part.lines)
     return header + "".join(rows)

@@ -86,11 +86,12 @@ def test_a_quote_without_an_end_costs_its_line_alone():
 def test_cells_are_neutralised_and_restored(cell):
     told = neutralised(cell)
     assert restored(told) == cell
-    assert not told.startswith(tuple("=+-@\t\r"))
+    assert not told.startswith(tuple("=+-@＝＋－＠\t\r\n"))
 
 
 def test_formulas_get_an_apostrophe():
-    cells = {"=1+1": "'=1+1", "-5.20": "-5.20", "+54 11": "'+54 11", "'a": "''a", "a=1": "a=1"}
+    cells = {"\n=1+1": "'\n=1+1", "＝1+1": "'＝1+1", "＠SUM(1)": "'＠SUM(1)"}
+    cells |= {"=1+1": "'=1+1", "-5.20": "-5.20", "+54 11": "'+54 11", "'a": "''a", "a=1": "a=1"}
     assert {cell: neutralised(cell) for cell in cells} == cells
 
 

@@ -105,6 +105,26 @@ def test_an_export_goes_on_behind_a_member_and_takes_changes_alone(organization)
     assert names(exported(organization)) == ["ana", "cora"]
 
 
+def test_texts_with_any_end_of_line_can_be_exported(organization):
+    name = "a\u2028b\u2029c\u0085d\x1ce\x0bf\ng"
+    organization.member("ana", profile={"name": name})
+    made = organization.administration.post("/exports", {"kind": "members"})["export"]
+    path = f"/exports/{made['exportId']}"
+    writer = ExportWriter(organization.api.engine, lambda: False)
+    while writer.step():
+        pass
+    assert organization.administration.get(f"{path}/parts/1")["results"][0]["name"] == name
+    for media_type in ("application/x-ndjson", "text/csv"):
+        headers = {"Accept": media_type}
+        reply = organization.administration.request("GET", f"{path}/parts/1", headers=headers, expect=200)
+        if media_type == "text/csv":
+            [row] = csv.DictReader(io.StringIO(reply.text, newline=""))
+            assert row["name"] == name
+        else:
+            [line] = reply.text.removesuffix("\n").split("\n")
+            assert json.loads(line)["name"] == name
+
+
 def test_cells_of_csv_are_no_formulas(organization):
     organization.member("ana", profile=PROFILE)
     with organization.api.engine.connect() as db:

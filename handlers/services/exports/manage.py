@@ -122,7 +122,7 @@ def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
     content = exports.read_part(call.db, job, part_number)
     if content is None:
         raise UnknownExportPart(f"The export has {job.parts} parts, and none with the number {part_number}.")
-    return ExportPart(job, part_number, content.splitlines())
+    return ExportPart(job, part_number, content.removesuffix("\n").split("\n"))
 
 
 def _refuse_without_role(call: Call, kind: str) -> None:
