@@ -32,7 +32,7 @@ _COMMANDS = {
     "serve": ("serve:serve", "Run the server until Ctrl-C."),
     "simulate": ("simulate:simulate", "Tell what an event would do for a member."),
     "token": ("organizations:token", "Print a bearer token for an organization."),
-    "verify": ("database:verify", "Check the ledger, what members have, the reports and the audit log."),
+    "verify": ("database:verify", "Check members' records, ledger, reports and audit log."),
     "worker": ("worker:worker", "Evaluate queued events and run the periodic jobs."),
 }
 

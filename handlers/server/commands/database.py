@@ -90,7 +90,7 @@ def distribute(shards: int, as_json: bool) -> None:
 @click.option("--organization", type=click.IntRange(1), help="Check this organization only.")
 @json_option
 def verify(organization: int | None, as_json: bool) -> None:
-    """Check the ledger, what members have, the reports and the audit log.
+    """Check members' records, ledger, reports and audit log.
 
     Looks at the ledger's invariants, at points, badges, coupons, missions, limits, orders, referrals and tiers beside
     the records of how they came about, at figures of reports, and whether somebody changed the audit log. Prints the
