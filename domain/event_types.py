@@ -92,8 +92,12 @@ def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
+# Whoever shows an address as a link would run what it holds.
+_SCRIPTING_SCHEMES = ("data", "javascript", "vbscript")
+
+
 def _is_absolute_url(value: Any) -> bool:
-    """True for an http or https URL with a host, and a valid port if there is one."""
+    """True for a text with a scheme that runs no script, a host, and a valid port if there is one."""
     if not isinstance(value, str) or any(char.isspace() or not char.isprintable() for char in value):
         return False
     try:
@@ -101,14 +105,14 @@ def _is_absolute_url(value: Any) -> bool:
         parts.port  # noqa: B018
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    return bool(parts.scheme and parts.hostname) and parts.scheme not in _SCRIPTING_SCHEMES
 
 
 # schemaType -> the form of payload.value, in words and as a test; the others allow any value.
 _CHECKS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "number": ("a number", _is_number),
     "string": ("a string", _is_string),
-    "url": ("an absolute http or https URL", _is_absolute_url),
+    "url": ("an absolute URL", _is_absolute_url),
 }
 
 
