@@ -1,4 +1,4 @@
-"""Checks of tiers: members' tiers against their points, and those set by hand against who set them."""
+"""Checks of tiers: members' tiers against their programs and points."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ SELECT h.organization_id, format('member %s: has tier %s in program %s, it is of
     h.loyalty_tier_id, h.loyalty_program_id, t.loyalty_program_id)
 FROM member_tiers h JOIN loyalty_tiers t USING (organization_id, loyalty_tier_id)
 WHERE {OF.format("h")} AND h.loyalty_program_id <> t.loyalty_program_id
-"""
-
-_NOBODY_SET = f"""
-SELECT h.organization_id, format('member %s: tier %s of program %s is set by hand, but nobody set it', h.member_id,
-    h.loyalty_tier_id, h.loyalty_program_id)
-FROM member_tiers h LEFT JOIN (
-    SELECT DISTINCT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id
-    FROM member_tier_trackings t WHERE {OF.format("t")}
-) t ON t.organization_id = h.organization_id AND t.member_id = h.member_id
-    AND t.loyalty_program_id = h.loyalty_program_id AND t.loyalty_tier_id = h.loyalty_tier_id
-WHERE {OF.format("h")} AND h.is_manual AND t.member_id IS NULL
 """
 
 # Every movement of points evaluates the tiers of its member. Those by points of a period change with time alone, and a
@@ -56,4 +45,4 @@ WHERE NOT coalesce(h.is_manual, false) AND h.loyalty_tier_id IS DISTINCT FROM re
     AND (h.loyalty_tier_id IS NOT NULL OR reached.amount > 0)
 """
 
-CHECKS = (_WRONG_PROGRAM, _NOBODY_SET, _WRONG_TIER)
+CHECKS = (_WRONG_PROGRAM, _WRONG_TIER)

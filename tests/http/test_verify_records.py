@@ -300,9 +300,6 @@ FAULTS = (
     (change("member_tiers", "loyalty_program_id = loyalty_program_id + 1000000", "member_id",
             "member_id, loyalty_tier_id, loyalty_program_id"),
      "member {0}: has tier {1} in program {2}, it is of program"),
-    ("DELETE FROM member_tier_trackings WHERE organization_id = :org"
-     " RETURNING member_id, loyalty_tier_id, loyalty_program_id",
-     "member {0}: tier {1} of program {2} is set by hand, but nobody set it"),
     ("UPDATE member_tiers h SET loyalty_tier_id = (SELECT t.loyalty_tier_id FROM loyalty_tiers t"
      " WHERE t.organization_id = :org AND t.name = 'Silver') FROM loyalty_tiers g WHERE h.organization_id = :org"
      " AND g.organization_id = :org AND g.loyalty_tier_id = h.loyalty_tier_id AND g.name = 'Gold' AND NOT h.is_manual"
