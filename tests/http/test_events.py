@@ -106,7 +106,7 @@ def test_an_event_is_kept_with_everything_it_said(shop, member):
         "updatedAt": kept["createdAt"],
     }
     assert kept["e2eTrackingId"]
-    assert shop.events(member) == [kept]
+    assert shop.events(member) == [{**kept, "actor": "operator", "userId": None}]
     assert shop.integration.get(f"/members/{member}/events")["results"][0] == kept
 
 

@@ -243,9 +243,11 @@ def test_common_errors_of_an_operation_are_shown_on_demand(site, tmp_path):
         assert window.text("button.fold").startswith("Show the common errors: 400, 401, 403,")
         folded = window.script("return document.querySelector('.opblock.is-open').offsetHeight")
         window.click("button.fold")
+        window.wait_for("document.querySelector('button.fold[aria-expanded=true]')")
         assert {"201", "400", "401", "403", "409", "429", "503"} <= set(window.script(shown))
         assert window.script("return document.querySelector('.opblock.is-open').offsetHeight") > folded + 1000
         window.click("button.fold")
+        window.wait_for("document.querySelector('button.fold[aria-expanded=false]')")
         assert window.script(shown) == ["201", "409"]
         assert window.faults() == []
 

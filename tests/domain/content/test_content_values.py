@@ -16,7 +16,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def collection(**values) -> ContentCollection:
     plain = dict.fromkeys(("collection_key", "name", "description", "slug", "content_type", "language"), "")
     empty = {"fts_fields": (), "facet_fields": {}, "jsonschema": {}, "tags": (), "custom_attributes": {}}
-    ids = {"organization_id": 1, "content_collection_id": 1, "external_key": None, "created_at": NOW, "updated_at": NOW}
+    ids = {"organization_id": 1, "content_collection_id": 1, "content_version": 1, "external_key": None}
+    ids |= {"created_at": NOW, "updated_at": NOW}
     return ContentCollection(**plain | empty | ids | values)
 
 
