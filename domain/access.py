@@ -1,7 +1,5 @@
 """Permissions of callers: roles, and the scopes by which tokens are requested and limited."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 An audience applies while it is active and not expired. One of type `null-matcher` is kept outside and matches nobody.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Calendar periods: days, weeks from Monday, months and years in a time zone, and months added to a moment."""
 
-from __future__ import annotations
-
 import re
 from calendar import monthrange
 from datetime import UTC, date, datetime, time, timedelta, tzinfo

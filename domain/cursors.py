@@ -1,7 +1,5 @@
 """The text of cursors: JSON as base64url, which tells where the next page of a list begins."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

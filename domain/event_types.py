@@ -1,7 +1,5 @@
 """Event types: the built-in ones and those added by an organization (integration 2.8 and 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Loyalty events as they come in and as they are kept (integration 2.7)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

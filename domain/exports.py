@@ -1,7 +1,5 @@
 """Exports as jobs: their kinds, states and refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Faults of expressions, as faults of the request that brought them."""
 
-from __future__ import annotations
-
 from domain.expressions import ExpressionError
 from domain.field_names import name_at
 from domain.problems import FieldFault, InvalidRequest

@@ -1,7 +1,5 @@
 """The places of a request body in words, as texts about faults name them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 _LONGEST_PART = 100

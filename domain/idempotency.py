@@ -1,7 +1,5 @@
 """Requests under a key: the same one is answered again, another one is refused."""
 
-from __future__ import annotations
-
 from domain.problems import KeyReused
 
 

@@ -1,7 +1,5 @@
 """Savepoints of in-memory state, to which later changes can be rolled back."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any, NewType, TypeVar
 

@@ -4,8 +4,6 @@ An item is a mapping by the names of the API. A field that is missing, or of ano
 never fails.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Members of an organization's loyalty programs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

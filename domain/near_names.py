@@ -1,7 +1,5 @@
 """Known names that a client may have meant by an unknown one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice

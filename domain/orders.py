@@ -1,7 +1,5 @@
 """Purchase orders and the state machine of their status (administration "Purchase orders")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

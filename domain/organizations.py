@@ -1,7 +1,5 @@
 """Organizations: the tenants, each with a default ledger and loyalty program."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo

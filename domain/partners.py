@@ -1,7 +1,5 @@
 """Partners of an organization: their API keys and the payments that they report (integration 2.9 and 4.7)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Portals: pages of an organization where its members help themselves (administration "Records": Portal)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -3,8 +3,6 @@
 A refusal is raised by any layer and turned into an answer in one place, `handlers.http.problems`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

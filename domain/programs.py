@@ -1,7 +1,5 @@
 """Loyalty programs and their tiers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

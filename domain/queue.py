@@ -1,7 +1,5 @@
 """Queued events: when a failed attempt is repeated, and when the event is given up."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

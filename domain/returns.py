@@ -1,7 +1,5 @@
 """Returns: returned items are checked against what is left of an order (administration "Purchase orders")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal

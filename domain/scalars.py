@@ -1,7 +1,5 @@
 """Values inside JSON of any form, compared as in JSON: `true` is not 1, and 1.0 is 1."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """A member's tier status in a loyalty program: the tier, and the points for it, to the next and to keep it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The `timezone` of a record: its validation, and its effect on dates in the same request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import Field, replace
 from typing import Any, ClassVar, Protocol, TypeVar

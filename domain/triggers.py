@@ -1,7 +1,5 @@
 """Triggers: receivers outside the server, and messages to them (administration "Events... triggers")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Users of organizations, their permissions, and permission groups (administration "Users")."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Audiences (administration "Audiences")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The audit log (an extension beside the administration interface)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

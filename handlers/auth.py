@@ -1,7 +1,5 @@
 """Access tokens by OAuth 2.0 client credentials (RFC 6749, section 4.4), for API users and for people."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Badges (integration 4.3, items 1 to 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

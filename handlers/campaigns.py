@@ -1,7 +1,5 @@
 """Campaigns and their actions (administration "Campaigns and actions")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

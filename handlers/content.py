@@ -1,7 +1,5 @@
 """Collections of content and their documents (integration 4.4, items 1 to 11)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Coupon books and their codes (integration 4.1; administration "Coupon books and codes")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

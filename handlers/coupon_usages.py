@@ -1,7 +1,5 @@
 """Coupons assigned, used and reverted, and their lists (integration 4.2, administration "Coupon books and codes")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any

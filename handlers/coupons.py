@@ -1,7 +1,5 @@
 """Coupons of all books (integration 4.2, item 9)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The catalogue of effects that campaigns can have (administration "Matchers and effects" 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Event types: the built-in and the organization's own (integration 4.6, administration "Events")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

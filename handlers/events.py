@@ -1,7 +1,5 @@
 """Events: tracking them and reading their results (integration 4.6, administration "Events")."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Exports of rows, by jobs that the worker does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

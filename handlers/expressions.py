@@ -1,7 +1,5 @@
 """Expressions as text, tree and words (administration "Expressions")."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.campaigns.variables import ENVIRONMENT

@@ -1,7 +1,5 @@
 """Imports of files, by jobs that the worker does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Ledger transactions (administration, "Ledger accounts, wallets, transactions"; integration 4.5.10)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

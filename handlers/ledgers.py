@@ -1,7 +1,5 @@
 """Ledgers, their accounts, and balances of wallets (administration, "Ledger accounts, wallets, transactions")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Loyalty programs (administration, "Organization, tiers, programs" 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any

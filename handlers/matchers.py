@@ -1,7 +1,5 @@
 """Item matchers (administration "Matchers and effects")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Members' badges, assigned, unassigned and reverted (integration 4.3, items 5 to 9; administration "Badges")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The content that members are shown (integration 4.4, item 12, and 4.5, item 11)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Coupon books of members (integration 4.2; administration "Coupon books and codes" 12 and 13)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

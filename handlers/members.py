@@ -1,7 +1,5 @@
 """Members (integration 4.5, administration "Members")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial

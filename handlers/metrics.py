@@ -4,8 +4,6 @@ With several worker processes, set `PROMETHEUS_MULTIPROC_DIR` to an empty direct
 call `forget_worker(pid)` in the master when a worker ends. Any worker then reports for all of them.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

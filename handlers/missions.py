@@ -1,7 +1,5 @@
 """Missions and the progress of members (administration "Missions")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

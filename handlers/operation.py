@@ -1,7 +1,5 @@
 """The declaration of an operation: one function per operationId, with the shapes of body and answer per surface."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence

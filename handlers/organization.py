@@ -1,7 +1,5 @@
 """The organization itself (administration, "Organization, tiers, programs" 1)."""
 
-from __future__ import annotations
-
 from domain.organizations import Organization
 from domain.problems import InvalidRequest
 from domain.timezones import zone_faults

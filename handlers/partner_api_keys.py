@@ -1,7 +1,5 @@
 """API keys of partners, with which they report payments (integration 5, items 2 and 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

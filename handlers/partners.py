@@ -1,7 +1,5 @@
 """Payments that partners report (integration 4.7)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Portals of the organization (administration "Portals")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Purchase orders (administration "Purchase orders")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Referral programs, their codes and logs (administration "Referrals")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

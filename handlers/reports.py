@@ -1,7 +1,5 @@
 """Reports (administration, "Reports"); all operations only read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any

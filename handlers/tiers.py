@@ -1,7 +1,5 @@
 """The tiers of a loyalty program (administration, "Organization, tiers, programs" 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any

@@ -4,8 +4,6 @@ The packages of the extra `tracing` are imported only when a collector is config
 their values, and of errors the type alone, since both may name members.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import metadata

@@ -1,7 +1,5 @@
 """Triggers and their deliveries (administration "Events, event types, triggers" 4)."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Users of the organization and their permission groups (administration "Users")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

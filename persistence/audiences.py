@@ -1,7 +1,5 @@
 """Audiences, and the members of those that are defined by a list."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of the audit log's integrity, as queries that find violations (as `ledger_checks`)."""
 
-from __future__ import annotations
-
 from persistence.audit_log import DIGEST, PERSONAL_DIGEST
 
 _OF = "{0}.organization_id = :organization_id"

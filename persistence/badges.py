@@ -1,7 +1,5 @@
 """Badges, what members hold of them, and the trackings of every change."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Campaigns and their actions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The accounts, programs and tiers of an organization that the evaluation of events needs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sqlalchemy import Connection, and_, select

@@ -1,7 +1,5 @@
 """How many rows a list has in all, counted as far as that takes no longer than the page."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A wallet's balances at the end of days, from its entries and from expiries that are not posted yet."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 

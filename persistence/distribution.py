@@ -4,8 +4,6 @@ Every table whose key begins with the organization is cut into shards by it. Use
 belong to no organization, are on every node; what only workers need stays on the coordinator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 

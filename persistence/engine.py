@@ -1,7 +1,5 @@
 """The SQLAlchemy engine: PostgreSQL through psycopg2, with exact decimals in jsonb columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial

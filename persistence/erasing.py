@@ -4,8 +4,6 @@ Keys of requests (`system_unique_key`) stay, so that a request that comes again 
 digests of what the requests said go. Other members' records keep what they say of their own members.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from sqlalchemy import Connection, text

@@ -1,7 +1,5 @@
 """The custom event types of organizations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import Connection, select

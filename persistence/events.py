@@ -1,7 +1,5 @@
 """Loyalty events: the reads and writes of tracking, and lists of tracked events."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime

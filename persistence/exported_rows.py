@@ -4,8 +4,6 @@ The rows of members and balances are made of records; those of other kinds come 
 column is the id behind which the next page begins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

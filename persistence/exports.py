@@ -1,7 +1,5 @@
 """Exports: the jobs, and the parts that hold their rows."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

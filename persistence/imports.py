@@ -1,7 +1,5 @@
 """Imports: the jobs, the parts of their files, and the rows that failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

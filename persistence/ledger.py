@@ -1,7 +1,5 @@
 """Ledgers, their accounts and wallets; holdings are shown without expired value."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from decimal import Decimal

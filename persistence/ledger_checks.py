@@ -4,8 +4,6 @@ A query returns organization_id and what is wrong. Each is one statement, so tha
 while others post.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import Connection, text
 
 _OF = "{0}.organization_id = :organization_id"

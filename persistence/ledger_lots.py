@@ -1,7 +1,5 @@
 """Lots for explanations of a balance, and the wallets with lots that are due to expire."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Ledger transactions for display: one row for each wallet and part that a transaction affects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from datetime import datetime

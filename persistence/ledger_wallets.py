@@ -1,7 +1,5 @@
 """Wallets and what they hold."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, tzinfo
 from decimal import Decimal

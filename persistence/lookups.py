@@ -1,7 +1,5 @@
 """Records by their addresses: by a statement of their own, or together with the organization."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo

@@ -1,7 +1,5 @@
 """Item matchers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import Connection, select

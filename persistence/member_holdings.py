@@ -1,7 +1,5 @@
 """Members with their tiers and balances, read by one statement: most calls that read something read these."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo

@@ -1,7 +1,5 @@
 """Missions from the view of one member: each with the member's progress, filtered by both."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The tiers that members hold: reading them with the members, and changing them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Members: reading, enrolling and changing them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Missions, progress of members in them, and the counts of events and requests."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any

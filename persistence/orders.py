@@ -1,7 +1,5 @@
 """Purchase orders and their items."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any

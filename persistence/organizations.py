@@ -1,7 +1,5 @@
 """Organizations, their users and the keys that sign tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Partners' API keys, and the ids of the payments that they have reported."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any

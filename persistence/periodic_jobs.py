@@ -1,7 +1,5 @@
 """Periodic jobs: when each is due, and which worker runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple

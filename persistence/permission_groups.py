@@ -1,7 +1,5 @@
 """Permission groups, and the permissions that they give to their users."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

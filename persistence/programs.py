@@ -1,7 +1,5 @@
 """Loyalty programs and their tiers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import Connection, select, update

@@ -8,8 +8,6 @@ An event is due at once until it fails. After that the database's clock alone te
 may differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any

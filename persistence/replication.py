@@ -1,7 +1,5 @@
 """How far a read replica has come, compared with the primary."""
 
-from __future__ import annotations
-
 import time
 
 from sqlalchemy import Connection

@@ -1,7 +1,5 @@
 """Removing all records of a test organization; the database refuses it for others."""
 
-from __future__ import annotations
-
 from sqlalchemy import Connection, delete, select, text, update
 
 from domain.organizations import Organization

@@ -1,7 +1,5 @@
 """The reads and writes for reversals of events and of all events that they caused."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ Nothing is written for it. A source is a set of rows of one member with an id th
 next rows of all sources, and a cursor is the place reached in each of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

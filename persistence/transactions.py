@@ -1,7 +1,5 @@
 """The one place that commits and retries, for HTTP calls, the worker and the command line."""
 
-from __future__ import annotations
-
 import random
 import re
 import time

@@ -3,8 +3,6 @@
 When a message is due is told by the database's clock alone: those of servers and workers may differ.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Users, their memberships of organizations, and their passwords."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Amounts that the limits of campaigns leave to one event."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal

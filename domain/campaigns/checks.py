@@ -1,7 +1,5 @@
 """Values that can never work and are refused when a campaign or an action is saved."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal

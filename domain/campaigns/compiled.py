@@ -1,7 +1,5 @@
 """Compiled campaigns and actions: expressions checked and compiled, limits and restrictions looked up."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo

@@ -1,7 +1,5 @@
 """The variables of expressions, as plain values in which every declared field is present (None if unset)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The catalogue of effects, with the parameters of each (administration "Matchers and effects" 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal

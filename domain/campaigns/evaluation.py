@@ -4,8 +4,6 @@ The same code runs for all execution modes: a dry run posts to a session that is
 only pending transactions and leaves all other effects undone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo

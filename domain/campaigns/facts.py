@@ -1,7 +1,5 @@
 """Inputs of an evaluation: facts about the event, and the executors of effects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """JSON objects that an action hands to other systems: constants, or values of expressions."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """The effects that move points: mint-points within the limits of its campaign, and burn-points."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """The records of campaigns and their actions (administration "Records": Campaign, Campaign action)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

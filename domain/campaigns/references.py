@@ -1,7 +1,5 @@
 """Keys that the expressions of an action name literally, so that unknown ones are refused when it is saved."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Restrictions of a campaign, which are checked before any of its rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import tzinfo
 from typing import Any, NamedTuple

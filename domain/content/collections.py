@@ -1,7 +1,5 @@
 """Collections of content: their slugs, and the fields that searches may name (integration 2.5)."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Documents: one version for each locale, grouped by the document's key (integration 2.5)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

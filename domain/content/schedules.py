@@ -1,7 +1,5 @@
 """Schedules of documents: days of the week, and hours on them in a time zone (integration 2.5)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any

@@ -4,8 +4,6 @@ A schema is refused if it refers to schemas elsewhere, or has patterns or number
 What validating a document by it costs is bounded by `schema_costs`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The schemas in a JSON Schema, by pointer, and which of them check the same place of a document or one further in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Searches of documents, checked against the declarations of their collection (integration 4.4, item 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

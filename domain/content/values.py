@@ -1,7 +1,5 @@
 """Searchable values of a document: those of its `attrs` that ranges, facets and sorting compare."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Validation of coupon books and of changes of their status (integration 2.1 and 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

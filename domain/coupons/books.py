@@ -1,7 +1,5 @@
 """Coupon books: offers, with their audience, validity and stock (integration 2.1 and 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Points of coupons: the price of an assignment or a use is charged, and returned when it is reverted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime

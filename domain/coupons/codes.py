@@ -1,7 +1,5 @@
 """Coupons: the codes of a book (integration 2.2)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The condition of a coupon book: a rule about the member, in the language of campaign rules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal

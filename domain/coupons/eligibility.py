@@ -4,8 +4,6 @@ An assignment or a use raises the first refusal; a dry run lists them all. A boo
 could use it now: a coupon that the member has, or one that the same call would assign.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo

@@ -1,7 +1,5 @@
 """Reads members' lots in the order of use, and no more of them than are needed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Generated codes: drawn from an alphabet, between a prefix and a suffix."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

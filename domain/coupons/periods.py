@@ -3,8 +3,6 @@
 `zone` is the organization's, for books without a time zone of their own.
 """
 
-from __future__ import annotations
-
 from datetime import date, datetime, tzinfo
 
 from domain.calendar import DAILY, MONTHLY, WEEKLY, day_of_week, period_start, zone_named

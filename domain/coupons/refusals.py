@@ -1,7 +1,5 @@
 """Reasons why nobody, or not this member, or not now, can have or use a coupon; lists report them as exclusions."""
 
-from __future__ import annotations
-
 from domain.problems import Conflict
 
 

@@ -1,7 +1,5 @@
 """Assigning, using and reverting coupons: the rules, on loaded coupons and a charge of points (integration 4.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime

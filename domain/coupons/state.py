@@ -3,8 +3,6 @@
 Every change is journalled, so that a part of the work, such as one item of a batch, can be rolled back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo

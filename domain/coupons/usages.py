@@ -1,7 +1,5 @@
 """Coupon usages: assignments of coupons to members, uses, and reversals of both (integration 2.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

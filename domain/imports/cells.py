@@ -1,7 +1,5 @@
 """The cells of rows: CSV and JSON become values of fields, and cells that spreadsheets take for formulas are marked."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Splitting a file into rows, in bounded memory, from any place where a row begins."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Iterable, Iterator

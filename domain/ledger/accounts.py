@@ -1,7 +1,5 @@
 """Settings of ledger accounts, and which of them are fixed once the account has transactions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Expiry of value: policies that count from the last transaction, and balances without expired value."""
 
-from __future__ import annotations
-
 from datetime import datetime, tzinfo
 from decimal import Decimal
 

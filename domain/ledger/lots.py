@@ -3,8 +3,6 @@
 The session decides by balances alone and records how lots move; `allocate` then determines the lots, in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The records of the ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

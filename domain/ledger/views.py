@@ -1,7 +1,5 @@
 """Views of the ledger: a wallet's holding of an account at a moment, and the rows of transactions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal

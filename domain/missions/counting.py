@@ -1,7 +1,5 @@
 """The count of an event for a mission: 1, or the value of the mission's own expression."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Decimal
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Rules of missions: validation, which events count, and when rewarded points expire."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """In-memory progress of the members of one unit of work: decides on counts and collects what is to be stored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """The range of a report: from a moment (inclusive) to another (exclusive), and its days in a time zone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 

@@ -1,7 +1,5 @@
 """A report as a series of daily figures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date

@@ -1,7 +1,5 @@
 """Rows about changes of the member's own record, and about messages that tell of the member."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

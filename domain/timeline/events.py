@@ -1,7 +1,5 @@
 """Rows about events, and about tiers, missions and referrals, which follow from them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rows about coupons and badges of a member."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Rows about points: how many moved, and what gave or took them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

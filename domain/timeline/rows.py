@@ -1,7 +1,5 @@
 """The rows of timelines, their kinds, and the parts of their sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

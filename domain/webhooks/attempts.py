@@ -1,7 +1,5 @@
 """When a message that was not delivered is sent again."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 # Delays after the first attempt, the second one and so on; in total a little more than 27 hours.

@@ -1,7 +1,5 @@
 """Allowed receivers of messages: their URLs, addresses and headers."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Secrets and signatures of messages, as the Standard Webhooks specification has them (scheme `v1`, HMAC-SHA256)."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -4,8 +4,6 @@ An address is always looked up inside the caller's organization, so that the exi
 never revealed. Addresses are resolved in the order of the path, and a nested record must belong to the one before it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The HTTP application: both documents served by connexion, with parts of its stack replaced (see docs/http.md)."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping

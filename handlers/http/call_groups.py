@@ -6,8 +6,6 @@ alone is never delayed, and one organization occupies one thread of the process 
 long, say because somebody keeps a lock that it needs, the calls that wait overtake it.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """The network address of the caller, by which rates are counted."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """HTML of code blocks in colours: classes for comments, strings, numbers, names and words of the language."""
 
-from __future__ import annotations
-
 import html
 import re
 

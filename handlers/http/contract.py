@@ -1,7 +1,5 @@
 """Comparison of every answer with the documents: on in tests, off in production (`LOYALTY_VALIDATE_RESPONSES`)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any

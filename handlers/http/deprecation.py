@@ -1,7 +1,5 @@
 """The `Deprecation` header (RFC 9745): the deprecated parameters and fields that a request used, by a plan."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any

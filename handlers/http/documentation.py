@@ -1,7 +1,5 @@
 """The documentation: the pages of docs/, read and rendered once, and searched."""
 
-from __future__ import annotations
-
 import functools
 import posixpath
 import re

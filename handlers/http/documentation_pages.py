@@ -1,7 +1,5 @@
 """The routes of the documentation: pages as HTML and as Markdown, search, llms.txt, and the pages of problem types."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The outermost layer: the request id, the headers of every answer, the log line and the metrics."""
 
-from __future__ import annotations
-
 import logging
 import time
 

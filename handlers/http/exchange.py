@@ -1,7 +1,5 @@
 """One exchange of request and answer: data that the middlewares collect for headers, log and metrics."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from contextvars import ContextVar

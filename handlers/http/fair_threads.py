@@ -5,8 +5,6 @@ organization has at most half of the threads if another one has called within th
 if none has. Waiting calls begin in turns, one of each organization.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter, OrderedDict, deque

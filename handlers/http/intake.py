@@ -1,7 +1,5 @@
 """The request body: its greatest size, its time limit and its media types."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any

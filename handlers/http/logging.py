@@ -1,7 +1,5 @@
 """Logs: one structured line a request on standard error, without query strings, tokens, bodies or personal data."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from datetime import UTC, datetime

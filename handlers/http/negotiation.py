@@ -1,7 +1,5 @@
 """Content negotiation: the choice of a media type among those that an operation produces (RFC 9110, 12.5.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Errors of malformed token requests in the form of RFC 6749 (section 5.2), not as problems."""
 
-from __future__ import annotations
-
 from domain.problems import InvalidRequest
 
 MEDIA_TYPE = "application/json"

@@ -1,7 +1,5 @@
 """Answers of the plain pages: JSON, HTML, and files that clients cache, compressed where the client takes it."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import hashlib

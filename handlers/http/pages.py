@@ -1,7 +1,5 @@
 """The plain pages beside the operations, by Flask: health, metrics, documents and documentation, the key set."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Path, query and header parameters, and form bodies: text to typed values, strictly, by a plan made once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Problem answers (RFC 9457): all exceptions of a request become answers here."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ needed, and each host counts for itself. A key has one number, the moment at whi
 more calls come (the generic cell rate algorithm), so a rate needs no windows that all begin at once.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import math

@@ -1,7 +1,5 @@
 """The documents and their pages for people: Swagger UI from its package, with a field for the token."""
 
-from __future__ import annotations
-
 import functools
 import html
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """connexion's resolver: maps every operation, named by surface and operationId, to one dispatcher."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

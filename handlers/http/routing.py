@@ -1,7 +1,5 @@
 """Routing by a tree of path segments over all documents at once, instead of connexion's linear scan."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar

@@ -1,7 +1,5 @@
 """Bearer tokens with scopes, and partners' API keys: the one place that enforces the documents' `security`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor

@@ -1,7 +1,5 @@
 """The free space of the database as this process knows it: if a write has failed recently for lack of space."""
 
-from __future__ import annotations
-
 import time
 
 # Readiness is checked more often than that; writes may be sent here again after it.

@@ -1,7 +1,5 @@
 """The threads of a process, created at first use: after a fork, and again after a shutdown."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 

@@ -1,7 +1,5 @@
 """Rate limits by address, access token and client, and for wrong secrets."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from contextlib import suppress

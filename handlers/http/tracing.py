@@ -1,7 +1,5 @@
 """The spans of calls: an application around the outermost one, which is there only while tracing is on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send

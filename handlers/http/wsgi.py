@@ -1,7 +1,5 @@
 """Flask inside the ASGI stack: one change of threads for a request, not one for each part of the answer."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import sys

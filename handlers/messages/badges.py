@@ -1,7 +1,5 @@
 """Badge trackings in messages."""
 
-from __future__ import annotations
-
 from handlers.messages.base import Instant, Plain, Shape, WireSchema
 
 

@@ -1,7 +1,5 @@
 """Documents as they are written and as they are shown to members."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.content.documents import ContentDocument

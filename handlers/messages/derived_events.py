@@ -1,7 +1,5 @@
 """The payloads of events that the server itself reports (integration 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Events and their results, as they are stored and sent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any

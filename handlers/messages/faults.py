@@ -1,7 +1,5 @@
 """The faults that `jsonschema-rs` finds in a value, in sentences that begin with the name of the field."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal

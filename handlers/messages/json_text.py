@@ -1,7 +1,5 @@
 """JSON on the wire: exact decimals in and out; texts that JSON or PostgreSQL cannot hold are refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation

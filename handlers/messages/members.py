@@ -1,7 +1,5 @@
 """Members, as they are sent: in answers, webhooks and the audit log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Outcomes of missions, as they are stored and sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.missions.progress import Advance

@@ -1,7 +1,5 @@
 """The records of purchase orders on the wire (administration "Records": Purchase order)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.orders import OrderWithItems

@@ -1,7 +1,5 @@
 """Outcomes of referral codes, as they are stored and sent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reversed parts of events, on the wire (integration 4.6, item 3)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.badges import BadgeTracking

@@ -1,7 +1,5 @@
 """Bodies of requests that are files: kept on disk, and read in pieces."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from tempfile import SpooledTemporaryFile

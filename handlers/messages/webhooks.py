@@ -1,7 +1,5 @@
 """The bodies of webhooks (integration 6, rules 3 to 5); the component file `webhooks` documents them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any

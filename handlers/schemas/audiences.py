@@ -1,7 +1,5 @@
 """Audiences on the wire (administration "Records": Audience)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Entries of the audit log on the wire."""
 
-from __future__ import annotations
-
 from handlers.messages.base import Instant, Plain, Shape, WireSchema
 
 

@@ -1,7 +1,5 @@
 """Token requests on the wire, which are forms (integration 2.10)."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Badges, balances and trackings on the wire (integration 2.4 and 4.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

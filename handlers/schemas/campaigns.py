@@ -1,7 +1,5 @@
 """Campaigns, actions and the catalogue of effects on the wire (administration "Campaigns and actions")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal

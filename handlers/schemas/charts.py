@@ -1,7 +1,5 @@
 """A series as a small chart: SVG of fixed size, without scripts, fonts or anything else from outside."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal

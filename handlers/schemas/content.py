@@ -1,7 +1,5 @@
 """Collections and documents on the wire (integration 2.5 and 4.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Searches of documents on the wire: parameters named after fields, and lists with the same meaning."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal

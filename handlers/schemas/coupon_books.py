@@ -1,7 +1,5 @@
 """Coupon books on the wire (integration 2.1, administration "Records": Coupon book)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any

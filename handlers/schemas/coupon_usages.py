@@ -1,7 +1,5 @@
 """Coupon usages and members' coupons on the wire (integration 2.3 and 4.2, administration "Coupon books and codes")."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Coupons, which are the codes of books, on the wire (integration 2.2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from handlers.messages.base import Body, Exact, Instant, Plain, Shape, WireSchema

@@ -1,7 +1,5 @@
 """Events on the wire: tracked events, their results, and stored events (integration 2.7)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

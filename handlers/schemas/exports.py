@@ -1,7 +1,5 @@
 """Exports on the wire."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from handlers.messages import json_text

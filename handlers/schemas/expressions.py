@@ -1,7 +1,5 @@
 """Expressions on the wire, as texts and as trees (administration "Expressions")."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Imports on the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

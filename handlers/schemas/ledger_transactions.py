@@ -1,7 +1,5 @@
 """Movements that requests ask for, and the transactions in answers, on the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Ledgers, ledger accounts, wallets and transactions on the wire (administration, "Records")."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date

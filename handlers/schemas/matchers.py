@@ -1,7 +1,5 @@
 """Item matchers on the wire (administration "Records": Matcher)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

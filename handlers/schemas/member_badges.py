@@ -1,7 +1,5 @@
 """Badges of members on the wire (integration 4.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

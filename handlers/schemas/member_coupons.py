@@ -1,7 +1,5 @@
 """The coupon books of a member on the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

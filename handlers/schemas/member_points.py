@@ -1,7 +1,5 @@
 """Mint and burn by member on the wire (administration "Members" 6)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from handlers.messages.base import Body, Exact, Plain, Shape, WireSchema

@@ -1,7 +1,5 @@
 """Setting a member's tier on the wire (integration 4.5.8, administration, Members 4)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Members on the wire (integration 2.6, administration "Member")."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

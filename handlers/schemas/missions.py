@@ -1,7 +1,5 @@
 """Missions on the wire (administration "Records": Mission; integration 2.9: missionsStatus)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.missions.records import MemberMission

@@ -1,7 +1,5 @@
 """API keys of partners on the wire (integration 2.9)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

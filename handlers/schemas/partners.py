@@ -1,7 +1,5 @@
 """Payment intents of partners on the wire (integration 2.9)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Referrals on the wire (administration "Records": Referral program, code, log, leaderboard row)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal

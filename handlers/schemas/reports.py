@@ -1,7 +1,5 @@
 """Reports on the wire, as JSON and as CSV (administration, "Reports")."""
 
-from __future__ import annotations
-
 import csv
 import io
 from decimal import ROUND_HALF_EVEN, Decimal

@@ -1,7 +1,5 @@
 """Timelines on the wire, and their cursors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Triggers and deliveries on the wire (administration "Records": Trigger)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Users and permission groups on the wire (administration "Records": User)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@
 The database has to be migrated before (`loyalty migrate`).
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The read and dry-run operations of both documents as tools for assistants."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command `loyalty`."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import click

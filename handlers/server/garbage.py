@@ -1,7 +1,5 @@
 """The garbage collector of long processes."""
 
-from __future__ import annotations
-
 import gc
 
 # A batch of a hundred events has thousands of objects at a time, none of which is garbage: calls leave none. The

@@ -1,7 +1,5 @@
 """The HTTP server in production: gunicorn with its own ASGI worker, configured only by the settings."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

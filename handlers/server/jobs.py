@@ -4,8 +4,6 @@ Nothing depends on their punctuality: expired points and tiers count for nothing
 write that down.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Any number of workers may run beside each other, on any number of machines; they
 claimed.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Sequence

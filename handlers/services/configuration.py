@@ -4,8 +4,6 @@ Every change of it raises the organization's `configuration_version` in the same
 number with the organization, so all processes see a change at the next event.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Digests of requests: two requests under one key are the same if their digests are."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from decimal import Decimal

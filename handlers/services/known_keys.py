@@ -1,7 +1,5 @@
 """The keys that expressions may contain, so that unknown keys are refused when an expression is saved."""
 
-from __future__ import annotations
-
 from sqlalchemy import Connection
 
 from domain.campaigns.references import Sources, named_keys

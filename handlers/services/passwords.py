@@ -4,8 +4,6 @@ A secret that the server makes has 256 bits, so one round of SHA-256 is enough t
 are stored by argon2id, which is slow on purpose and runs outside of database transactions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

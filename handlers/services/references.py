@@ -1,7 +1,5 @@
 """Records that a request names: one lookup for each kind of them, and one text for the refusal of unknown ones."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Bearer tokens: JWTs signed by the server's own key, and those of one external issuer (semantics of RFC 7519)."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time

@@ -1,7 +1,5 @@
 """Collections of content."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Locale versions of documents: found, written with what searches need, deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The text search configurations of PostgreSQL, by the language of a locale."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from domain.content.collections import ContentCollection

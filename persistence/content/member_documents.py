@@ -1,7 +1,5 @@
 """Documents for a member (integration 4.4, item 12)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

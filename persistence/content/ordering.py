@@ -1,7 +1,5 @@
 """The order of documents by fields of their record and of their `attrs`; missing values come last."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

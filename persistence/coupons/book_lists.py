@@ -1,7 +1,5 @@
 """Lists of coupon books: one query for any combination of filters."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime

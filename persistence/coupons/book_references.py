@@ -1,7 +1,5 @@
 """References to a coupon book."""
 
-from __future__ import annotations
-
 from sqlalchemy import Connection
 
 from domain.coupons.books import CouponBook

@@ -1,7 +1,5 @@
 """Coupon books: found, locked, added and changed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

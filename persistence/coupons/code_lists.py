@@ -1,7 +1,5 @@
 """Lists of coupons across books."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

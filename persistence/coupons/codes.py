@@ -1,7 +1,5 @@
 """The codes of coupon books."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ Members' amounts are protected by the member's lock. Books are locked shared, so
 book with limited stock is locked exclusively before anything of it is assigned, and free codes are claimed one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime

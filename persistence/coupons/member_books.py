@@ -1,7 +1,5 @@
 """Data for a list of a member's books: candidates, and the member's amounts and the stock of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Lists and sums of members' coupons."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Coupon usages: assignments, uses and reversals."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime

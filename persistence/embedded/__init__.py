@@ -5,8 +5,6 @@ the file `users`, which the kernel drops even if the process is killed; the last
 and stopping happen under the lock on the file `lock`.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The account that PostgreSQL runs as: PostgreSQL refuses root, so root hands the work to another user."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import subprocess

@@ -1,7 +1,5 @@
 """One database cluster on disk: its location, creation, start and stop."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Checks whether the server of a data directory is alive; a process id alone may name a zombie or another program."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

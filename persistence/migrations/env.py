@@ -1,7 +1,5 @@
 """Alembic's entry point: migrates the connection that `persistence.schema` hands over in the configuration."""
 
-from __future__ import annotations
-
 from alembic import context
 
 from persistence.tables import metadata

@@ -4,8 +4,6 @@
 you commit it: renamed columns and data to be moved are beyond what can be found out.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

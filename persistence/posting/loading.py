@@ -1,7 +1,5 @@
 """Loads the ledger session of locked wallets, and finds earlier transactions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo

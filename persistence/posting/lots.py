@@ -1,7 +1,5 @@
 """Writes the lots that steps of the session make and take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime

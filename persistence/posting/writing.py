@@ -1,7 +1,5 @@
 """Writing of posted steps: a fixed number of statements for any number of steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any

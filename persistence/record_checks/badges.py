@@ -1,7 +1,5 @@
 """Checks of badges: what members hold against the trackings of every change."""
 
-from __future__ import annotations
-
 from persistence.record_checks.forms import OF, SINCE, unchained_totals, unlike_sums
 
 _BALANCES = f"""

@@ -1,7 +1,5 @@
 """Checks of campaigns: the counters of limits against what events have counted."""
 
-from __future__ import annotations
-
 from persistence.record_checks.forms import OF, unlike_sums
 
 _KEYS = ("campaign_id", "member_id", "ledger_account_id", "type", "period", "period_start")

@@ -1,7 +1,5 @@
 """Checks of coupons: books, coupons, members' coupons and lots against the usages, and the stock against its limits."""
 
-from __future__ import annotations
-
 from persistence.record_checks.forms import OF, SINCE, unchained_totals, unlike_sums
 
 

@@ -1,7 +1,5 @@
 """The forms that several checks share: stored sums beside what they add up, and chains of totals."""
 
-from __future__ import annotations
-
 OF = "{0}.organization_id = :organization_id"
 
 # A limit may be lowered under what was given before. Only what came this much later than the last change of a rule

@@ -1,7 +1,5 @@
 """Checks of points that expire: lots against the transactions that made them and that took from them."""
 
-from __future__ import annotations
-
 from persistence.record_checks.forms import OF, SINCE
 
 _WRONG_EXPIRED = f"""

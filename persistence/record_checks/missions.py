@@ -1,7 +1,5 @@
 """Checks of missions: members' progress and rewards against the trackings of every count."""
 
-from __future__ import annotations
-
 from persistence.record_checks.forms import OF, SINCE
 
 _COUNTED = f"""

@@ -1,7 +1,5 @@
 """Checks of purchase orders: what was returned of them and of their items."""
 
-from __future__ import annotations
-
 from persistence.record_checks.forms import OF
 
 _WRONG_RETURNED = f"""

@@ -1,7 +1,5 @@
 """Checks of referrals: the counts of codes against the logs of their uses, and the points of referrers."""
 
-from __future__ import annotations
-
 from persistence.record_checks.forms import OF, SINCE, unlike_sums
 
 _UNREVERSED = f"SELECT * FROM referral_logs l WHERE {OF.format('l')} AND l.reversal_loyalty_event_id IS NULL"

@@ -1,7 +1,5 @@
 """Checks of tiers: members' tiers against their programs and points."""
 
-from __future__ import annotations
-
 from persistence.record_checks.forms import OF, SINCE
 
 _WRONG_PROGRAM = f"""

@@ -1,7 +1,5 @@
 """Referral programs, codes, logs and leaderboards, for requests."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The reads and writes of referrals during tracking: usable codes, and their uses."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 

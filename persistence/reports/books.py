@@ -1,7 +1,5 @@
 """Coupon books by assigned and used amounts."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple

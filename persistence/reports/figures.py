@@ -4,8 +4,6 @@ Each report is one statement, so that it sees one state of all three: what moves
 counted once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Missions by the number of members who take part in them."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ Each query has the columns organization_id, at, subject, label, wallet_id, a, b,
 Conditions on organization_id and at find the records by an index.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 MEMBERS, COUPONS, MINTS, EVENTS, MISSIONS = "members", "coupons", "mints", "events", "missions"

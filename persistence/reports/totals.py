@@ -1,7 +1,5 @@
 """Moves changes into the totals, a bounded number at a time."""
 
-from __future__ import annotations
-
 from sqlalchemy import Connection, text
 
 from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR

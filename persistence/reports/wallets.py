@@ -1,7 +1,5 @@
 """Mints by wallet: which members received most, and how many received anything."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal

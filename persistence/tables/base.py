@@ -4,8 +4,6 @@ A column is named exactly as the dataclass field it fills. Every primary key and
 starts with `organization_id`, so that the schema can be distributed by organization unchanged.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from sqlalchemy import (

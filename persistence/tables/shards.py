@@ -4,8 +4,6 @@ There every shard has the trigger, which reads and writes the shards beside its 
 Their names are found when it runs. No statement holds a percent sign, which drivers take for a parameter.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """Amounts of an account: validation, rounding and expiry."""
 
-from __future__ import annotations
-
 from datetime import datetime, tzinfo
 from decimal import ROUND_FLOOR, Context, Decimal
 

@@ -1,7 +1,5 @@
 """The balances that a unit of work holds locked, and the steps that change them; both can be rolled back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo

@@ -1,7 +1,5 @@
 """Missing amounts of reverted mints: recorded, and taken when the reversal of an earlier debit returns points."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Moves of lots for movements of accounts with point tracking; other accounts have no lots."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Mints, burns, transfers and expiries, posted at once or set aside for a later capture."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Settlement of earlier transactions: captures of pending ones, and reverts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """The command that prints what a shell needs to complete the commands."""
 
-from __future__ import annotations
-
 import click
 from click.shell_completion import get_completion_class
 

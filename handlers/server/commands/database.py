@@ -1,7 +1,5 @@
 """Commands on the database as a whole: migrate, distribute, verify, doctor."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The command that prints the OpenAPI documents."""
 
-from __future__ import annotations
-
 import json
 
 import click

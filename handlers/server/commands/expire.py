@@ -1,7 +1,5 @@
 """The command that posts what has expired."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """The command that exports rows."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

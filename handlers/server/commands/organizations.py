@@ -1,7 +1,5 @@
 """Commands on organizations: create and list them, issue tokens and reset credentials."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """The output of commands: for people, in colour where there is a terminal, or as JSON for programs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """A reader of files of purchases in the form of the CDNOW master file: one purchase a line under a line of headings."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """The command that releases stored answers to old requests."""
 
-from __future__ import annotations
-
 import click
 
 from handlers.server.commands.context import load_settings, migrated_engine

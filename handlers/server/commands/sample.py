@@ -1,7 +1,5 @@
 """The command that fills a test organization with a program that shows everything."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import click

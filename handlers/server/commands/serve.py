@@ -1,7 +1,5 @@
 """The command that runs the server."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import socket

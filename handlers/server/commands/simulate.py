@@ -1,7 +1,5 @@
 """The command that asks a running server what an event would do for a member."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """An organization for a command, created if there is none, and a token for its administration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """The command that evaluates queued events and runs periodic jobs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The difference between files and an organization, and carrying it out in one database transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

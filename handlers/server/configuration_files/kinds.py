@@ -1,7 +1,5 @@
 """The kinds of records in files, in an order in which each is made after those it refers to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

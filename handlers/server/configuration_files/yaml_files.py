@@ -1,7 +1,5 @@
 """Files of records: YAML with `!ref kind/name` for other records, exact numbers, and the line of each value."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

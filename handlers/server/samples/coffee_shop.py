@@ -1,7 +1,5 @@
 """A coffee shop: a program of every kind of record, and members to whom everything has happened."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

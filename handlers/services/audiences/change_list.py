@@ -1,7 +1,5 @@
 """Changes of the list of an audience."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from domain.audiences import LIST_MATCHER, Audience, NotAListAudience

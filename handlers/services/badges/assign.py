@@ -1,7 +1,5 @@
 """Badges assigned and unassigned by request, of several calls in one unit of work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The JSON Schemas of collections: checked before they are saved, and documents checked against them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal

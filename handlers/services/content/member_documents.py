@@ -1,7 +1,5 @@
 """The content that a member is shown, cached for a while for each member and query (integration 4.4, item 12)."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping

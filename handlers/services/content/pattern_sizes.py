@@ -1,7 +1,5 @@
 """How many instructions a regular expression of a JSON Schema compiles to."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

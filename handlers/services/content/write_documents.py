@@ -1,7 +1,5 @@
 """Writing documents: one version, a change of one, or a batch whose items succeed or fail independently."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime

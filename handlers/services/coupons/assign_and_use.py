@@ -1,7 +1,5 @@
 """Assigning and using coupons by request: each key has one result, and each request one unit of work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

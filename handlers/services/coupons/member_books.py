@@ -1,7 +1,5 @@
 """The coupon books of a member: those that the member could use now, or all with their exclusions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Reverting assignments and uses of coupons by request."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

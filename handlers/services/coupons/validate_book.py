@@ -1,7 +1,5 @@
 """The references of a coupon book, checked before it is saved: program, tiers, audiences, the account of its points."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Cancelling an event: a unit of work that reverses it (integration 4.6, item 3)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent

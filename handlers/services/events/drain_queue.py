@@ -4,8 +4,6 @@ A process that dies leaves nothing claimed. If a batch fails, its events are eva
 its own. An event that fails is tried again later, and the member's later events wait until it is done or a dead letter.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 from collections.abc import Callable, Sequence

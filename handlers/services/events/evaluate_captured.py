@@ -1,7 +1,5 @@
 """The evaluation of a captured event by request: once, with the effects that tracking would have had."""
 
-from __future__ import annotations
-
 from domain.events import EventNotCaptured, IncomingEvent, LoyaltyEvent
 from domain.members import Member
 from domain.orders import CONFIRMED, CREATED, OrderWithItems, status_of_event

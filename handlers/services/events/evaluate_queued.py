@@ -1,7 +1,5 @@
 """The evaluation of queued events: the same as for tracking, but the events are stored already."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The intake of events: checks that each can be tracked, and finds those that were tracked before."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 The events stay, and their keys stay used: an old request that is repeated is refused, never done again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ A batch is one unit of work: lock the members, return the results of events trac
 on values alone, and flush all of it. An event that is refused does not affect the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any

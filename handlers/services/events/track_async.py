@@ -3,8 +3,6 @@
 A request under a key is the same, tracked synchronously or asynchronously.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

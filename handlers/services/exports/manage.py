@@ -1,7 +1,5 @@
 """Exports as their callers see them: begin, cancel, read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime

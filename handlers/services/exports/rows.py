@@ -1,7 +1,5 @@
 """The rows of exports, in bounded memory: members and what they have in the columns of imports, records as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

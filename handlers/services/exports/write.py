@@ -3,8 +3,6 @@
 A worker that dies leaves its export running; another one begins it again, with a snapshot of its own.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Imports of the lists of audiences: any number of rows by a few statements for each audience."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from domain.audiences import Audience, NotAListAudience

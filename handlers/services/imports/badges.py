@@ -1,7 +1,5 @@
 """Imports of badges that members have: each row is an assignment, and all of them are one unit of work."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from domain.badges import Badge, Grant

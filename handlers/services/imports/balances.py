@@ -1,7 +1,5 @@
 """Imports of opening balances: each row is a mint, and any number of them takes a fixed number of statements."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Checks of imported rows by the schemas of the operations that write the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

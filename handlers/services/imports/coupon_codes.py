@@ -1,7 +1,5 @@
 """Imports of coupon codes: any number of rows by a few statements for each book."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Imports of coupons that members have: each row is an assignment, and all of them are one unit of work."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any

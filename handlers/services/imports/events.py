@@ -1,7 +1,5 @@
 """Imports of events, with purchase orders among them: captured, or evaluated as of the days when they happened."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Imports as their callers see them: begin, upload the file, start, cancel."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Reading the fields of rows, and finding the records that they name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 

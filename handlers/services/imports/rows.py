@@ -1,7 +1,5 @@
 """Reading the rows of an import from its stored file, in bounded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

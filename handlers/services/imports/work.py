@@ -4,8 +4,6 @@ So a worker that dies leaves an import where it is, and another one goes on ther
 that makes workers die ends as failed. Any number of workers may run. Each serves one organization after the other.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import OrderedDict

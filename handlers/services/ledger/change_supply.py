@@ -1,7 +1,5 @@
 """Changing the maximum supply of an account, recorded as a transaction that moves nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime

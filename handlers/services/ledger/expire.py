@@ -1,7 +1,5 @@
 """Posting expiries: balances are right without them, but records and supplies follow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Minting to and burning from a member; ledger and account are looked up if the request names none."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime

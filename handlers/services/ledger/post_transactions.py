@@ -4,8 +4,6 @@ All movements of points by request are posted here: single calls, sets of which 
 whose items are posted independently, except items of one set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime

@@ -4,8 +4,6 @@ The ledger session is flushed at the end. Tiers that depend on the points move w
 in a unit of work of their own, within the same database transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

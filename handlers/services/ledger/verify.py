@@ -1,7 +1,5 @@
 """Checks of stored data: the ledger, what members have, and that nobody changed the audit log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from sqlalchemy import Connection

@@ -1,7 +1,5 @@
 """Changes of members."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.members import Member, merged, merged_profile

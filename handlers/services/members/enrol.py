@@ -3,8 +3,6 @@
 Any number of members takes the same number of statements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Erasing a member: personal data are removed, figures stay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from domain.members import Member

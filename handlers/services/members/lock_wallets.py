@@ -1,7 +1,5 @@
 """Locking wallets outside of tracking, together with those of members who may be rewarded as a consequence."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection

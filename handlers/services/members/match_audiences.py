@@ -1,7 +1,5 @@
 """The audiences of members."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """The timeline of a member: pages of rows from all sources, and what gave the points."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Members with the parts of their record that are stored elsewhere: tiers and balances."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any

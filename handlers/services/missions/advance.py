@@ -1,7 +1,5 @@
 """Advancing a member's mission by request (administration, Missions 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

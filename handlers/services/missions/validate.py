@@ -1,7 +1,5 @@
 """Checks of a mission before it is saved: its fields are consistent, and its references exist."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Purchase orders created by request: tracked in one batch as the events that lead to their status."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The present permissions of a caller, which may be less than its token was issued for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sqlalchemy import Connection

@@ -1,7 +1,5 @@
 """Creating an organization with everything that it needs for its first purchase."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass

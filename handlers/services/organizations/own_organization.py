@@ -1,7 +1,5 @@
 """Bodies that repeat the organization of the path."""
 
-from __future__ import annotations
-
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 

@@ -1,7 +1,5 @@
 """Emptying a test organization."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

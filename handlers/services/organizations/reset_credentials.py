@@ -1,7 +1,5 @@
 """A new secret for an API user, given by an operator."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from sqlalchemy import Connection

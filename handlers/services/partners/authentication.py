@@ -1,7 +1,5 @@
 """API keys of partners: made from 256 random bits, stored as hashes, looked up at every call."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 All of it is one database transaction: an intent that is refused leaves neither a member nor a payment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal

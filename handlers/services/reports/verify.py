@@ -1,7 +1,5 @@
 """Checks that the figures of reports equal a count of all records."""
 
-from __future__ import annotations
-
 from sqlalchemy import Connection
 
 from handlers.services.ledger.verify import find_broken

@@ -1,7 +1,5 @@
 """The present tiers of members: the stored ones, or the successors of tiers that have expired since."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

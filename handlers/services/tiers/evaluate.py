@@ -1,7 +1,5 @@
 """Evaluating tiers without movements of points: expired ones, or all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

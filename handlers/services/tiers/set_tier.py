@@ -1,7 +1,5 @@
 """Setting a member's tier by hand, and returning it to the points."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

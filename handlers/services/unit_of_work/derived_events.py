@@ -1,7 +1,5 @@
 """Derived events of the ledger: tiers that changed because points moved, and the transactions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime

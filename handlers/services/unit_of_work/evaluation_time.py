@@ -1,7 +1,5 @@
 """The time limits of the expressions of an event and of a call, for all units of work of this process."""
 
-from __future__ import annotations
-
 import time
 
 from domain.expressions import Deadline

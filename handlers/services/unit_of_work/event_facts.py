@@ -1,7 +1,5 @@
 """The facts of an event for its evaluation, and the variables of its expressions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

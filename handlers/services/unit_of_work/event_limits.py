@@ -1,7 +1,5 @@
 """The counters of limits that a unit of work may touch."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, tzinfo
 

@@ -1,7 +1,5 @@
 """The rows of stored events."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Purchase orders from events: the creation event creates the order, later events change its status."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal

@@ -3,8 +3,6 @@
 Used by the cancellation of an event and by the events that undo an order, whole or in part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime

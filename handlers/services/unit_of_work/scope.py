@@ -1,7 +1,5 @@
 """The scope that opens every participant of a unit of work, and the interface of participants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

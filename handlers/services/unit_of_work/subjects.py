@@ -1,7 +1,5 @@
 """The participants of one unit of work: its state of each subject while it is open."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

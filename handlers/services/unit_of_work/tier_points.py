@@ -1,7 +1,5 @@
 """The points of members that tiers depend on, at every point of a unit of work."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial

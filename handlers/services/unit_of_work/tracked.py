@@ -1,7 +1,5 @@
 """An event that a unit of work evaluates, and its result."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

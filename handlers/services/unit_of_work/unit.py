@@ -5,8 +5,6 @@ a member goes this way. Tracking evaluates events in it; a request acts on the p
 derived events of either are evaluated in the same unit. After a flush a unit can be opened again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

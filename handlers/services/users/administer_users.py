@@ -1,7 +1,5 @@
 """Common rules of every change of users: one at a time, by callers with the permissions, leaving an administrator."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any

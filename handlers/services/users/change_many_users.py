@@ -3,8 +3,6 @@
 The number of statements does not depend on the number of addresses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Creating, changing and removing one user (administration "Users" 2 to 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 

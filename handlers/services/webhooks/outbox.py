@@ -3,8 +3,6 @@
 If no active trigger listens, nothing is read or written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ A name is looked up once, and its addresses are checked before one of them is co
 the name has no effect.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -4,8 +4,6 @@ Due deliveries are claimed in one short transaction, sent outside of any, and th
 sender that dies in between leaves its deliveries to the next one, so that each is made at least once.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 from collections.abc import Callable, Mapping

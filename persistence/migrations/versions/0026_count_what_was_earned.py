@@ -3,8 +3,6 @@
 Follows: 0025
 """
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql

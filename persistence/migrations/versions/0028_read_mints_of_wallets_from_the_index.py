@@ -3,8 +3,6 @@
 Follows: 0027
 """
 
-from __future__ import annotations
-
 from alembic import op
 
 revision = "0028"

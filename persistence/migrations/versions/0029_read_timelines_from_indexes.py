@@ -3,8 +3,6 @@
 Follows: 0028
 """
 
-from __future__ import annotations
-
 from alembic import op
 
 revision = "0029"

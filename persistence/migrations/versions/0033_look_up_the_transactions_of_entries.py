@@ -3,8 +3,6 @@
 Follows: 0032
 """
 
-from __future__ import annotations
-
 from alembic import op
 
 revision = "0033"

@@ -3,8 +3,6 @@
 Follows: 0033
 """
 
-from __future__ import annotations
-
 from alembic import op
 
 from persistence.tables.guards import GUARDS

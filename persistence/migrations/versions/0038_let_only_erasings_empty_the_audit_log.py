@@ -3,8 +3,6 @@
 Follows: 0037
 """
 
-from __future__ import annotations
-
 from alembic import op
 
 from persistence.tables.audit_log import AUDIT_LOG_EMPTIED_GUARDS

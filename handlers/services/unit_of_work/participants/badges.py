@@ -1,7 +1,5 @@
 """Badges in a unit of work: assigned and unassigned by requests and campaign effects alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from itertools import count

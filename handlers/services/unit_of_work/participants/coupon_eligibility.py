@@ -1,7 +1,5 @@
 """The facts that decide, apart from coupons, whether a member may have a coupon of a book in a unit of work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial

@@ -1,7 +1,5 @@
 """Loading coupons into a unit of work: books with their members' coupons, and further codes."""
 
-from __future__ import annotations
-
 import secrets
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Missions in a unit of work: events are counted, achieved goals rewarded, and counts of events reversed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """Notifications of campaigns in a unit of work."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

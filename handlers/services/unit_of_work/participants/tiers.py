@@ -3,8 +3,6 @@
 `TierAssignments` holds the tiers of the members, which points move too; this module adds the effect `set-tier`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import count
