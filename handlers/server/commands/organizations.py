@@ -49,7 +49,7 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
         raise click.BadParameter(f"{timezone} is not a time zone of the IANA database", param_hint="--timezone")
     now = datetime.now(UTC)
 
-    def make(db: Connection) -> CreatedOrganization:
+    def make(db: Connection) -> "CreatedOrganization":
         return create_organization(db, name=name, now=now, timezone=timezone, environment=environment)
 
     with migrated_engine(load_settings()) as engine:
