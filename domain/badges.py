@@ -124,7 +124,7 @@ class BadgeTrackingNotRevertible(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class BadgeGrant:
     """A command to give a member `amount` of a badge, or to take it away.
 
     Without a `system_unique_key` it is always executed.
@@ -192,14 +192,14 @@ class BadgeBalances:
         """How much of the badge the member holds."""
         return self._balances.get((member_id, badge_id), 0)
 
-    def assign(self, grant: Grant) -> BadgeTracking:
+    def assign(self, grant: BadgeGrant) -> BadgeTracking:
         """Assign a badge; for a key that was used, return the tracking that it made.
 
         Raises KeyReused, MemberInactive, BadgeInactive or BadgeLimit.
         """
         return self._answered(grant) or self._grant(grant, grant.amount)
 
-    def unassign(self, grant: Grant) -> BadgeTracking:
+    def unassign(self, grant: BadgeGrant) -> BadgeTracking:
         """Take a badge away, as `assign`; raises KeyReused, MemberInactive, BadgeInactive or InsufficientBadges."""
         return self._answered(grant) or self._grant(grant, -grant.amount)
 
@@ -256,7 +256,7 @@ class BadgeBalances:
         self._new, self._touched, self._changed = [], set(), set()
         return changes
 
-    def _answered(self, grant: Grant) -> BadgeTracking | None:
+    def _answered(self, grant: BadgeGrant) -> BadgeTracking | None:
         """The tracking that the request's key has made, if any; raises KeyReused for another request."""
         known = self._keys.get(grant.system_unique_key or "")
         if known is None:
@@ -265,7 +265,7 @@ class BadgeBalances:
         refuse_other_request(grant.system_unique_key, grant.request_digest, tracking.request_digest)
         return tracking
 
-    def _grant(self, grant: Grant, amount: int) -> BadgeTracking:
+    def _grant(self, grant: BadgeGrant, amount: int) -> BadgeTracking:
         if grant.member_id in self._inactive:
             raise MemberInactive("The member is not active.")
         if not grant.badge.active:

@@ -164,7 +164,7 @@ class ReferralLimitReached(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Reward:
+class ReferralReward:
     """The reward of one side: points into an account, or a coupon; the account is None if there is none."""
 
     recipient: str
@@ -178,7 +178,7 @@ class ReadyProgram:
     """A referral program with its rewards, for which the accounts are looked up."""
 
     program: ReferralProgram
-    rewards: tuple[Reward, ...]
+    rewards: tuple[ReferralReward, ...]
 
 
 def ready_program(program: ReferralProgram, main_account: LedgerAccount | None) -> ReadyProgram:
@@ -201,9 +201,9 @@ def ready_program(program: ReferralProgram, main_account: LedgerAccount | None) 
     rewards = []
     for recipient, points, own_account_id, book_key in sides:
         if points:
-            rewards.append(Reward(recipient, points, own_account_id or main_id))
+            rewards.append(ReferralReward(recipient, points, own_account_id or main_id))
         if book_key is not None:
-            rewards.append(Reward(recipient, coupon_book_key=book_key))
+            rewards.append(ReferralReward(recipient, coupon_book_key=book_key))
     return ReadyProgram(program, tuple(rewards))
 
 
@@ -224,7 +224,7 @@ class ReferralPrograms:
 class RewardOutcome:
     """The outcome of a reward; `error` is the problem that prevented it, `code` that of an assigned coupon."""
 
-    reward: Reward
+    reward: ReferralReward
     member_id: int
     status: str
     error: Mapping[str, Any] | None = None
@@ -260,7 +260,7 @@ class ReferralOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class CodeUse:
     """A use of a code that counts and is to be stored."""
 
     code: ReferralCode
@@ -282,7 +282,7 @@ class ReferralUsageState:
     codes: dict[int, ReferralCode]
     of_referrers: dict[tuple[int, int], int]
     of_pairs: dict[tuple[int, int], int]
-    added: list[Use] = field(default_factory=list)
+    added: list[CodeUse] = field(default_factory=list)
     taken_back: list[ReferralLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -308,7 +308,7 @@ class ReferralUsageState:
             if used >= most:
                 raise ReferralLimitReached(f"{name} is {most}, and {used} uses have been counted.", limit=name)
 
-    def add(self, use: Use) -> None:
+    def add(self, use: CodeUse) -> None:
         """Count a use."""
         self.added.append(use)
         self._count(use.code.referral_code_id, use.referred_member_id, 1)

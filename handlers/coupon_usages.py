@@ -24,7 +24,7 @@ from handlers.schemas.coupon_usages import (
     REVERT,
     USAGE,
     AssignmentBatch,
-    CouponRequest,
+    CouponBody,
     UsageReversal,
     batch_assigned,
     code_reverted,
@@ -36,7 +36,7 @@ from handlers.schemas.coupon_usages import (
 )
 from handlers.services import references
 from handlers.services.coupons import assign_and_use
-from handlers.services.coupons.assign_and_use import Outcome
+from handlers.services.coupons.assign_and_use import AssignmentOutcome
 from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage, revert_usages
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_coupons import BookTags, MemberCouponEntry, MemberCouponFilter
@@ -68,7 +68,7 @@ def _requests(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> 
     ]
 
 
-def _size(body: CouponRequest) -> int | None:
+def _size(body: CouponBody) -> int | None:
     """One coupon, as every request that names its member in the path asks for; one that captures points is alone."""
     return None if body.pending is not None else 1
 
@@ -93,20 +93,20 @@ def _revert_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any
     audit=_AUDITED,
     together=Together(_use_together, _size),
 )
-def use_coupon(call: Call, book: CouponBook, body: CouponRequest, member: Member | None = None) -> CouponUsage:
+def use_coupon(call: Call, book: CouponBook, body: CouponBody, member: Member | None = None) -> CouponUsage:
     """Use one coupon of a book; the member is named by the path or by the body."""
     return assign_and_use.use_coupon(call, member or references.member(call, body.member_id), book, command_of(body))
 
 
 @operation("assignCoupons", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
-def assign_coupons(call: Call, book: CouponBook, body: CouponRequest) -> list[CouponUsage]:
+def assign_coupons(call: Call, book: CouponBook, body: CouponBody) -> list[CouponUsage]:
     """Assign several coupons of a book to one member."""
     command = command_of(body)
     return assign_and_use.assign_coupons(call, references.member(call, body.member_id), book, command)
 
 
 @operation("batchAssignCoupons", body=BATCH, answer=batch_assigned, audit=_AUDITED_BATCH)
-def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) -> list[Outcome]:
+def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) -> list[AssignmentOutcome]:
     """Assign a coupon to each of many members."""
     nameless = [
         FieldFault(f"items[{index}] has neither a memberId nor a loyaltyMemberId", pointer=f"/items/{index}")
@@ -119,14 +119,14 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) ->
 
 
 @operation("useCouponCode", body=ADMINISTERED, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
-def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponRequest) -> CouponUsage:
+def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> CouponUsage:
     """Use the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return assign_and_use.use_coupon(call, references.member(call, body.member_id), book, command)
 
 
 @operation("assignCouponCode", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
-def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponRequest) -> list[CouponUsage]:
+def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> list[CouponUsage]:
     """Assign the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return assign_and_use.assign_coupons(call, references.member(call, body.member_id), book, command)
@@ -145,7 +145,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
     audit=_AUDITED,
     together=Together(_assign_together, _size),
 )
-def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponRequest) -> CouponUsage:
+def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponBody) -> CouponUsage:
     """Assign one coupon to the member."""
     return assign_and_use.assign_coupons(call, member, book, command_of(body))[0]
 

@@ -20,9 +20,9 @@ from handlers.schemas.events import (
     QUEUEING,
     TRACKING,
     Cancellation,
+    EventToTrack,
+    EventToTrackBody,
     Queueing,
-    TrackedEvent,
-    TrackedEventBody,
     Tracking,
     dead_letter,
     detailed_event,
@@ -85,8 +85,8 @@ def track_events_async(call: Call, body: Queueing) -> dict[str, Any]:
     return {"results": queue_events(call, body.events)}
 
 
-@operation("trackEvent", body=TrackedEventBody())
-def track_event(call: Call, body: TrackedEvent) -> dict[str, Any]:
+@operation("trackEvent", body=EventToTrackBody())
+def track_event(call: Call, body: EventToTrack) -> dict[str, Any]:
     """Track one event and return its effects; if it is refused, the answer is a problem and nothing is stored."""
     refuse_other_organization(call, body.organization_id)
     [result] = track(UnitOfWork(call), [body.event])

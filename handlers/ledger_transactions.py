@@ -21,7 +21,7 @@ from handlers.schemas.ledger_transactions import (
     MOVEMENT,
     REVERT,
     BatchBody,
-    BatchItem,
+    BatchedMovement,
     BurnRequest,
     Captures,
     MintRequest,
@@ -38,7 +38,7 @@ from handlers.schemas.ledger_transactions import (
 from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.post_transactions import (
     Movement,
-    Outcome,
+    MovementOutcome,
     answered,
     capture,
     post_batch,
@@ -224,7 +224,7 @@ def capture_ledger_transactions(call: Call, account: LedgerAccount, body: Captur
 
 
 @operation("batchLedgerTransactions", body=BatchBody(), answer=processed, audit="ledger-transaction")
-def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Processed]:
+def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[Processed]:
     """Post mints, burns, transfers and reverts, each on its own or together with those of its set."""
     movements = [_in_organization(call, batch_item) for batch_item in body]
     identities = [
@@ -239,7 +239,7 @@ def batch_ledger_transactions(call: Call, body: list[BatchItem]) -> list[Process
     ]
 
 
-def _in_organization(call: Call, item: BatchItem) -> Movement:
+def _in_organization(call: Call, item: BatchedMovement) -> Movement:
     """The item's movement; refused if it names another organization than the path."""
     if item.organization_id in (None, call.organization.organization_id):
         return item.movement
@@ -264,7 +264,10 @@ def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Proc
 
 
 def _processed(
-    call: Call, movements: Sequence[Movement], outcomes: Sequence[Outcome], identities: Sequence[Mapping[str, Any]]
+    call: Call,
+    movements: Sequence[Movement],
+    outcomes: Sequence[MovementOutcome],
+    identities: Sequence[Mapping[str, Any]],
 ) -> list[Processed]:
     """The items of a batch with their rows, all read at once."""
     posted = [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from domain.badges import Badge, BadgeBalance, BadgeTracking, Grant, MemberBadge, UnknownBadge
+from domain.badges import Badge, BadgeBalance, BadgeGrant, BadgeTracking, MemberBadge, UnknownBadge
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.audit_trail import Audited
@@ -82,5 +82,5 @@ def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTrack
         return unit.badges.revert(badge_tracking.badge_tracking_id, badge)
 
 
-def _grant(action: str, member: Member, badge: Badge, body: GrantRequest) -> Grant:
+def _grant(action: str, member: Member, badge: Badge, body: GrantRequest) -> BadgeGrant:
     return grant(action, member, badge, **values_of(body))

@@ -28,7 +28,7 @@ from handlers.schemas.referrals import (
     NEW_CODES,
     PROGRAM_BODY,
     PROGRAM_CHANGES,
-    NewCodes,
+    NewReferralCodes,
     ReferralProgramProperties,
     program_record,
 )
@@ -105,7 +105,7 @@ def update_referral_program(
     answer=results(CODE, "referrals"),
     audit=Audited("referral-code", "referral_code_id", CODE, records=iter),
 )
-def create_referral_codes(call: Call, referral_program: ReferralProgram, body: NewCodes) -> list[ReferralCode]:
+def create_referral_codes(call: Call, referral_program: ReferralProgram, body: NewReferralCodes) -> list[ReferralCode]:
     """Create codes for a member, all or none."""
     member = references.member(call, body.member_id)
     if not member.active:

@@ -32,7 +32,7 @@ from handlers.schemas.users import (
 from handlers.services import passwords
 from handlers.services.users import change_many_users, change_users
 from handlers.services.users.administer_users import administering
-from handlers.services.users.change_many_users import Outcome, UsersToChange
+from handlers.services.users.change_many_users import UserOutcome, UsersToChange
 from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
 from persistence import permission_groups, users
 from persistence.paging import Page, Paged
@@ -99,19 +99,19 @@ def remove_user(call: Call, user: User) -> None:
 
 
 @operation("bulkAddUsers", body=USERS_TO_ADD, answer=bulk_results, audit="user")
-def bulk_add_users(call: Call, body: UsersToAdd) -> list[Outcome]:
+def bulk_add_users(call: Call, body: UsersToAdd) -> list[UserOutcome]:
     """Create users for many addresses."""
     return change_many_users.add_many(call, body, body.send_invite)
 
 
 @operation("bulkReassignUsers", body=USERS_TO_REASSIGN, answer=bulk_results, audit="user")
-def bulk_reassign_users(call: Call, body: UsersToChange) -> list[Outcome]:
+def bulk_reassign_users(call: Call, body: UsersToChange) -> list[UserOutcome]:
     """Change the permissions of the users with these addresses."""
     return change_many_users.reassign_many(call, body)
 
 
 @operation("bulkRemoveUsers", body=USERS_TO_REMOVE, answer=bulk_results, audit="user")
-def bulk_remove_users(call: Call, body: UsersToChange) -> list[Outcome]:
+def bulk_remove_users(call: Call, body: UsersToChange) -> list[UserOutcome]:
     """End the memberships of the users with these addresses."""
     return change_many_users.remove_many(call, body)
 

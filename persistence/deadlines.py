@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 
-class DeadlineExceeded(Exception):
+class TransactionDeadlineExceeded(Exception):
     """The time of the unit of work is over; nothing of it was committed."""
 
 
-class Deadline:
+class TransactionDeadline:
     """The end of one unit of work, triggered by `expire` from another thread."""
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ class Deadline:
             self._joint = joint
 
     def check(self) -> None:
-        """Raise DeadlineExceeded if the time is over."""
+        """Raise TransactionDeadlineExceeded if the time is over."""
         if self._expired:
-            raise DeadlineExceeded
+            raise TransactionDeadlineExceeded
 
     @contextmanager
     def watching(self, db: Connection) -> Iterator[None]:
@@ -68,10 +68,10 @@ class Deadline:
         self.check()
 
 
-class JointDeadline(Deadline):
+class JointDeadline(TransactionDeadline):
     """The deadline of several calls that are done in one unit of work: it expires with the last of theirs."""
 
-    def __init__(self, parts: Sequence[Deadline]) -> None:
+    def __init__(self, parts: Sequence[TransactionDeadline]) -> None:
         super().__init__()
         self._parts = parts
         for part in parts:
@@ -88,12 +88,12 @@ class JointDeadline(Deadline):
             part.join(None)
 
 
-deadline_of_thread: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+deadline_of_thread: ContextVar[TransactionDeadline | None] = ContextVar("deadline", default=None)
 """The deadline of the running thread's unit of work; None if there is none."""
 
 
 def check_deadline(*_: Any) -> None:
-    """Raise DeadlineExceeded if the running thread's deadline has passed; an event listener of engines."""
+    """Raise TransactionDeadlineExceeded if the running thread's deadline has passed; an event listener of engines."""
     deadline = deadline_of_thread.get()
     if deadline is not None:
         deadline.check()
@@ -101,7 +101,7 @@ def check_deadline(*_: Any) -> None:
 
 @contextmanager
 def within_deadline(db: Connection) -> Iterator[None]:
-    """Work on a connection within the deadline of the running thread, if it has one; raises DeadlineExceeded."""
+    """Work on a connection within the deadline of the running thread, if any; raises TransactionDeadlineExceeded."""
     deadline = deadline_of_thread.get()
     if deadline is None:
         yield
@@ -111,5 +111,5 @@ def within_deadline(db: Connection) -> Iterator[None]:
             yield
     except DBAPIError as error:
         if deadline.expired:
-            raise DeadlineExceeded from error
+            raise TransactionDeadlineExceeded from error
         raise

@@ -54,7 +54,7 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
 
     It is also started over if its connection is lost before the commit, say by a restart of the database. Work has no
     effect outside the database, so it may run again. Raises the exceptions of `work`, after a rollback, and
-    DeadlineExceeded.
+    TransactionDeadlineExceeded.
     """
     for attempt in range(1, ATTEMPTS + 1):
         committing = False

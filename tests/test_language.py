@@ -97,6 +97,36 @@ def test_the_rules_find_what_they_are_made_for():
     assert not is_question("Whatever is left of it.")
 
 
+def public_classes(module: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.lineno, node.name
+
+
+def names_with_two_meanings(classes: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
+    """The names that several of the classes have, with the places of all of them."""
+    places: dict[str, list[str]] = {}
+    for place, name in classes:
+        places.setdefault(name, []).append(place)
+    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+
+
+def test_no_two_public_classes_have_one_name():
+    classes = (
+        (f"{name}:{line}", class_name)
+        for folder in FOLDERS
+        for name, module in modules(folder)
+        for line, class_name in public_classes(module)
+    )
+    assert names_with_two_meanings(classes) == {}
+
+
+def test_a_second_class_of_a_name_is_found():
+    source = "class Lot:\n    class Use: ...\n\nclass Use: ...\nclass _Own: ...\nclass _Own: ...\n"
+    classes = [(f"lots.py:{line}", name) for line, name in public_classes(ast.parse(source))]
+    assert names_with_two_meanings(iter(classes)) == {"Use": ["lots.py:4", "lots.py:2"]}
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_names_say_what_a_thing_is(folder):
     empty = {

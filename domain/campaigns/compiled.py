@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of, zone_named
-from domain.campaigns.effects import EFFECTS, JSON_OBJECT, Effect, Parameter
+from domain.campaigns.effects import EFFECTS, JSON_OBJECT, Effect, EffectParameter
 from domain.campaigns.json_data import is_json_object, is_number
 from domain.campaigns.limits import LimitRule
 from domain.campaigns.records import Action, Campaign
@@ -25,7 +25,7 @@ from domain.problems import FieldFault, InvalidRequest
 class CompiledParameter:
     """A parameter's constant `value`, or the `program` that computes it for each event."""
 
-    parameter: Parameter
+    parameter: EffectParameter
     value: Any = None
     program: Program | None = None
 
@@ -209,7 +209,7 @@ def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer:
     return tuple(compiled.get(p.id) or CompiledParameter(p, p.default_value) for p in effect.params)
 
 
-def _compile_param(parameter: Parameter, param: Mapping[str, Any], pointer: str) -> CompiledParameter:
+def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer: str) -> CompiledParameter:
     if ("value" in param) == ("expression" in param):
         raise InvalidRequest([FieldFault(f"{parameter.id} needs either a value or an expression", pointer=pointer)])
     if "expression" in param:
@@ -232,7 +232,7 @@ def _compile(source: Any, is_tree: bool, expected: Type, pointer: str) -> tuple[
 _BAD = object()
 
 
-def constant(parameter: Parameter, value: Any) -> Any:
+def constant(parameter: EffectParameter, value: Any) -> Any:
     """The inside form of a constant or of an expression's value; `_BAD` for a value of the wrong kind."""
     if value is None and parameter.is_optional:
         return parameter.default_value
@@ -260,7 +260,7 @@ def _moment(value: Any) -> Any:
         return _BAD
 
 
-def _refused(parameter: Parameter) -> str:
+def _refused(parameter: EffectParameter) -> str:
     """The fault of a value of the wrong kind for a parameter; it begins with the name of the parameter."""
     if parameter.choices:
         return f"{parameter.id} is not one of: {', '.join(parameter.choices)}"

@@ -22,7 +22,7 @@ JSON_OBJECT = MapOf(DYN)
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class EffectParameter:
     """A parameter of an effect: `type` is that of its value or expression; `choices` are its only values."""
 
     id: str
@@ -39,7 +39,7 @@ class Effect:
 
     effect_id: str
     name: str
-    params: tuple[Parameter, ...]
+    params: tuple[EffectParameter, ...]
 
     @property
     def supported_event_types(self) -> Mapping[str, str]:
@@ -47,16 +47,16 @@ class Effect:
         return {pascal_case(code): code for code in BUILT_IN_EVENT_TYPES}
 
 
-_ACCOUNT = Parameter("ledgerAccountKey", "Ledger account", STRING, is_optional=True)
-_RECIPIENT = Parameter("recipient", "Recipient", STRING, MEMBER, True, (MEMBER, SPONSOR))
-_DESCRIPTION = Parameter("description", "Description", STRING, is_optional=True)
+_ACCOUNT = EffectParameter("ledgerAccountKey", "Ledger account", STRING, is_optional=True)
+_RECIPIENT = EffectParameter("recipient", "Recipient", STRING, MEMBER, True, (MEMBER, SPONSOR))
+_DESCRIPTION = EffectParameter("description", "Description", STRING, is_optional=True)
 _BADGE = (
-    Parameter("badgeKey", "Badge", STRING),
-    Parameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
+    EffectParameter("badgeKey", "Badge", STRING),
+    EffectParameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
 )
 _COUPON = (
-    Parameter("couponBookKey", "Coupon book", STRING),
-    Parameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
+    EffectParameter("couponBookKey", "Coupon book", STRING),
+    EffectParameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
 )
 
 EFFECTS: Mapping[str, Effect] = {
@@ -66,24 +66,24 @@ EFFECTS: Mapping[str, Effect] = {
             MINT_POINTS,
             "Mint points",
             (
-                Parameter("amount", "Amount", DECIMAL),
+                EffectParameter("amount", "Amount", DECIMAL),
                 _ACCOUNT,
                 _RECIPIENT,
-                Parameter("expirationDate", "Expiration date", TIMESTAMP, is_optional=True),
+                EffectParameter("expirationDate", "Expiration date", TIMESTAMP, is_optional=True),
                 _DESCRIPTION,
             ),
         ),
         Effect(
             BURN_POINTS,
             "Burn points",
-            (Parameter("amount", "Amount", DECIMAL), _ACCOUNT, _RECIPIENT, _DESCRIPTION),
+            (EffectParameter("amount", "Amount", DECIMAL), _ACCOUNT, _RECIPIENT, _DESCRIPTION),
         ),
         Effect(
             DISCOUNT,
             "Discount",
             (
-                Parameter("type", "Type", STRING, choices=("percentage", "amount")),
-                Parameter("value", "Value", DECIMAL),
+                EffectParameter("type", "Type", STRING, choices=("percentage", "amount")),
+                EffectParameter("value", "Value", DECIMAL),
             ),
         ),
         Effect(ASSIGN_BADGE, "Assign a badge", _BADGE),
@@ -94,22 +94,22 @@ EFFECTS: Mapping[str, Effect] = {
             SET_TIER,
             "Set a tier",
             (
-                Parameter("loyaltyProgramKey", "Loyalty program", STRING),
-                Parameter("loyaltyTierKey", "Tier", STRING),
-                Parameter("expiresAt", "Expires at", TIMESTAMP, is_optional=True),
+                EffectParameter("loyaltyProgramKey", "Loyalty program", STRING),
+                EffectParameter("loyaltyTierKey", "Tier", STRING),
+                EffectParameter("expiresAt", "Expires at", TIMESTAMP, is_optional=True),
             ),
         ),
         Effect(
             NOTIFY,
             "Notify",
-            (Parameter("name", "Name", STRING), Parameter("data", "Data", JSON_OBJECT, is_optional=True)),
+            (EffectParameter("name", "Name", STRING), EffectParameter("data", "Data", JSON_OBJECT, is_optional=True)),
         ),
         Effect(
             ADVANCE_MISSION,
             "Advance a mission",
             (
-                Parameter("missionKey", "Mission", STRING),
-                Parameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
+                EffectParameter("missionKey", "Mission", STRING),
+                EffectParameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
             ),
         ),
     )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from domain.campaigns.compiled import CompiledCampaign, CompiledEffect
 from domain.campaigns.variables import MATCHES
 from domain.expressions import Node
-from domain.expressions.tree import Call, Constant, Identifier, ListLiteral, Macro, Select, parts
+from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Select, parts
 from domain.field_names import name_at
 from domain.near_names import did_you_mean, nearest
 from domain.problems import FieldFault
@@ -86,7 +86,7 @@ def _own_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, st
         of = _keyed(node.target, hidden)
         if of is not None and of not in LISTS:
             yield NamedKey(of, node.field, node.start, node.end)
-    if not isinstance(node, Call) or node.target is not None or len(node.args) != 2:
+    if not isinstance(node, FunctionCall) or node.target is not None or len(node.args) != 2:
         return
     left, right = node.args
     if node.function == "[]":
@@ -117,7 +117,7 @@ def _variable_of(node: Node, key_variables: Mapping[str, str]) -> str | None:
 
 def _element_of(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> str | None:
     """The variable of which the node is one key, or all keys."""
-    if isinstance(node, Call) and node.target is None and node.function == "[]":
+    if isinstance(node, FunctionCall) and node.target is None and node.function == "[]":
         variable = _keyed(node.args[0], hidden)
         return variable if variable in LISTS else None
     return _variable_of(node, key_variables) or (_keyed(node, hidden) if _keyed(node, hidden) in LISTS else None)
@@ -176,14 +176,14 @@ def calls_matches(sources: Sources) -> bool:
 
 
 def _calls_matches(node: Node) -> bool:
-    if isinstance(node, Call) and node.target is None and node.function == MATCHES.name:
+    if isinstance(node, FunctionCall) and node.target is None and node.function == MATCHES.name:
         return True
     return any(map(_calls_matches, parts(node)))
 
 
 def _keys(node: Node) -> Iterator[Constant]:
     """The keys that are written in calls of `matches(item, key)`."""
-    if isinstance(node, Call) and node.target is None and node.function == MATCHES.name:
+    if isinstance(node, FunctionCall) and node.target is None and node.function == MATCHES.name:
         yield from (key for key in node.args[1:2] if isinstance(key, Constant))
     for part in parts(node):
         yield from _keys(part)

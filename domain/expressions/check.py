@@ -11,8 +11,8 @@ from domain.expressions.limits import MAX_FAULTS
 from domain.expressions.runtime import TYPE_NAMES
 from domain.expressions.tree import (
     CHAINS,
-    Call,
     Constant,
+    FunctionCall,
     Identifier,
     ListLiteral,
     Macro,
@@ -127,7 +127,7 @@ class _Checker:
                 node_type = self.map(node, scope)
             case Macro():
                 node_type = self.macro(node, scope)
-            case Call():
+            case FunctionCall():
                 node_type = self.call(node, scope)
             case _:
                 raise TypeError(f"not a node: {node!r}")
@@ -194,7 +194,7 @@ class _Checker:
         if node_type not in (BOOL, DYN):
             self.fault(node, f"a condition must be true or false, this is {_article(node_type)}")
 
-    def call(self, node: Call, scope: Mapping[str, Type]) -> Type:
+    def call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         name, args = node.function, node.args
         if node.target is not None:
             return self.resolve(node, METHODS.get(name), scope)
@@ -217,7 +217,7 @@ class _Checker:
             return self.host(node, scope)
         return self.resolve(node, OPERATORS.get(name) or FUNCTIONS.get(name), scope)
 
-    def conditional(self, node: Call, scope: Mapping[str, Type]) -> Type:
+    def conditional(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         condition, yes, no = node.args
         self.condition(condition, scope)
         left, right = self.type(yes, scope), self.type(no, scope)
@@ -226,7 +226,7 @@ class _Checker:
             return self.fault(node, f"the outcomes are of different types: {left} and {right}")
         return joined
 
-    def index(self, node: Call, scope: Mapping[str, Type]) -> Type:
+    def index(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         target, index = (self.type(argument, scope) for argument in node.args)
         if isinstance(target, ListOf):
             if index not in (INT, DYN):
@@ -238,7 +238,7 @@ class _Checker:
             return target.value
         return DYN if target == DYN else self.fault(node, f"{_article(target)} has no elements")
 
-    def membership(self, node: Call, scope: Mapping[str, Type]) -> Type:
+    def membership(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         needle, values = (self.type(argument, scope) for argument in node.args)
         if isinstance(values, ListOf | MapOf):
             element = values.element if isinstance(values, ListOf) else values.key
@@ -248,7 +248,7 @@ class _Checker:
             self.fault(node, f"'in' needs a list or map, this is {_article(values)}")
         return BOOL
 
-    def host(self, node: Call, scope: Mapping[str, Type]) -> Type:
+    def host(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         function = self.environment.functions[node.function]
         given = [self.type(argument, scope) for argument in node.args]
         expected = function.parameters
@@ -256,7 +256,7 @@ class _Checker:
             self.misuse(node, tuple(given), [expected])
         return function.result
 
-    def resolve(self, node: Call, overloads: tuple[Overload, ...] | None, scope: Mapping[str, Type]) -> Type:
+    def resolve(self, node: FunctionCall, overloads: tuple[Overload, ...] | None, scope: Mapping[str, Type]) -> Type:
         """Find the overload that a call uses; if a dyn leaves several possible, the values decide at run time."""
         given = tuple(self.type(part, scope) for part in parts(node))
         if overloads is None:
@@ -271,7 +271,7 @@ class _Checker:
         results = [candidate.result_for(given) for candidate in candidates]
         return results[0] if all(result == results[0] for result in results) else DYN
 
-    def advise(self, node: Call, overload: Overload, given: tuple[Type, ...]) -> None:
+    def advise(self, node: FunctionCall, overload: Overload, given: tuple[Type, ...]) -> None:
         for position, part in enumerate(parts(node)):
             validate = overload.validators.get(position)
             if validate and isinstance(part, Constant):
@@ -287,7 +287,7 @@ class _Checker:
         except ArithmeticError:
             self.fault(part, "the number is too large", "argument")
 
-    def unknown_function(self, node: Call) -> Type:
+    def unknown_function(self, node: FunctionCall) -> Type:
         name, method = node.function, node.target is not None
         known, others = (METHODS, FUNCTIONS) if method else ({**FUNCTIONS, **self.environment.functions}, METHODS)
         kind = "method" if method else "function"
@@ -297,7 +297,7 @@ class _Checker:
             hint = _meant(name, known)
         return self.fault(node, f"unknown {kind} '{name}'{hint}", "unknown-function")
 
-    def misuse(self, node: Call, given: tuple[Type, ...], takes: Iterable[tuple[Type, ...]]) -> Type:
+    def misuse(self, node: FunctionCall, given: tuple[Type, ...], takes: Iterable[tuple[Type, ...]]) -> Type:
         shown = ", ".join(map(str, given))
         if is_operator(node):
             return self.fault(node, f"'{node.function}' cannot be used on ({shown})")

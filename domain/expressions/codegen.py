@@ -30,8 +30,8 @@ from domain.expressions.runtime import (
 )
 from domain.expressions.tree import (
     CHAINS,
-    Call,
     Constant,
+    FunctionCall,
     Identifier,
     ListLiteral,
     Macro,
@@ -120,7 +120,7 @@ class _Generator:
                 return self.call_of(make_map, *(self.expression(part, scope) for part in parts(node)))
             case Macro():
                 return self.macro(node, scope)
-            case Call():
+            case FunctionCall():
                 return self.call(node, scope)
         raise TypeError(f"not a node: {node!r}")
 
@@ -141,7 +141,7 @@ class _Generator:
             return node.function in _BOOL_MACROS
         if isinstance(node, Constant):
             return node.type == "bool"
-        if not isinstance(node, Call):
+        if not isinstance(node, FunctionCall):
             return False
         overload = self.checked.overload(node)
         if overload is not None:
@@ -164,7 +164,7 @@ class _Generator:
         function = {"all": all, "exists": any, "exists_one": only_one}[node.function]
         return self.call_of(function, answers)
 
-    def call(self, node: Call, scope: frozenset[str]) -> ast.expr:
+    def call(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         name, args = node.function, node.args
         if node.target is None:
             if name in CHAINS:
@@ -191,7 +191,7 @@ class _Generator:
                 return self.call_of(call, *given, *(self.expression(argument, scope) for argument in args))
         return self.overloaded(node, scope)
 
-    def equality(self, node: Call, scope: frozenset[str]) -> ast.expr:
+    def equality(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         left, right = node.args
         codes = self.expression(left, scope), self.expression(right, scope)
         for side, other in ((left, codes[1]), (right, codes[0])):
@@ -209,7 +209,7 @@ class _Generator:
     def is_plain(self, node: Node) -> bool:
         return is_plain(self.checked.type_of(node))
 
-    def membership(self, node: Call, scope: frozenset[str]) -> ast.expr:
+    def membership(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         needle, values = node.args
         code = self.expression(needle, scope)
         kind = self.checked.type_of(values)
@@ -236,7 +236,7 @@ class _Generator:
         values = tuple(item.value for item in node.items)  # type: ignore[attr-defined]
         return frozenset(values) if kind.element == STRING else values
 
-    def index(self, node: Call, scope: frozenset[str]) -> ast.expr:
+    def index(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         target, index = node.args
         code = self.expression(target, scope)
         kind = self.checked.type_of(target)
@@ -249,7 +249,7 @@ class _Generator:
             return self.with_budget(at_key, code, position)
         return self.with_budget(item_at, code, position)
 
-    def overloaded(self, node: Call, scope: frozenset[str]) -> ast.expr:
+    def overloaded(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         overload = self.checked.overload(node)
         arguments = [self.expression(part, scope) for part in parts(node)]
         if overload is None:

@@ -17,7 +17,7 @@ from domain.expressions.program import NO_FUNCTIONS
 from domain.expressions.render import to_text
 from domain.expressions.runtime import Budget, TypeValue, name_of
 from domain.expressions.times import duration_to_text, timestamp_to_text
-from domain.expressions.tree import Call, Constant, Identifier, ListLiteral, Macro, Node, Select, is_operator
+from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Node, Select, is_operator
 from domain.expressions.types import Type
 
 Trace = dict[str, Any]
@@ -127,7 +127,7 @@ class _Explainer(Interpreter):
             words = self.words[id(node)] = (to_text(node), label(node, self.environment, self.checked, tuple(scope)))
         self.room.take(len(words[0]) + len(words[1]))
         trace: Trace = {"expression": words[0], "labelledExpression": words[1], "at": [node.start, node.end]}
-        if isinstance(node, Macro) or (isinstance(node, Call) and is_operator(node)):
+        if isinstance(node, Macro) or (isinstance(node, FunctionCall) and is_operator(node)):
             trace["operator"] = node.function
         return trace
 

@@ -26,8 +26,8 @@ from domain.expressions.runtime import (
 )
 from domain.expressions.tree import (
     CHAINS,
-    Call,
     Constant,
+    FunctionCall,
     Identifier,
     ListLiteral,
     Macro,
@@ -108,7 +108,7 @@ class Interpreter:
             error.start, error.end = node.start, node.end
             raise
 
-    def _call(self, node: Call, scope: Scope) -> Any:
+    def _call(self, node: FunctionCall, scope: Scope) -> Any:
         name, args = node.function, node.args
         if node.target is None:
             if name in CHAINS:
@@ -197,7 +197,7 @@ _BY_KIND: dict[type[Node], Callable[..., Any]] = {
     ListLiteral: Interpreter._list,
     MapLiteral: Interpreter._map,
     Macro: Interpreter._macro,
-    Call: Interpreter._call,
+    FunctionCall: Interpreter._call,
 }
 
 
@@ -208,7 +208,7 @@ def _different(budget: Budget, left: Any, right: Any) -> bool:
 _SIMPLE = {"==": same, "!=": _different, "in": contains, "[]": item_at}
 
 
-def _shown(node: Call) -> str:
+def _shown(node: FunctionCall) -> str:
     return f"'{node.function}'" if node.function in OPERATORS else f"{node.function}()"
 
 

@@ -28,8 +28,8 @@ from domain.expressions.render import to_text
 from domain.expressions.tree import (
     MACROS,
     OPERATORS,
-    Call,
     Constant,
+    FunctionCall,
     Identifier,
     ListLiteral,
     Macro,
@@ -80,9 +80,9 @@ class _Writer:
             case Macro(function=name, variable=variable):
                 result = {"kind": "macro", "function": name, "target": below[0], "variable": variable}
                 return result | ({"condition": below[1]} if len(below) == 3 else {}) | {"body": below[-1]}
-            case Call(function=name, target=None):
+            case FunctionCall(function=name, target=None):
                 return {"kind": "call", "function": name, "args": below}
-            case Call(function=name):
+            case FunctionCall(function=name):
                 return {"kind": "call", "function": name, "target": below[0], "args": below[1:]}
         raise TypeError(f"not a node: {node!r}")
 
@@ -198,7 +198,7 @@ class _Reader:
         args = self.nodes_of(members, "args", path, depth)
         if target is None and name in OPERATORS and not _takes(name, len(args)):
             _refuse(f"{path}/args has the wrong number of operands for {name}")
-        return Call(function=name, args=args, target=target)
+        return FunctionCall(function=name, args=args, target=target)
 
     def macro(self, members: dict[Any, Any], path: str, depth: int) -> Node:
         name = self.text(members, "function", path)

@@ -7,8 +7,8 @@ from domain.expressions.check import Checked, check
 from domain.expressions.environment import Environment
 from domain.expressions.tree import (
     CHAINS,
-    Call,
     Constant,
+    FunctionCall,
     Identifier,
     ListLiteral,
     Macro,
@@ -135,7 +135,7 @@ class _Labeller:
                 return "{" + ", ".join(pairs) + "}"
             case Macro():
                 return self.macro(node, scope)
-            case Call():
+            case FunctionCall():
                 return self.call(node, scope)
         raise TypeError(f"not a node: {node!r}")
 
@@ -158,7 +158,7 @@ class _Labeller:
         text = self.text(node, scope)
         return f"({text})" if is_operator(node) and node.function != "[]" else text  # type: ignore[attr-defined]
 
-    def operands(self, node: Call, scope: Scope) -> list[str]:
+    def operands(self, node: FunctionCall, scope: Scope) -> list[str]:
         """The parts of a call, each in parentheses where the tree needs them."""
         if not is_operator(node):
             return [self.operand(part, scope) for part in parts(node)]
@@ -173,7 +173,7 @@ class _Labeller:
         text = self.text(node, scope)
         return f"({text})" if enclosed and is_operator(node) else text
 
-    def call(self, node: Call, scope: Scope) -> str:
+    def call(self, node: FunctionCall, scope: Scope) -> str:
         name, args = node.function, node.args
         if node.target is None:
             if name in CHAINS:
@@ -192,7 +192,7 @@ class _Labeller:
                 return f"−{self.operands(node, scope)[0]}"
         return self.phrase(node, scope)
 
-    def phrase(self, node: Call, scope: Scope) -> str:
+    def phrase(self, node: FunctionCall, scope: Scope) -> str:
         name, values = node.function, self.operands(node, scope)
         if is_operator(node):
             timed = name in _TIMES and self.checked.type_of(node.args[0]) == TIMESTAMP
@@ -214,14 +214,14 @@ class _Labeller:
         shown = ", ".join(values[-given:] if given else [])
         return f"{values[0]}.{name}({shown})" if node.target is not None else f"{name}({shown})"
 
-    def equality(self, node: Call, scope: Scope) -> str:
+    def equality(self, node: FunctionCall, scope: Scope) -> str:
         left, right = node.args
         for side, other in ((left, right), (right, left)):
             if isinstance(side, Constant) and side.value is None:
                 return f"{self.operand(other, scope)} is {'not set' if node.function == '==' else 'set'}"
         return self.phrase(node, scope)
 
-    def membership(self, node: Call, scope: Scope, positive: bool) -> str:
+    def membership(self, node: FunctionCall, scope: Scope, positive: bool) -> str:
         needle, values = (self.operand(argument, scope) for argument in node.args)
         listed = node.args[1]
         if isinstance(listed, ListLiteral):
@@ -232,7 +232,7 @@ class _Labeller:
     def negation(self, node: Node, scope: Scope) -> str:
         if isinstance(node, Macro) and node.function == "exists":
             return self.quantified(node, scope, "none of {0} has ({1})")
-        if isinstance(node, Call):
+        if isinstance(node, FunctionCall):
             if node.target is not None and node.function in _NEGATED and len(node.args) == 1:
                 return _NEGATED[node.function].format(*self.operands(node, scope))
             if node.target is None and node.function == "in":
@@ -241,7 +241,7 @@ class _Labeller:
                 return f"{self.text(node.args[0], scope)} is not set"
         return f"not {self.operand(node, scope)}"
 
-    def element(self, node: Call, scope: Scope) -> str:
+    def element(self, node: FunctionCall, scope: Scope) -> str:
         values, index = node.args
         text = self.operand(values, scope)
         if isinstance(index, Constant) and isinstance(index.value, str):
@@ -268,7 +268,7 @@ class _Labeller:
 
 
 def _is_chain(node: Node) -> bool:
-    return isinstance(node, Call) and node.target is None and node.function in CHAINS
+    return isinstance(node, FunctionCall) and node.target is None and node.function in CHAINS
 
 
 def _dotted(node: Node) -> str:

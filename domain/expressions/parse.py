@@ -13,8 +13,8 @@ from domain.expressions.limits import MAX_DEPTH, MAX_TEXT
 from domain.expressions.literals import read_decimal, read_int, read_string
 from domain.expressions.tree import (
     MACROS,
-    Call,
     Constant,
+    FunctionCall,
     Identifier,
     ListLiteral,
     Macro,
@@ -94,13 +94,13 @@ class _Builder(Transformer[Token, Node]):
     """Makes a node of each rule as soon as the rule is read, without recursion, however deep the text nests."""
 
     def conditional(self, children: list[Any]) -> Node:
-        return _node(Call, children, function="?:", args=tuple(children[0:5:2]))
+        return _node(FunctionCall, children, function="?:", args=tuple(children[0:5:2]))
 
     def chain(self, children: list[Any]) -> Node:
-        return _node(Call, children, function=str(children[1]), args=tuple(children[::2]))
+        return _node(FunctionCall, children, function=str(children[1]), args=tuple(children[::2]))
 
     def binary(self, children: list[Any]) -> Node:
-        return _node(Call, children, function=str(children[1]), args=(children[0], children[2]))
+        return _node(FunctionCall, children, function=str(children[1]), args=(children[0], children[2]))
 
     def unary(self, children: list[Any]) -> Node:
         sign, operand = children
@@ -108,20 +108,20 @@ class _Builder(Transformer[Token, Node]):
             text, start = "-" + operand.text, sign.start_pos
             value = read_int(text, start) if operand.type == "int" else read_decimal(text, start)
             return replace(operand, text=text, value=value, start=start)
-        return _node(Call, children, function=str(sign), args=(operand,))
+        return _node(FunctionCall, children, function=str(sign), args=(operand,))
 
     def select(self, children: list[Any]) -> Node:
         return _node(Select, children, target=children[0], field=str(children[2]).strip("`"))
 
     def index(self, children: list[Any]) -> Node:
-        return _node(Call, children, function="[]", args=(children[0], children[2]))
+        return _node(FunctionCall, children, function="[]", args=(children[0], children[2]))
 
     def method(self, children: list[Any]) -> Node:
         target, _, name, *rest = children
         args = _arguments(rest)
         if name in MACROS:
             return _macro(children, target, name, args)
-        return _node(Call, children, function=str(name), args=args, target=target)
+        return _node(FunctionCall, children, function=str(name), args=args, target=target)
 
     def function(self, children: list[Any]) -> Node:
         name, *rest = children
@@ -130,7 +130,7 @@ class _Builder(Transformer[Token, Node]):
             _refuse(f"'{name}' is a reserved word", name.start_pos, name.end_pos)
         if name == "has" and (len(args) != 1 or not isinstance(args[0], Select)):
             _refuse("has() takes one field, as in has(order.total)", name.start_pos, _end(rest[-1]))
-        return _node(Call, children, function=str(name), args=args)
+        return _node(FunctionCall, children, function=str(name), args=args)
 
     def identifier(self, children: list[Any]) -> Node:
         name = children[0]

@@ -5,8 +5,8 @@ import re
 from domain.expressions.tree import (
     BINARY,
     CHAINS,
-    Call,
     Constant,
+    FunctionCall,
     Identifier,
     ListLiteral,
     Macro,
@@ -39,7 +39,7 @@ def _bare(node: Node) -> str:
         case Macro():
             given = [] if node.condition is None else [node.condition]
             return f"{to_text(node.target)}.{node.function}({node.variable}, {_comma((*given, node.body))})"
-        case Call():
+        case FunctionCall():
             return _call(node)
     raise TypeError(f"not a node: {node!r}")
 
@@ -48,7 +48,7 @@ def _comma(nodes: tuple[Node, ...]) -> str:
     return ", ".join(map(to_text, nodes))
 
 
-def _call(node: Call) -> str:
+def _call(node: FunctionCall) -> str:
     name, args = node.function, node.args
     if node.target is not None:
         return f"{to_text(node.target)}.{name}({_comma(args)})"

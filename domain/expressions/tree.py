@@ -78,7 +78,7 @@ class MapLiteral(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Node):
+class FunctionCall(Node):
     """An operator, a function (`target` is None) or a method.
 
     Operators have their sign as name: `&&` and `||` take two or more arguments, `-` one or two, `?:` three, `[]` two.
@@ -102,14 +102,14 @@ class Macro(Node):
 
 def is_operator(node: Node) -> bool:
     """True if the node is written with a sign rather than as a call."""
-    return isinstance(node, Call) and node.target is None and node.function in OPERATORS
+    return isinstance(node, FunctionCall) and node.target is None and node.function in OPERATORS
 
 
 def level(node: Node) -> int:
     """The precedence of the node."""
     if isinstance(node, Constant):
         return UNARY if node.text.startswith("-") else BARE
-    if not isinstance(node, Call) or node.target is not None or node.function not in OPERATORS:
+    if not isinstance(node, FunctionCall) or node.target is not None or node.function not in OPERATORS:
         return MEMBER
     if node.function == "!" or (node.function == "-" and len(node.args) == 1):
         return UNARY
@@ -134,9 +134,9 @@ def slots(node: Node) -> Iterator[tuple[Node, int]]:
             if node.condition is not None:
                 yield node.condition, CONDITIONAL
             yield node.body, CONDITIONAL
-        case Call(target=None, function=name, args=args) if name in OPERATORS:
+        case FunctionCall(target=None, function=name, args=args) if name in OPERATORS:
             yield from zip(args, _operand_levels(name, args), strict=True)
-        case Call():
+        case FunctionCall():
             if node.target is not None:
                 yield node.target, MEMBER
             yield from ((argument, CONDITIONAL) for argument in node.args)
@@ -161,7 +161,7 @@ def parts(node: Node) -> Iterator[Node]:
     return (part for part, _ in slots(node))
 
 
-def operands(node: Call) -> tuple[Node, ...]:
+def operands(node: FunctionCall) -> tuple[Node, ...]:
     """The parts of a call, the receiver of a method first."""
     return node.args if node.target is None else (node.target, *node.args)
 

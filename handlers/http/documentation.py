@@ -25,7 +25,7 @@ _ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\): (.+)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class GuideSection:
     """The text below one heading of a page, without its Markdown."""
 
     title: str
@@ -34,18 +34,18 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class GuidePage:
     """One page: its Markdown as written, the HTML of it, and its sections."""
 
     name: str
     title: str
     markdown: str
     html: str
-    sections: tuple[Section, ...]
+    sections: tuple[GuideSection, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class GuideEntry:
     """A line of the index: a page and what is on it."""
 
     title: str
@@ -57,8 +57,8 @@ class Entry:
 class SearchHit:
     """A section that a search has found, with the words around the first match."""
 
-    page: Page
-    section: Section
+    page: GuidePage
+    section: GuideSection
     snippet: str
 
 
@@ -69,7 +69,7 @@ def names() -> tuple[str, ...]:
 
 
 @functools.cache
-def find(name: str, root: str = "") -> Page | None:
+def find(name: str, root: str = "") -> GuidePage | None:
     """A page whose links begin with `root`, the path under which the server is reached; None if there is none."""
     if not _NAME.fullmatch(name) or name not in names():
         return None
@@ -78,7 +78,7 @@ def find(name: str, root: str = "") -> Page | None:
     sections = _sections(tokens)
     _link(tokens, name, root)
     html = _parser().renderer.render(tokens, _parser().options, {})
-    return Page(name, sections[0].title, _with_served_links(markdown, name), html, sections)
+    return GuidePage(name, sections[0].title, _with_served_links(markdown, name), html, sections)
 
 
 def render(markdown: str, page: str, root: str = "") -> str:
@@ -89,22 +89,22 @@ def render(markdown: str, page: str, root: str = "") -> str:
 
 
 @functools.cache
-def contents() -> tuple[tuple[str, tuple[Entry, ...]], ...]:
+def contents() -> tuple[tuple[str, tuple[GuideEntry, ...]], ...]:
     """The entries of the index by the title of their section."""
     text = (FOLDER / f"{INDEX}.md").read_text(encoding="utf-8")
     _, *parts = re.split(r"^## (.+)$", text, flags=re.M)
     return tuple(
-        (title, tuple(Entry(*entry) for entry in _ENTRY.findall(part)))
+        (title, tuple(GuideEntry(*entry) for entry in _ENTRY.findall(part)))
         for title, part in zip(parts[::2], parts[1::2], strict=True)
     )
 
 
 @functools.cache
-def neighbours(name: str) -> tuple[Entry | None, Entry | None]:
+def neighbours(name: str) -> tuple[GuideEntry | None, GuideEntry | None]:
     """The pages before and after a page: in the order of the index, decisions by number."""
     if name.startswith(f"{DECISIONS}/"):
         decisions = [find(other) for other in names() if other.startswith(f"{DECISIONS}/")]
-        order = [Entry(page.title, page.name, "") for page in decisions if page is not None]
+        order = [GuideEntry(page.title, page.name, "") for page in decisions if page is not None]
     else:
         order = [entry for _, entries in contents() for entry in entries]
     around = [None, *order, None]
@@ -159,7 +159,7 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", options).enable("table")
 
 
-def _sections(tokens: Sequence[Token]) -> tuple[Section, ...]:
+def _sections(tokens: Sequence[Token]) -> tuple[GuideSection, ...]:
     """The sections of a page; its headings get the anchors that GitHub gives them."""
     sections: list[tuple[str, str, list[str]]] = []
     taken: dict[str, int] = {}
@@ -175,7 +175,7 @@ def _sections(tokens: Sequence[Token]) -> tuple[Section, ...]:
             sections[-1][2].append("".join(_text_of(child) for child in token.children or ()))
         elif token.type == "fence":
             sections[-1][2].append(token.content)
-    return tuple(Section(title, anchor, " ".join(" ".join(texts).split())) for title, anchor, texts in sections)
+    return tuple(GuideSection(title, anchor, " ".join(" ".join(texts).split())) for title, anchor, texts in sections)
 
 
 def _text_of(token: Token) -> str:

@@ -36,7 +36,7 @@ from handlers.messages.json_text import encode
 from handlers.messages.uploads import Upload
 from handlers.messages.validation import DocumentError, Schemas
 from handlers.operation import all_operations
-from persistence.deadlines import Deadline, JointDeadline, deadline_of_thread
+from persistence.deadlines import JointDeadline, TransactionDeadline, deadline_of_thread
 from persistence.transactions import is_away, is_lock_timeout
 
 Dispatch = Callable[[Request], Answer]
@@ -154,7 +154,7 @@ class HttpCall(WaitingCall[Rendered]):
         super().__init__(do)
         self.plan = plan
         self.exchange = exchange
-        self.deadline = Deadline()
+        self.deadline = TransactionDeadline()
         self.trace = tracing.current()
         self.raw = raw
         self._query = query

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import flask
 
-from handlers.http.documentation import WRITTEN_ADDRESS, Entry, contents, neighbours
+from handlers.http.documentation import WRITTEN_ADDRESS, GuideEntry, contents, neighbours
 from handlers.messages.json_text import encode
 
 DAY = 86_400
@@ -157,7 +157,7 @@ def framed(title: str, body: str, root: str, *, current: str | None = None, quer
 def _around(root: str, current: str) -> str:
     """Links to the pages before and after the current one."""
 
-    def link(entry: Entry | None, rel: str, text: str) -> str:
+    def link(entry: GuideEntry | None, rel: str, text: str) -> str:
         if entry is None:
             return ""
         return (

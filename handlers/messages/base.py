@@ -131,7 +131,7 @@ def loaded_items(load: Callable[[Any], Item], items: Sequence[Any]) -> list[Item
     return loaded
 
 
-class Part(fields.Field[Any]):
+class Nested(fields.Field[Any]):
     """A nested shape."""
 
     def __init__(self, shape: Any, many: bool = False, **kwargs: Any) -> None:
@@ -220,9 +220,9 @@ def _kind_of(hint: Any) -> fields.Field[Any]:
         known = [part for part in parts if part is not NoneType]
         return _kind_of(known[0]) if len(known) == 1 else Plain()
     if dataclasses.is_dataclass(hint):
-        return Part(Body(cast("type[Any]", hint)))
+        return Nested(Body(cast("type[Any]", hint)))
     if origin in (list, Sequence) and dataclasses.is_dataclass(parts[0]):
-        return Part(Body(cast("type[Any]", parts[0])), many=True)
+        return Nested(Body(cast("type[Any]", parts[0])), many=True)
     return _KINDS.get(hint, Plain)()
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from marshmallow import fields
 
 from domain.members import is_reserved_id
-from handlers.messages.base import Exact, Instant, Part, Plain, Shape, UnusableText, WireSchema
+from handlers.messages.base import Exact, Instant, Nested, Plain, Shape, UnusableText, WireSchema
 
 _PROFILE: Mapping[str, Any] = {
     **dict.fromkeys(("name", "lastName", "email", "birthdate", "phoneNumber", "pictureUrl", "nickname")),
@@ -92,14 +92,14 @@ class _NextTier(_KnownTier):
 class _TierStatus(WireSchema):
     loyalty_program_id = Plain()
     loyalty_program_key = Plain()
-    tier = Part(Shape(_KnownTier), metadata={"omit_none": True})
+    tier = Nested(Shape(_KnownTier), metadata={"omit_none": True})
     is_manual = Plain()
     since = Instant()
     expires_at = Instant()
     points = Exact()
-    next_tier = Part(Shape(_NextTier), metadata={"omit_none": True})
+    next_tier = Nested(Shape(_NextTier), metadata={"omit_none": True})
     points_to_keep = Exact()
-    projected_tier = Part(Shape(_KnownTier), metadata={"omit_none": True})
+    projected_tier = Nested(Shape(_KnownTier), metadata={"omit_none": True})
 
 
 class _Balance(WireSchema):
@@ -112,11 +112,11 @@ class _Balance(WireSchema):
 class _Record(WireSchema):
     organization_id = Plain()
     member_id = Plain()
-    tiers = Part(Shape(CurrentTier), many=True)
-    tier_status = Part(Shape(_TierStatus), many=True, metadata={"omit_none": True})
+    tiers = Nested(Shape(CurrentTier), many=True)
+    tier_status = Nested(Shape(_TierStatus), many=True, metadata={"omit_none": True})
     wallet_id = Plain(data_key="ledgerWalletId")
     wallet_key = Plain(data_key="ledgerWalletKey")
-    ledger_balances = Part(Shape(_Balance), many=True, metadata={"omit_none": True})
+    ledger_balances = Nested(Shape(_Balance), many=True, metadata={"omit_none": True})
     created_at = Instant()
     updated_at = Instant()
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from domain.coupons.usages import CouponUsage
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import Body, Exact, Instant, Part, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Body, Exact, Instant, Nested, Plain, Shape, WireSchema, exact_number
 from handlers.schemas.coupon_books import BOOK
-from handlers.services.coupons.assign_and_use import BatchItem, CouponCommand, Outcome
+from handlers.services.coupons.assign_and_use import AssignmentOutcome, BatchItem, CouponCommand
 from handlers.services.coupons.revert import RevertedCode, RevertOutcome
 
 SUCCESS, WARNING = "success", "warning"
@@ -41,7 +41,7 @@ class _Usage(WireSchema):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CouponRequest:
+class CouponBody:
     """A request to use or assign coupons; fields that an operation does not offer keep their defaults."""
 
     member_id: int | None = None
@@ -66,12 +66,12 @@ class CouponRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfMember(CouponRequest):
+class _OfMember(CouponBody):
     custom_attributes: Mapping[str, Any] | None = field(default=None, metadata={"wire": "usageData"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Administered(CouponRequest):
+class _Administered(CouponBody):
     member_id: int
 
 
@@ -111,7 +111,7 @@ TOTALS = Shape(_Totals)
 
 
 def _member_coupon(surface: str) -> Shape:
-    class MemberCoupon(WireSchema):
+    class _MemberCoupon(WireSchema):
         coupon_book_id = Plain()
         coupon_id = Plain()
         code = Plain()
@@ -121,15 +121,15 @@ def _member_coupon(surface: str) -> Shape:
         expired_at = Instant()
         created_at = Instant()
         updated_at = Instant()
-        coupon_book = Part(BOOK[surface])
+        coupon_book = Nested(BOOK[surface])
 
-    return Shape(MemberCoupon)
+    return Shape(_MemberCoupon)
 
 
 MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}
 
 
-def command_of(body: CouponRequest, *, coupon_id: int | None = None) -> CouponCommand:
+def command_of(body: CouponBody, *, coupon_id: int | None = None) -> CouponCommand:
     """The command of a body, on either surface."""
     codes = tuple(body.codes or ([body.code] if body.code else []))
     keys = tuple(body.system_unique_keys or ([body.system_unique_key] if body.system_unique_key else []))
@@ -213,7 +213,7 @@ def _revert_detail(outcome: RevertOutcome) -> dict[str, Any]:
     return detail if outcome.refusal is None else {**detail, "error": outcome.refusal.as_problem()}
 
 
-def batch_assigned(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def batch_assigned(outcomes: Sequence[AssignmentOutcome]) -> dict[str, Any]:
     """The outcome of each item of a batch."""
     succeeded = sum(outcome.usage is not None for outcome in outcomes)
     return {
@@ -224,7 +224,7 @@ def batch_assigned(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _batch_result(outcome: Outcome) -> dict[str, Any]:
+def _batch_result(outcome: AssignmentOutcome) -> dict[str, Any]:
     result: dict[str, Any] = {
         "memberId": outcome.member_id,
         "systemUniqueKey": outcome.system_unique_key,

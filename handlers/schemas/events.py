@@ -46,19 +46,19 @@ class Queueing:
 
 
 @dataclass(frozen=True, slots=True)
-class TrackedEvent:
+class EventToTrack:
     """One event to track, and the organization that the body names."""
 
     organization_id: int
     event: IncomingEvent
 
 
-class TrackedEventBody:
+class EventToTrackBody:
     """The body of an event that is tracked alone."""
 
-    def load(self, body: Mapping[str, Any]) -> TrackedEvent:
+    def load(self, body: Mapping[str, Any]) -> EventToTrack:
         """The event of a body that the document accepted."""
-        return TrackedEvent(
+        return EventToTrack(
             organization_id=body["organizationId"],
             event=incoming_event({name: value for name, value in body.items() if name != "organizationId"}),
         )

@@ -82,7 +82,7 @@ class RevertRequest(TransactionDetails):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capture:
+class CaptureRequest:
     """The capture of one transaction; without an amount, of all that is pending."""
 
     ledger_transaction_id: int
@@ -93,7 +93,7 @@ class Capture:
 class Captures:
     """Pending transactions to capture, all or none."""
 
-    transactions: Sequence[Capture]
+    transactions: Sequence[CaptureRequest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class SetBody:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchItem:
+class BatchedMovement:
     """One item of a batch: its movement, and the organization that it names."""
 
     movement: Movement
@@ -153,7 +153,7 @@ class BatchItem:
 class BatchBody:
     """The body of a batch; an item whose fields contradict each other is refused on its own."""
 
-    def load(self, body: Mapping[str, Any]) -> list[BatchItem]:
+    def load(self, body: Mapping[str, Any]) -> list[BatchedMovement]:
         """The items, in their order."""
         return [_batch_item(item, f"/items/{index}") for index, item in enumerate(body["items"])]
 
@@ -163,7 +163,7 @@ _NOT_OF_A_REVERT = ("amount", "fromWalletId", "toWalletId", "captureMethod", "ex
 _NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 
 
-def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchItem:
+def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchedMovement:
     loaded = _BATCH_ITEM.load(item)
     if loaded.reverts is not None:
         faults = [
@@ -179,7 +179,7 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchItem:
         ]
     refusal: Refusal | None = InvalidRequest(faults) if faults else None
     asked = movement(loaded, pointer=pointer, refusal=refusal)
-    return BatchItem(asked, loaded.organization_id, loaded.system_unique_key)
+    return BatchedMovement(asked, loaded.organization_id, loaded.system_unique_key)
 
 
 def transactions(posted: Sequence[Sequence[TransactionRow]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from marshmallow import fields
 
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import OF_REQUEST, Body, Calendar, Exact, Instant, Part, Plain, Shape, Update, WireSchema
+from handlers.messages.base import OF_REQUEST, Body, Calendar, Exact, Instant, Nested, Plain, Shape, Update, WireSchema
 
 
 class _Ledger(WireSchema):
@@ -82,7 +82,7 @@ class _WalletLots(WireSchema):
     available = Exact()
     reserved = Exact()
     pending = Exact()
-    expiring = Part(Shape(_ExpiringLots), many=True)
+    expiring = Nested(Shape(_ExpiringLots), many=True)
     unlisted = Exact()
 
 
@@ -103,7 +103,7 @@ class _Wallet(WireSchema):
     total_fiat_value = Exact()
     created_at = Instant()
     updated_at = Instant()
-    lots = Part(Shape(_WalletLots), metadata={"omit_none": True})
+    lots = Nested(Shape(_WalletLots), metadata={"omit_none": True})
 
 
 class _DailyBalance(WireSchema):
@@ -130,7 +130,7 @@ class _ConsumedLot(WireSchema):
 
 class _ConsumedLots(WireSchema):
     count = Plain()
-    consumed = Part(Shape(_ConsumedLot), many=True)
+    consumed = Nested(Shape(_ConsumedLot), many=True)
 
 
 class _TransactionRow(WireSchema):
@@ -158,7 +158,7 @@ class _TransactionRow(WireSchema):
     fiat_currency = Plain()
     created_at = Instant()
     updated_at = Instant()
-    lots = Part(Shape(_ConsumedLots), metadata={"omit_none": True})
+    lots = Nested(Shape(_ConsumedLots), metadata={"omit_none": True})
 
 
 _DAYS = 30

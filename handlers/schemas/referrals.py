@@ -57,7 +57,7 @@ class _ProgramRecord(WireSchema):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewCodes:
+class NewReferralCodes:
     """The codes to create for a member."""
 
     member_id: int
@@ -95,7 +95,7 @@ class _LeaderboardRow(WireSchema):
 
 PROGRAM_BODY = Body(ReferralProgramProperties)
 PROGRAM_CHANGES = Update(ReferralProgramProperties)
-NEW_CODES = Body(NewCodes)
+NEW_CODES = Body(NewReferralCodes)
 CODE = Shape(_Code)
 LOG = Shape(_Log)
 LEADERBOARD_ROW = Shape(_LeaderboardRow)

@@ -6,7 +6,7 @@ from typing import Any
 
 from domain.users import Membership, User
 from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
-from handlers.services.users.change_many_users import FAILED, Outcome, UsersToChange
+from handlers.services.users.change_many_users import FAILED, UserOutcome, UsersToChange
 from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
 
 
@@ -109,7 +109,7 @@ def created_user(made: tuple[ShownUser, str | None]) -> dict[str, Any]:
     return {"user": user_record(shown), "password": password}
 
 
-def bulk_results(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def bulk_results(outcomes: Sequence[UserOutcome]) -> dict[str, Any]:
     """The outcome of each address, and the number of each kind of outcome."""
     failed = sum(outcome.status == FAILED for outcome in outcomes)
     return {

@@ -42,7 +42,7 @@ def connection_limit(limit: int) -> int:
 class Connection(ASGIProtocol):  # type: ignore[misc]
     """One connection; it is silent until the head of a request is complete."""
 
-    worker: Worker
+    worker: LimitedWorker
     _limit: TimerHandle | None = None
     _has_spoken = False
 
@@ -113,7 +113,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self._safe_write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
 
 
-class Worker(gasgi.ASGIWorker):  # type: ignore[misc]
+class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
     """gunicorn's ASGI worker with limited connections; `worker_connections` is their number."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -139,7 +139,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         return {
             "bind": [address for address in (f"{host}:{settings.port}", settings.management_bind) if address],
             "workers": settings.workers,
-            "worker_class": "handlers.server.connections.Worker",
+            "worker_class": "handlers.server.connections.LimitedWorker",
             "worker_connections": settings.connections,
             # No limit for requests, which end by themselves: a worker whose event loop stands still is replaced.
             "timeout": _STANDSTILL_SECONDS + settings.request_timeout_ms // 1000,

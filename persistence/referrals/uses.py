@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from domain.referrals import ReferralCode, ReferralLog, ReferralUsageState, Use
+from domain.referrals import CodeUse, ReferralCode, ReferralLog, ReferralUsageState
 from persistence.connections import defer, query
 from persistence.rows import add_all, fields_of, given, records
 from persistence.tables.referrals import referral_logs
@@ -146,7 +146,7 @@ def load_state(
     return ReferralUsageState(codes, of_referrers, {(row[0], row[1]): row[2] for row in rows})
 
 
-def add_logs(db: Connection, uses: Iterable[Use], now: datetime) -> None:
+def add_logs(db: Connection, uses: Iterable[CodeUse], now: datetime) -> None:
     """Store uses of codes."""
     rows = [
         {

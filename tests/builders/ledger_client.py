@@ -16,7 +16,7 @@ from domain.ledger.views import WalletView
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.ledger import post_transactions
-from handlers.services.ledger.post_transactions import Movement, Outcome
+from handlers.services.ledger.post_transactions import Movement, MovementOutcome
 from handlers.services.ledger.verify import verify
 from handlers.settings import Settings
 from persistence import ledger, ledger_wallets, organizations, transactions
@@ -116,7 +116,7 @@ class LedgerClient:
         """Post movements as one unit."""
         return self.run(lambda db: post_transactions.post_set(self.call(db), movements))
 
-    def post_batch(self, movements: Sequence[Movement]) -> list[Outcome]:
+    def post_batch(self, movements: Sequence[Movement]) -> list[MovementOutcome]:
         """Post each movement for itself, those of a set together."""
         return self.run(lambda db: post_transactions.post_batch(self.call(db), movements))
 

@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from domain.badges import (
     Badge,
     BadgeBalances,
+    BadgeGrant,
     BadgeInactive,
     BadgeLimit,
     BadgeTrackingNotRevertible,
     BadgeTrackingReverted,
-    Grant,
     InsufficientBadges,
 )
 from domain.problems import KeyReused
@@ -46,7 +46,7 @@ def balances(**balances):
 
 
 def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None):
-    return Grant(member_id, of or badge(), amount, key, digest, {"till": 4}, "receipt-1", event_id)
+    return BadgeGrant(member_id, of or badge(), amount, key, digest, {"till": 4}, "receipt-1", event_id)
 
 
 def test_an_assignment_is_kept_as_it_was_asked_for():
@@ -262,7 +262,7 @@ class Shelves(RuleBasedStateMachine):
         change = -amount if takes else amount
         wanted = (member, badge_id, change)
         ask = self.balances.unassign if takes else self.balances.assign
-        request = Grant(member, self.badges[badge_id], amount, key, repr(wanted).encode())
+        request = BadgeGrant(member, self.badges[badge_id], amount, key, repr(wanted).encode())
         before = self.by_key.get(key)
         if before is not None and before[0] != wanted:
             with pytest.raises(KeyReused):

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from domain.members import Member
 from domain.problems import Refusal
 from domain.referrals import (
+    CodeUse,
     ReferralCode,
     ReferralLimitReached,
     ReferralLog,
     ReferralProgram,
     ReferralPrograms,
+    ReferralReward,
     ReferralUsageState,
-    Reward,
-    Use,
     ready_program,
     refuse_referral,
 )
@@ -86,7 +86,7 @@ def code(code_id, text, member_id=7, usages=0, program_id=2):
 
 
 def use(of, referred, points=5):
-    return Use(of, referred, 1, "key", {}, Decimal(points))
+    return CodeUse(of, referred, 1, "key", {}, Decimal(points))
 
 
 def log(of, referred):
@@ -122,13 +122,13 @@ def test_who_is_refused_and_why(program, referrer, referred, in_audience, slug):
 
 def test_a_side_gets_points_and_a_coupon_as_the_program_says():
     assert ready_program(PROGRAM, account(3)).rewards == (
-        Reward("referrer", Decimal(5), 3),
-        Reward("referred", coupon_book_key="book"),
+        ReferralReward("referrer", Decimal(5), 3),
+        ReferralReward("referred", coupon_book_key="book"),
     )
     other = replace(PROGRAM, referrer_points_accrual=Decimal(0), referred_points_accrual=Decimal(2))
     assert ready_program(other, None).rewards == (
-        Reward("referred", Decimal(2), 9),
-        Reward("referred", coupon_book_key="book"),
+        ReferralReward("referred", Decimal(2), 9),
+        ReferralReward("referred", coupon_book_key="book"),
     )
 
 

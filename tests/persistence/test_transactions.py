@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from persistence import transactions
 from persistence.connections import defer
-from persistence.deadlines import Deadline, DeadlineExceeded, deadline_of_thread
+from persistence.deadlines import TransactionDeadline, TransactionDeadlineExceeded, deadline_of_thread
 from persistence.engine import autocommit, create_engine
 
 LONG_NAME = "uq_permission_groups_organization_id_permission_group_key"
@@ -118,8 +118,8 @@ def reads_in(db: Connection) -> int:
 
 class TestDeadlines:
     @pytest.fixture
-    def deadline(self) -> Iterator[Deadline]:
-        found = Deadline()
+    def deadline(self) -> Iterator[TransactionDeadline]:
+        found = TransactionDeadline()
         token = deadline_of_thread.set(found)
         yield found
         deadline_of_thread.reset(token)
@@ -134,7 +134,7 @@ class TestDeadlines:
 
         ending = threading.Thread(target=lambda: (begun.wait(), sleeps(engine), deadline.expire()))
         ending.start()
-        with pytest.raises(DeadlineExceeded):
+        with pytest.raises(TransactionDeadlineExceeded):
             transactions.run(engine, work)
         ending.join()
         deadline_of_thread.set(None)
@@ -152,7 +152,7 @@ class TestDeadlines:
             done.append("second")
 
         for _ in range(2):
-            with pytest.raises(DeadlineExceeded):
+            with pytest.raises(TransactionDeadlineExceeded):
                 transactions.run(engine, work)
         assert done == ["first"]
 
@@ -165,7 +165,7 @@ class TestDeadlines:
             defer(db, "INSERT INTO late VALUES (%s)", (2,))
             deadline.expire()
 
-        with pytest.raises(DeadlineExceeded):
+        with pytest.raises(TransactionDeadlineExceeded):
             transactions.run(engine, work)
         deadline_of_thread.set(None)
         with engine.begin() as db:

@@ -12,10 +12,10 @@ import httpcore
 import pytest
 import trustme
 
-from handlers.services.webhooks.post_message import Poster, Reply
+from handlers.services.webhooks.post_message import Reply, WebhookClient
 from tests.builders.receivers import drip, hang, receiver, status
 
-HERE = Poster(http_allowed=True, private_allowed=True)
+HERE = WebhookClient(http_allowed=True, private_allowed=True)
 BODY = '{"é": 1}'.encode()
 # How many seconds a slow machine may take for what is over at once; the receivers would go on for ever.
 PATIENCE = 60
@@ -69,7 +69,7 @@ def test_redirects_are_not_followed(there, code):
 @pytest.mark.parametrize("behaviour", [hang, drip])
 def test_a_receiver_that_takes_too_long_is_left(there, behaviour):
     there.usual = behaviour
-    reply, seconds = timed(Poster(True, True, seconds=0.5), there.url)
+    reply, seconds = timed(WebhookClient(True, True, seconds=0.5), there.url)
     assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
     assert 0.5 <= seconds < PATIENCE
 
@@ -77,7 +77,7 @@ def test_a_receiver_that_takes_too_long_is_left(there, behaviour):
 def test_a_receiver_that_reads_nothing_is_left():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        reply, seconds = timed(Poster(True, True, seconds=0.5), url, b"x" * 20_000_000)
+        reply, seconds = timed(WebhookClient(True, True, seconds=0.5), url, b"x" * 20_000_000)
     assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
     assert seconds < PATIENCE
 
@@ -95,7 +95,7 @@ def test_a_receiver_that_reads_a_little_now_and_then_is_left():
         sipping = threading.Thread(target=sip, args=(listening,))
         sipping.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        reply, seconds = timed(Poster(True, True, seconds=0.5), url, b"x" * 20_000_000)
+        reply, seconds = timed(WebhookClient(True, True, seconds=0.5), url, b"x" * 20_000_000)
         assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
         assert seconds < PATIENCE
         over.set()
@@ -125,7 +125,7 @@ def test_an_answer_that_never_ends_counts_by_its_status(there):
         hang(exchange)
 
     there.usual = begin
-    reply, seconds = timed(Poster(True, True, seconds=0.5), there.url)
+    reply, seconds = timed(WebhookClient(True, True, seconds=0.5), there.url)
     assert reply == Reply(202)
     assert seconds < PATIENCE
 
@@ -151,7 +151,7 @@ def test_a_receiver_that_is_not_there():
 
 class TestAddresses:
     def test_private_addresses_are_not_called(self, there):
-        reply = Poster(http_allowed=True).post(there.url, {}, BODY)
+        reply = WebhookClient(http_allowed=True).post(there.url, {}, BODY)
         assert reply == Reply(None, NOT_PUBLIC)
         assert there.received == []
 
@@ -159,14 +159,14 @@ class TestAddresses:
         "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1%lo"]
     )
     def test_nor_are_names_that_lead_to_them(self, there, address):
-        poster = Poster(http_allowed=True, resolve=lambda host, port: [address])
+        poster = WebhookClient(http_allowed=True, resolve=lambda host, port: [address])
         reply = poster.post(there.url.replace("127.0.0.1", "rebound.example"), {}, BODY)
         assert reply == Reply(None, "The host has no address that is public.")
         assert there.received == []
 
     @pytest.mark.parametrize("host", ["localhost", "127.1", "0x7f000001", "2130706433", "0"])
     def test_nor_other_ways_to_write_them(self, there, host):
-        reply = Poster(http_allowed=True).post(there.url.replace("127.0.0.1", host), {}, BODY)
+        reply = WebhookClient(http_allowed=True).post(there.url.replace("127.0.0.1", host), {}, BODY)
         assert reply.status_code is None
         assert reply.error == NOT_PUBLIC
         assert there.received == []
@@ -191,24 +191,26 @@ class TestAddresses:
             asked.append((host, port))
             return ["8.8.8.8"] if len(asked) == 1 else ["127.0.0.1"]
 
-        poster = Poster(http_allowed=True, resolve=rebinding)
+        poster = WebhookClient(http_allowed=True, resolve=rebinding)
         assert poster.post("http://rebound.example:81/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert (asked, called) == ([("rebound.example", 81)], ["8.8.8.8"])
         assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
         assert called == ["8.8.8.8"]
 
     def test_the_checked_address_is_connected_to_and_the_name_is_told(self, there):
-        poster = Poster(http_allowed=True, private_allowed=True, resolve=lambda host, port: ["127.0.0.1"])
+        poster = WebhookClient(http_allowed=True, private_allowed=True, resolve=lambda host, port: ["127.0.0.1"])
         url = there.url.replace("127.0.0.1", "hooks.example")
         assert poster.post(url, {}, BODY) == Reply(204)
         assert there.received[0].headers["host"].startswith("hooks.example:")
 
     def test_the_next_address_is_tried_where_one_does_not_answer(self, there):
-        poster = Poster(True, True, resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"], seconds=3)
+        poster = WebhookClient(
+            True, True, resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"], seconds=3
+        )
         assert poster.post(there.url.replace("127.0.0.1", "hooks.example"), {}, BODY) == Reply(204)
 
     def test_only_the_public_ones_of_several_addresses_are_called(self, called):
-        poster = Poster(http_allowed=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
+        poster = WebhookClient(http_allowed=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert called == ["8.8.8.8"]
 
@@ -218,14 +220,14 @@ class TestAddresses:
 
     def test_a_look_up_that_takes_too_long(self):
         stuck = threading.Event()
-        poster = Poster(True, True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or [])
+        poster = WebhookClient(True, True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or [])
         reply, seconds = timed(poster, "http://hooks.example/")
         stuck.set()
         assert reply == Reply(None, "The receiver did not answer within 0.3 seconds.")
         assert seconds < PATIENCE
 
     def test_http_is_called_where_it_is_allowed_only(self, there):
-        reply = Poster(http_allowed=False, private_allowed=True).post(there.url, {}, BODY)
+        reply = WebhookClient(http_allowed=False, private_allowed=True).post(there.url, {}, BODY)
         assert reply == Reply(
             None,
             "The URL does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set.",
@@ -250,7 +252,7 @@ class TestEncryption:
         context = ssl.create_default_context()
         if authority is not None:
             authority.configure_trust(context)
-        return Poster(
+        return WebhookClient(
             private_allowed=True,
             resolve=lambda host, port: ["127.0.0.1"],
             ssl_context=context if authority is not None else None,

@@ -15,7 +15,7 @@ from standardwebhooks.webhooks import Webhook
 from domain.webhooks.attempts import DELAYS, MOST_ATTEMPTS
 from handlers.http import dispatch
 from handlers.services.webhooks import send_deliveries
-from handlers.services.webhooks.post_message import Poster, Reply
+from handlers.services.webhooks.post_message import Reply, WebhookClient
 from handlers.services.webhooks.send_deliveries import LEASE, Sender, outcome, remove_old_deliveries
 from persistence import transactions, triggers
 from persistence.triggers import ClaimLimits
@@ -48,7 +48,7 @@ def there():
 
 def sender(shop, seconds=2.0, **changes):
     api = shop.organization.api
-    poster = Poster(http_allowed=True, private_allowed=True, seconds=seconds)
+    poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=seconds)
     return Sender(api.engine, replace(api.settings, **changes), poster, shop.organization.id)
 
 
@@ -206,7 +206,7 @@ class TestAttempts:
         trigger = told(shop, there)
         queue(shop)
         strict = Sender(
-            shop.organization.api.engine, shop.organization.api.settings, Poster(True), shop.organization.id
+            shop.organization.api.engine, shop.organization.api.settings, WebhookClient(True), shop.organization.id
         )
         assert strict.send_due() == 1
         delivery = only(shop, trigger)
@@ -303,7 +303,7 @@ class TestReceiversBesideEachOther:
                 told(slow, stuck)
             told(shop, there)
             queue(slow, 8)
-            poster = Poster(http_allowed=True, private_allowed=True, seconds=120)
+            poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=120)
             working, done = Sender(api.engine, replace(api.settings, webhook_threads=8), poster), threading.Event()
             thread = threading.Thread(target=lambda: working.send_due(done.is_set))
             thread.start()
@@ -415,7 +415,7 @@ class TestSendersThatDie:
         trigger = told(shop, there)
         queue(shop)
         working = sender(shop)
-        monkeypatch.setattr(Poster, "post", lambda *_: 1 / 0)
+        monkeypatch.setattr(WebhookClient, "post", lambda *_: 1 / 0)
         assert working.send_due() == 1
         delivery = only(shop, trigger)
         assert (delivery["status"], delivery["attempts"]) == ("pending", 1)

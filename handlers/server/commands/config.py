@@ -19,7 +19,7 @@ from persistence.engine import to_json
 
 if TYPE_CHECKING:
     from handlers.http.local import LocalApi
-    from handlers.server.configuration_files.changes import Change, Outcome
+    from handlers.server.configuration_files.changes import Change, ConfigurationOutcome
     from handlers.server.configuration_files.yaml_files import RecordFile
 
 _SUBJECT = "operator"
@@ -135,11 +135,11 @@ class _TakenBack(Exception):
     """Ends a database transaction whose changes are only to be shown."""
 
 
-def _apply(folder: Path, organization: str, as_json: bool, *, is_kept: bool) -> Outcome:
+def _apply(folder: Path, organization: str, as_json: bool, *, is_kept: bool) -> ConfigurationOutcome:
     from handlers.server.configuration_files.changes import apply
     from handlers.server.configuration_files.yaml_files import read_folder
 
-    outcomes: list[Outcome] = []
+    outcomes: list[ConfigurationOutcome] = []
     with _told_faults(as_json):
         files = read_folder(folder)
         with migrated_engine(load_settings()) as engine:
@@ -153,8 +153,8 @@ def _work(
     api: LocalApi,
     organization: str,
     files: list[RecordFile],
-    apply: Callable[..., Outcome],
-    outcomes: list[Outcome],
+    apply: Callable[..., ConfigurationOutcome],
+    outcomes: list[ConfigurationOutcome],
     is_kept: bool,
 ) -> Callable[[Connection], None]:
     def work(db: Connection) -> None:
@@ -185,7 +185,7 @@ def _told_faults(as_json: bool) -> Iterator[None]:
         raise click.ClickException("\n".join(error.faults)) from None
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def _told(outcome: ConfigurationOutcome) -> dict[str, Any]:
     """The outcome as JSON has it, with records by their names in files."""
     changes = [
         {
@@ -198,7 +198,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     return {"changes": changes, "unchanged": outcome.unchanged, "inNoFile": list(map(str, outcome.in_no_file))}
 
 
-def _show(outcome: Outcome, made: str, changed: str) -> None:
+def _show(outcome: ConfigurationOutcome, made: str, changed: str) -> None:
     for change in outcome.changes:
         sign, colour = _SIGNS[change.action]
         click.echo(click.style(f"{sign} {change.ref}", fg=colour))

@@ -95,7 +95,7 @@ def _key_prefix(stem: str) -> str:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ReplayOutcome:
     """The outcome of a replay; amounts are points, read back from the server at the end."""
 
     organization: str
@@ -144,12 +144,12 @@ class _Replay:
         self._key_prefix = key_prefix
         self._points: dict[str, Decimal] = {}
 
-    def run(self, purchases: Sequence[Purchase]) -> Outcome:
+    def run(self, purchases: Sequence[Purchase]) -> ReplayOutcome:
         """Create the campaign, enrol the members, track the purchases, and read the results."""
         started = time.monotonic()
         name = self._api.get(self._path)["organization"]["name"]
         members = list(dict.fromkeys(purchase.customer_id for purchase in purchases))
-        outcome = Outcome(name, len(purchases), len(members), minted_before=self._account()["issued"])
+        outcome = ReplayOutcome(name, len(purchases), len(members), minted_before=self._account()["issued"])
         self._prepare_campaign()
         outcome.enrolled = self._enrol(members)
         enrolled = time.monotonic()
@@ -191,7 +191,7 @@ class _Replay:
     def _create_member(self, loyalty_member_id: str) -> bool:
         return self._api.post_unless("member-exists", "/members", {"loyaltyMemberId": loyalty_member_id})
 
-    def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: Outcome) -> None:
+    def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: ReplayOutcome) -> None:
         batches = [_batches(lane, _BATCH) for lane in lanes]
         with _bar("Purchases", outcome.orders) as bar:
             for batch, results, tracked in self._side_by_side(self._track_batch, batches):

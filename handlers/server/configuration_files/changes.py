@@ -9,7 +9,7 @@ from domain.problems import InvalidRequest, Refusal
 from handlers.call import INTEGRATION
 from handlers.http.local import LocalApi, LocalCalls
 from handlers.server.configuration_files.kinds import EXTERNAL_KEY, KIND_OF, KINDS, Kind, kind_of_field
-from handlers.server.configuration_files.records import HIDDEN_SETTINGS, Records, Stored, UnknownNameAt
+from handlers.server.configuration_files.records import HIDDEN_SETTINGS, Records, StoredRecord, UnknownNameAt
 from handlers.server.configuration_files.yaml_files import FaultyFiles, RecordFile, Ref
 
 CREATE, UPDATE = "create", "update"
@@ -28,7 +28,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ConfigurationOutcome:
     """The changes, how many files differ in nothing, the records in no file, and secrets that cannot be read again."""
 
     changes: list[Change] = field(default_factory=list)
@@ -43,7 +43,7 @@ def exported(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
     return {ref: _fields(api, records, stored) for ref, stored in sorted(records.by_ref.items(), key=_order)}
 
 
-def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Outcome:
+def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> ConfigurationOutcome:
     """Make the organization's records as the files say; fields and records in no file stay as they are.
 
     Raises FaultyFiles naming file, line and field of what cannot be done.
@@ -51,7 +51,7 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Outc
     misnamed = [fault for file in files for fault in _faults_of_name(file)]
     if misnamed:
         raise FaultyFiles(misnamed)
-    records, outcome = Records.read(calls), Outcome()
+    records, outcome = Records.read(calls), ConfigurationOutcome()
     named = {file.ref for file in files}
     for kind in KINDS:
         for file in sorted(
@@ -105,7 +105,7 @@ def _placeholders(value: Any, name: str = "") -> Any:
     return value
 
 
-def _adopted(records: Records, kind: Kind, file: RecordFile, named: Collection[Ref]) -> Stored | None:
+def _adopted(records: Records, kind: Kind, file: RecordFile, named: Collection[Ref]) -> StoredRecord | None:
     """The record without an external key to which a file gives one, by the name that it has without it.
 
     None if there is none, or if a file of its own has that name.
@@ -126,8 +126,8 @@ def _apply_one(
     records: Records,
     kind: Kind,
     file: RecordFile,
-    stored: Stored | None,
-    outcome: Outcome,
+    stored: StoredRecord | None,
+    outcome: ConfigurationOutcome,
 ) -> None:
     body = records.in_bodies("", file.fields)
     if stored is None:
@@ -150,7 +150,7 @@ def _apply_one(
     outcome.changes.append(Change(file.ref, UPDATE, differing))
 
 
-def _refuse_without_name(kind: Kind, stored: Stored, file: RecordFile) -> None:
+def _refuse_without_name(kind: Kind, stored: StoredRecord, file: RecordFile) -> None:
     """Refuse to clear the external key that the file names the record by, unless it has the name without it, too."""
     external_key, name = stored.record[EXTERNAL_KEY], file.own_name
     if file.fields.get(EXTERNAL_KEY, external_key) is not None or external_key != name or kind.is_name_of_default(name):
@@ -164,7 +164,7 @@ def _update(
     api: LocalApi,
     calls: LocalCalls,
     kind: Kind,
-    stored: Stored,
+    stored: StoredRecord,
     file: RecordFile,
     body: Mapping[str, Any],
     differing: Sequence[str],
@@ -199,7 +199,7 @@ def _path_of_parent(records: Records, kind: Kind, file: RecordFile) -> dict[str,
     return {name: parent.record[name] for name in kind.parent_path}
 
 
-def _fields(api: LocalApi, records: Records, stored: Stored) -> dict[str, Any]:
+def _fields(api: LocalApi, records: Records, stored: StoredRecord) -> dict[str, Any]:
     kind = KIND_OF[stored.ref.kind]
     operation = kind.surface, kind.create
     return records.in_files(kind, stored.record, api.fields_of(operation), api.nullable_fields_of(operation))
@@ -226,6 +226,6 @@ def _is_same(stored: Any, desired: Any) -> bool:
     return bool(stored == desired)
 
 
-def _order(ref_and_stored: tuple[Ref, Stored]) -> tuple[int, str]:
+def _order(ref_and_stored: tuple[Ref, StoredRecord]) -> tuple[int, str]:
     ref, _ = ref_and_stored
     return _PLACES[ref.kind], ref.name

@@ -30,7 +30,7 @@ class UnknownName(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredRecord:
     """A record as it was answered, and the parameters of the path that addresses it."""
 
     ref: Ref
@@ -42,7 +42,7 @@ class Records:
     """All records of the kinds, by name; records that are made later are added."""
 
     def __init__(self) -> None:
-        self.by_ref: dict[Ref, Stored] = {}
+        self.by_ref: dict[Ref, StoredRecord] = {}
         self._by_id: dict[tuple[str, Any], Ref] = {}
         self._by_key: dict[str, Ref] = {}
 
@@ -67,22 +67,22 @@ class Records:
             raise FaultyFiles(faults)
         return records
 
-    def _parents(self, kind: Kind) -> list[Stored | None]:
+    def _parents(self, kind: Kind) -> list[StoredRecord | None]:
         if kind.parent is None:
             return [None]
         return [stored for ref, stored in self.by_ref.items() if ref.kind == kind.parent]
 
     def add(self, kind: Kind, ref: Ref, record: Mapping[str, Any], path: Mapping[str, Any]) -> None:
         """Keep a record under its name."""
-        self._keep(kind, Stored(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]}))
+        self._keep(kind, StoredRecord(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]}))
 
-    def _keep(self, kind: Kind, stored: Stored) -> None:
+    def _keep(self, kind: Kind, stored: StoredRecord) -> None:
         self.by_ref[stored.ref] = stored
         self._by_id[kind.name, stored.record[kind.identity]] = stored.ref
         if kind.key is not None:
             self._by_key[stored.record[kind.key]] = stored.ref
 
-    def rename(self, stored: Stored, ref: Ref) -> Stored:
+    def rename(self, stored: StoredRecord, ref: Ref) -> StoredRecord:
         """Keep a record under another name, and those that belong to it under names that begin with it."""
         renamed = replace(stored, ref=ref)
         del self.by_ref[stored.ref]

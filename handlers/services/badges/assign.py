@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from domain.badges import Badge, BadgeTracking, Grant
+from domain.badges import Badge, BadgeGrant, BadgeTracking
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
@@ -24,10 +24,10 @@ def grant(
     system_unique_key: str | None,
     custom_attributes: Mapping[str, Any],
     external_id: str | None,
-) -> Grant:
+) -> BadgeGrant:
     """The grant of a request; its digest decides if two requests under one key are the same."""
     asked = (action, member.member_id, badge.badge_id, amount, custom_attributes, external_id)
-    return Grant(
+    return BadgeGrant(
         member.member_id,
         badge,
         amount,
@@ -39,12 +39,15 @@ def grant(
 
 
 def _done(
-    reason: str, do: Callable[[BadgeWork, Grant], BadgeTracking], calls: Sequence[Call], grants: Sequence[Grant]
+    reason: str,
+    do: Callable[[BadgeWork, BadgeGrant], BadgeTracking],
+    calls: Sequence[Call],
+    grants: Sequence[BadgeGrant],
 ) -> list[BadgeTracking | Refusal]:
     """The tracking of each grant, or its refusal."""
     keys = {asked.system_unique_key for asked in grants if asked.system_unique_key is not None}
 
-    def part(call: Call, asked: Grant) -> Part[BadgeTracking]:
+    def part(call: Call, asked: BadgeGrant) -> Part[BadgeTracking]:
         return Part(call, asked.member_id, reason, lambda unit: do(unit.badges, asked))
 
     def prepare(unit: UnitOfWork) -> None:

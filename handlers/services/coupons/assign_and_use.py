@@ -77,7 +77,7 @@ class BatchItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AssignmentOutcome:
     """The outcome of one item of a batch."""
 
     member_id: int | None
@@ -231,7 +231,7 @@ def _assign_each(
 
 def assign_to_members(
     call: Call, book: CouponBook, items: Sequence[BatchItem], points_override: Decimal | None
-) -> list[Outcome]:
+) -> list[AssignmentOutcome]:
     """Assign a coupon to each of many members independently, in a fixed number of statements."""
     members_of_items = _members_of(call, items)
     command = CouponCommand(points_override=points_override)
@@ -249,7 +249,7 @@ class _Batch:
         self._book = coupons.loader.book(coupon_book_id=book.coupon_book_id)
         self._command = command
 
-    def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[Outcome]:
+    def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:
         """Assign to each item's member, in order; returns an outcome for each."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
         known = usages.find_by_request_keys(self._call.db, self._call.organization.organization_id, keys)
@@ -257,7 +257,7 @@ class _Batch:
         self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)})
         return [self._one(item, _member_of(item, members_of_items)) for item in items]
 
-    def _one(self, item: BatchItem, member: Member | None) -> Outcome:
+    def _one(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:
         key = item.system_unique_key
         try:
             if member is None:
@@ -270,9 +270,9 @@ class _Batch:
                 self._done[usage.system_unique_key] = usage
             else:
                 refuse_other_request(key, digest, usage.request_digest)
-            return Outcome(member.member_id, usage.system_unique_key, usage)
+            return AssignmentOutcome(member.member_id, usage.system_unique_key, usage)
         except Refusal as refusal:
-            return Outcome(item.member_id if member is None else member.member_id, key, refusal=refusal)
+            return AssignmentOutcome(item.member_id if member is None else member.member_id, key, refusal=refusal)
 
 
 def as_answered(usage: CouponUsage) -> CouponUsage:

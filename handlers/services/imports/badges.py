@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from domain.badges import Badge, Grant
+from domain.badges import Badge, BadgeGrant
 from domain.imports.records import FailedRow, ImportJob
 from domain.members import Member
 from handlers.call import Call
@@ -32,7 +32,7 @@ def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
     existing = configuration_of(call.db, organization).badges.values()
     names = Names("badge", "badge", [(badge.badge_key, badge.name, badge) for badge in existing])
 
-    def read(row: ImportRow) -> tuple[ImportRow, Grant]:
+    def read(row: ImportRow) -> tuple[ImportRow, BadgeGrant]:
         return row, _grant(job, row, names.of(row, name_of), member_of(row, known, name_of), name_of)
 
     asked = read_rows(job, rows, failed, name_of, read)
@@ -42,7 +42,7 @@ def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
     return failed
 
 
-def _grant(job: ImportJob, row: ImportRow, badge: Badge, member: Member, name_of: NameOf) -> Grant:
+def _grant(job: ImportJob, row: ImportRow, badge: Badge, member: Member, name_of: NameOf) -> BadgeGrant:
     """The assignment that a row asks for; raises RowFault."""
     values = row.values
     check_body("BadgeGrant", {name: values[name] for name in _OF_OPERATION if name in values}, _FIELDS, name_of)

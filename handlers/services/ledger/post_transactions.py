@@ -74,7 +74,7 @@ _NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal"}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MovementOutcome:
     """The outcome of one movement: the id of its transaction, or its refusal."""
 
     ledger_transaction_id: int | None = None
@@ -96,9 +96,9 @@ class Poster:
         self._db = self._call.db
         self._organization_id = self._call.organization.organization_id
         self._movements = [_keyed(movement, call) for call, movement in zip(calls, movements, strict=True)]
-        self._outcomes: dict[int, Outcome] = {}
+        self._outcomes: dict[int, MovementOutcome] = {}
 
-    def post(self, atomic: bool) -> list[Outcome]:
+    def post(self, atomic: bool) -> list[MovementOutcome]:
         """Post the movements in their order. Returns an outcome for each; `atomic` raises the first refusal."""
         reverts = {movement.reverts for movement in self._movements if movement.reverts is not None}
         stored = posting.find_stored(self._db, self._organization_id, reverts)
@@ -118,7 +118,7 @@ class Poster:
         steps = zip(work.ledger.steps, work.transaction_ids, strict=True)
         by_posting = {id(step): transaction_id for step, transaction_id in steps}
         for position, step in made.items():
-            self._outcomes[position] = Outcome(by_posting[id(step)])
+            self._outcomes[position] = MovementOutcome(by_posting[id(step)])
             _add_to_audit_log(self._calls[position], self._movements[position], step, by_posting[id(step)])
         self._answer_repeats()
         return [self._outcomes[position] for position in range(len(self._movements))]
@@ -142,14 +142,14 @@ class Poster:
                     raise movement.refusal
                 if before is not None:
                     refuse_other_request(key, movement.digest, before.request_digest)
-                    self._outcomes[position] = Outcome(before.ledger_transaction_id)
+                    self._outcomes[position] = MovementOutcome(before.ledger_transaction_id)
                 elif key in first:
                     refuse_other_request(key, movement.digest, self._movements[first[key]].digest)
                     self._repeats[position] = first[key]
                 else:
                     first[key] = position
             except Refusal as refusal:
-                self._outcomes[position] = Outcome(refusal=refusal)
+                self._outcomes[position] = MovementOutcome(refusal=refusal)
 
     def _answer_repeats(self) -> None:
         for position, original in self._repeats.items():
@@ -172,7 +172,7 @@ class Poster:
                         raise refusal from raised
                     session.rollback_to(savepoint)
                     done = {}
-                    self._outcomes[position] = Outcome(refusal=refusal)
+                    self._outcomes[position] = MovementOutcome(refusal=refusal)
                     self._fail_set(self._movements[position].atomic_set_id)
                     break
             made.update(done)
@@ -193,7 +193,7 @@ class Poster:
         """Refuse the other items of a set of which one is refused."""
         for position, movement in enumerate(self._movements):
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
-                self._outcomes[position] = Outcome(refusal=SetFailed("Another item of the set was refused."))
+                self._outcomes[position] = MovementOutcome(refusal=SetFailed("Another item of the set was refused."))
 
     def _one(self, session: LedgerSession, movement: Movement, stored: Mapping[int, Stored]) -> Posting:
         details = Details(
@@ -305,14 +305,14 @@ def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
     return [outcome.ledger_transaction_id or 0 for outcome in outcomes]
 
 
-def post_batch(call: Call, movements: Sequence[Movement]) -> list[Outcome]:
+def post_batch(call: Call, movements: Sequence[Movement]) -> list[MovementOutcome]:
     """Post each movement on its own, those of one atomic set together."""
     return Poster([call] * len(movements), movements).post(atomic=False) if movements else []
 
 
 def post_each(
     calls: Sequence[Call], movements: Sequence[Movement], locked: Mapping[int, Wallet] | None = None
-) -> list[Outcome | None]:
+) -> list[MovementOutcome | None]:
     """Post the movement of each call, as if the calls had come one after the other; `locked` as of a `Poster`.
 
     An outcome is None for a call that has to come alone: its key is that of another one, which may be refused, or

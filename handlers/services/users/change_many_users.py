@@ -41,7 +41,7 @@ class UsersToChange(PermissionsUpdate):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class UserOutcome:
     """The outcome of one address."""
 
     email: str
@@ -49,7 +49,7 @@ class Outcome:
     error: Refusal | None = None
 
 
-def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[Outcome]:
+def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[UserOutcome]:
     """Create a user for each new address; each is to be provisioned with a password of its own."""
     with administering(call) as held:
         groups = find_groups(call, asked.permission_group_keys or ())
@@ -122,7 +122,7 @@ def _audited(row: Mapping[str, Any], inline: Grant, groups: Sequence[PermissionG
     }
 
 
-def reassign_many(call: Call, asked: UsersToChange) -> list[Outcome]:
+def reassign_many(call: Call, asked: UsersToChange) -> list[UserOutcome]:
     """Set the permissions of the users with these addresses; permissions that the request leaves out stay."""
     keys, organization_id = asked.permission_group_keys, call.organization.organization_id
     with administering(call) as held:
@@ -162,7 +162,7 @@ def reassign_many(call: Call, asked: UsersToChange) -> list[Outcome]:
     return outcomes
 
 
-def remove_many(call: Call, asked: UsersToChange) -> list[Outcome]:
+def remove_many(call: Call, asked: UsersToChange) -> list[UserOutcome]:
     """End the memberships of the users with these addresses."""
     organization_id = call.organization.organization_id
     with administering(call) as held:
@@ -207,14 +207,14 @@ def _user(known: Mapping[str, User], email: str) -> User:
     return user
 
 
-def _one_by_one(emails: Sequence[str], done: str, act: Callable[[str], None]) -> list[Outcome]:
+def _one_by_one(emails: Sequence[str], done: str, act: Callable[[str], None]) -> list[UserOutcome]:
     """Act on the addresses one after the other, as if each were a call of its own."""
     outcomes = []
     for email in emails:
         try:
             act(email)
         except Refusal as refusal:
-            outcomes.append(Outcome(email, FAILED, refusal))
+            outcomes.append(UserOutcome(email, FAILED, refusal))
         else:
-            outcomes.append(Outcome(email, done))
+            outcomes.append(UserOutcome(email, done))
     return outcomes

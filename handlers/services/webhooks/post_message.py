@@ -44,7 +44,7 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Poster:
+class WebhookClient:
     """Posts to receivers within `seconds` in all; `resolve` returns the addresses of a host."""
 
     http_allowed: bool = False

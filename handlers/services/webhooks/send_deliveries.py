@@ -17,7 +17,7 @@ from domain.triggers import FAILED, PENDING, SUCCEEDED
 from domain.webhooks.attempts import delay_after
 from domain.webhooks.signatures import signatures
 from handlers import tracing
-from handlers.services.webhooks.post_message import Poster, Reply
+from handlers.services.webhooks.post_message import Reply, WebhookClient
 from handlers.settings import Settings, ports_of
 from persistence import organizations, transactions, triggers
 from persistence.triggers import ClaimedDelivery, ClaimLimits
@@ -43,12 +43,12 @@ class Sender:
         self,
         engine: Engine,
         settings: Settings,
-        poster: Poster | None = None,
+        poster: WebhookClient | None = None,
         organization_id: int | None = None,
     ) -> None:
         self._engine = engine
         self._organization_id = organization_id
-        self._poster = poster or Poster(
+        self._poster = poster or WebhookClient(
             settings.webhook_allow_http, settings.webhook_allow_private, ports_of(settings.webhook_ports)
         )
         threads = settings.webhook_threads

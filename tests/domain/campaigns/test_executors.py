@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.campaigns.effects import EFFECTS, Effect, Parameter
+from domain.campaigns.effects import EFFECTS, Effect, EffectParameter
 from domain.expressions.types import DECIMAL, STRING
 from domain.problems import Conflict, NotFound
 from tests.builders.campaigns import Bench, action, campaign, effect, facts, mint, statuses
@@ -25,7 +25,7 @@ class NoFlag(NotFound):
 @pytest.fixture(autouse=True)
 def waving(monkeypatch):
     """The catalogue with one more effect."""
-    params = (Parameter("flag", "Flag", STRING), Parameter("amount", "Amount", DECIMAL, 1, True))
+    params = (EffectParameter("flag", "Flag", STRING), EffectParameter("amount", "Amount", DECIMAL, 1, True))
     monkeypatch.setitem(EFFECTS, WAVE, Effect(WAVE, "Wave", params))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from domain.expressions import ExpressionError, parse, to_text
 from domain.expressions.limits import MAX_DEPTH, MAX_TEXT
-from domain.expressions.tree import Call, Constant, Macro, Select
+from domain.expressions.tree import Constant, FunctionCall, Macro, Select
 
 
 def fault(text):
@@ -90,7 +90,7 @@ def test_faults_have_their_place(text, start, end, message):
 
 def test_places_count_code_points():
     node = parse("'😀' == x.y")
-    assert isinstance(node, Call)
+    assert isinstance(node, FunctionCall)
     assert [(part.start, part.end) for part in node.args] == [(0, 3), (7, 10)]
 
 
@@ -103,7 +103,7 @@ def test_precedence():
 
 def strip(node):
     """The shape of a tree: signs and names without parentheses."""
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return (node.function, *map(strip, node.args))
     if isinstance(node, Select):
         return (strip(node.target), node.field)
@@ -113,20 +113,20 @@ def strip(node):
 @pytest.mark.parametrize("sign", ["&&", "||"])
 def test_chains_are_one_level(sign):
     node = parse(f" {sign} ".join(["a"] * 500))
-    assert isinstance(node, Call)
+    assert isinstance(node, FunctionCall)
     assert len(node.args) == 500
     assert node.depth == 2
 
 
 def test_subtraction_goes_from_left_to_right():
     node = parse("1 - 2 - 3")
-    assert isinstance(node, Call)
+    assert isinstance(node, FunctionCall)
     assert to_text(node.args[0]) == "1 - 2"
 
 
 def test_the_conditional_goes_from_right_to_left():
     node = parse("a ? 1 : b ? 2 : 3")
-    assert isinstance(node, Call)
+    assert isinstance(node, FunctionCall)
     assert to_text(node.args[2]) == "b ? 2 : 3"
 
 
@@ -135,7 +135,7 @@ def test_macros_and_methods():
     assert isinstance(node, Macro)
     assert (node.variable, to_text(node.condition), to_text(node.body)) == ("x", "x > 1", "x * 2")
     assert isinstance(parse("a.exists"), Select)
-    assert isinstance(parse("exists(a, b)"), Call)
+    assert isinstance(parse("exists(a, b)"), FunctionCall)
 
 
 def test_comments_and_white_space():

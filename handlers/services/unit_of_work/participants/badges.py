@@ -5,7 +5,7 @@ from decimal import Decimal
 from itertools import count
 from typing import Any, Self
 
-from domain.badges import Badge, BadgeBalances, BadgeTracking, Grant, UnknownBadge
+from domain.badges import Badge, BadgeBalances, BadgeGrant, BadgeTracking, UnknownBadge
 from domain.campaigns.effects import ASSIGN_BADGE, UNASSIGN_BADGE
 from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import NothingToDo
@@ -59,11 +59,11 @@ class BadgeWork:
         """Prepare for `count` changes, so that their ids come by one statement."""
         self._expected = max(count, _FIRST_IDS)
 
-    def assign(self, grant: Grant) -> BadgeTracking:
+    def assign(self, grant: BadgeGrant) -> BadgeTracking:
         """Assign a badge to a member, as `BadgeBalances.assign`; keys must have been recalled."""
         return self._balances.assign(grant)
 
-    def unassign(self, grant: Grant) -> BadgeTracking:
+    def unassign(self, grant: BadgeGrant) -> BadgeTracking:
         """Unassign a badge from a member, as `BadgeBalances.unassign`; keys must have been recalled."""
         return self._balances.unassign(grant)
 
@@ -135,7 +135,7 @@ class BadgeWork:
     def _unassign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         return Performed(Decimal(abs(self._balances.unassign(self._granted(event, params)).amount_assigned)))
 
-    def _granted(self, event: EventFacts, params: Mapping[str, Any]) -> Grant:
+    def _granted(self, event: EventFacts, params: Mapping[str, Any]) -> BadgeGrant:
         """The grant of an effect; its amount is rounded down to whole badges."""
         badge = self._scope.configuration.badges.get(params["badgeKey"].lower())
         if badge is None:
@@ -143,4 +143,4 @@ class BadgeWork:
         amount = int(params["amount"])
         if not amount:
             raise NothingToDo("The amount rounds down to zero badges.")
-        return Grant(event.member_id, badge, amount, loyalty_event_id=event.loyalty_event_id)
+        return BadgeGrant(event.member_id, badge, amount, loyalty_event_id=event.loyalty_event_id)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import count
 from typing import Any, Self
 
-from domain.badges import Grant
+from domain.badges import BadgeGrant
 from domain.calendar import next_period, period_start, start_of_day, zone_named
 from domain.campaigns.effects import ADVANCE_MISSION
 from domain.campaigns.facts import EventFacts, Executor, Performed
@@ -251,7 +251,7 @@ class MissionWork:
         return Reward(POINTS, amount, ledger_account_key=account.ledger_account_key, refusal=failed)
 
     def _pay_badge(self, badge_key: str, times: int, cause: ProgressCause) -> Reward:
-        grant = Grant(
+        grant = BadgeGrant(
             cause.member_id,
             self._configuration.badges[badge_key],
             times,

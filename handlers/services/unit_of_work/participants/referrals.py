@@ -19,15 +19,15 @@ from domain.problems import Conflict, Refusal
 from domain.referrals import (
     APPLIED,
     REFERRER,
+    CodeUse,
     ReadyProgram,
     ReferralCode,
     ReferralLog,
     ReferralOutcome,
+    ReferralReward,
     ReferralUsageState,
-    Reward,
     RewardOutcome,
     UnknownReferralCode,
-    Use,
     refuse_referral,
 )
 from domain.reversals import ReversedPart
@@ -169,7 +169,7 @@ class ReferralWork:
             if reward.status == EXECUTED and reward.reward.recipient == REFERRER
         )
         self._state.add(
-            Use(
+            CodeUse(
                 code=code,
                 referred_member_id=facts.member_id,
                 loyalty_event_id=facts.loyalty_event_id,
@@ -187,7 +187,9 @@ class ReferralWork:
             rewards=rewards,
         )
 
-    def _rewarded(self, facts: EventFacts, code: ReferralCode, ready: ReadyProgram, reward: Reward) -> RewardOutcome:
+    def _rewarded(
+        self, facts: EventFacts, code: ReferralCode, ready: ReadyProgram, reward: ReferralReward
+    ) -> RewardOutcome:
         """Give one side one of its rewards; a refused reward does not affect the others."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
         coupon_code = None
@@ -208,7 +210,7 @@ class ReferralWork:
             return RewardOutcome(reward, member_id, FAILED, failure.as_problem())
         return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code)
 
-    def _mint(self, facts: EventFacts, ready: ReadyProgram, reward: Reward, member_id: int) -> None:
+    def _mint(self, facts: EventFacts, ready: ReadyProgram, reward: ReferralReward, member_id: int) -> None:
         ledger = self._scope.ledger
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
