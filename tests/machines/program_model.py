@@ -1,0 +1,210 @@
+"""A loyalty program as plainly as can be, and random histories of its members: no database, no code of the product.
+
+Everything is a whole number. A member's events are kept with what each of them did: to undo one is to remove it.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.tracking import GENERIC, ORDER_CREATED
+
+ORDER_CANCELLED = "member-purchase-order-cancelled"
+BONUS, BONUSES = 10, 3
+PRICE, RICH = 30, 40
+BADGE_TOTAL, BADGES = 30, 5
+COUPON_TOTAL, COUPONS = 45, 2
+GOAL, REWARD, TIMES = 3, 15, 4
+TIERS = {"Silver": 60, "Gold": 150}
+GOLD_BONUS = 5
+
+
+def campaigns(gold_key: str, badge_key: str, book_key: str) -> Sequence[tuple[Mapping[str, Any], str | None, Any]]:
+    """The campaigns of the program: body, rule and effect of each."""
+    limit = {"scope": "member", "type": "transactions", "period": "yearly", "limit": BONUSES}
+    of_orders = {"eventType": ORDER_CREATED}
+    return (
+        ({**of_orders, "code": "a-dollars"}, None, mint(("=", "floor(order.total)"))),
+        ({**of_orders, "code": "b-first-orders", "limitRules": [limit]}, None, mint(BONUS)),
+        (
+            {**of_orders, "code": "c-badge"},
+            f"order.total >= {BADGE_TOTAL}",
+            effect("assign-badge", badgeKey=badge_key, amount=1),
+        ),
+        ({"eventType": GENERIC, "code": "d-price"}, f"balances.points >= {RICH}", effect("burn-points", amount=PRICE)),
+        ({**of_orders, "code": "e-gold", "loyaltyTierKeys": [gold_key]}, None, mint(GOLD_BONUS)),
+        (
+            {**of_orders, "code": "f-coupon"},
+            f"order.total >= {COUPON_TOTAL}",
+            effect("assign-coupon", couponBookKey=book_key, amount=1),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One step of a history: `event` if it tracks one, else the member and a number, or the key of an event."""
+
+    kind: str
+    member: str
+    event: Mapping[str, Any] | None = None
+    amount: int = 0
+    key: str = ""
+
+
+@dataclass
+class Done:
+    """What one event did."""
+
+    points: int = 0
+    badges: int = 0
+    coupons: int = 0
+    bonuses: int = 0
+    counted: int = 0
+    achieved: int = 0
+
+
+@dataclass
+class Member:
+    """A member, with the events and movements that are not undone, by their keys."""
+
+    done: dict[str, Done] = field(default_factory=dict)
+    moved: int = 0
+    tier: str = "Basic"
+
+    def total(self, name: str) -> int:
+        """The sum of what all events did."""
+        return sum(getattr(done, name) for done in self.done.values())
+
+    @property
+    def balance(self) -> int:
+        return self.moved + self.total("points")
+
+    def find_tier_again(self) -> None:
+        """The tier follows the balance after each step."""
+        self.tier = max((name for name in TIERS if TIERS[name] <= self.balance), key=TIERS.__getitem__, default="Basic")
+
+
+@dataclass
+class ProgramModel:
+    """The members by name; `off` are the codes of campaigns that are switched off."""
+
+    members: dict[str, Member]
+    off: set[str] = field(default_factory=set)
+    sent: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def take(self, operation: Operation) -> None:
+        """Do one step."""
+        member = self.members[operation.member]
+        if operation.kind == "track":
+            self._track(member, operation.event or {})
+        elif operation.kind == "cancel":
+            member.done.pop(operation.key)
+        elif operation.kind == "mint":
+            member.moved += operation.amount
+        elif operation.kind == "burn" and operation.amount <= member.balance:
+            member.moved -= operation.amount
+        elif operation.kind == "switch":
+            self.off ^= {operation.key}
+        member.find_tier_again()
+
+    def _track(self, member: Member, event: Mapping[str, Any]) -> None:
+        key = event["systemUniqueKey"]
+        if key in self.sent:
+            return
+        self.sent[key] = event
+        if event["eventType"] == ORDER_CANCELLED:
+            member.done.pop(event["payload"]["order"]["externalId"])
+        elif event["eventType"] == ORDER_CREATED:
+            member.done[key] = self._order(member, event["payload"]["order"]["total"])
+        else:
+            pays = member.balance >= RICH and "d-price" not in self.off
+            member.done[key] = Done(points=-PRICE if pays else 0)
+
+    def _order(self, member: Member, total: int) -> Done:
+        done, on = Done(), lambda code: code not in self.off
+        room = TIMES - member.total("achieved")
+        if room > 0:
+            done.counted = 1
+            done.achieved = max(0, min(room, (member.total("counted") + 1) // GOAL - member.total("achieved")))
+        done.points = REWARD * done.achieved + total * on("a-dollars")
+        if on("b-first-orders") and member.total("bonuses") < BONUSES:
+            done.bonuses = 1
+            done.points += BONUS
+        if on("c-badge") and total >= BADGE_TOTAL and member.total("badges") < BADGES:
+            done.badges = 1
+        if on("e-gold") and member.tier == "Gold":
+            done.points += GOLD_BONUS
+        if on("f-coupon") and total >= COUPON_TOTAL and member.total("coupons") < COUPONS:
+            done.coupons = 1
+        return done
+
+
+class Histories:
+    """Random steps that a model takes as they are made, so that none asks for more than the members have."""
+
+    def __init__(self, seed: int, members: int) -> None:
+        self.pick = random.Random(seed)
+        self.model = ProgramModel({f"member-{number}": Member() for number in range(members)})
+
+    def steps(self, count: int) -> list[Operation]:
+        """So many further steps."""
+        steps = []
+        while len(steps) < count:
+            step = self._step()
+            if step is not None:
+                self.model.take(step)
+                steps.append(step)
+        return steps
+
+    def _step(self) -> Operation | None:
+        name = self.pick.choice(list(self.model.members))
+        kind = self.pick.choices(
+            ("order", "generic", "undo", "mint", "burn", "repeat", "reuse", "dry-run", "capture", "switch", "jobs"),
+            (50, 15, 10, 6, 7, 4, 2, 2, 2, 0.5, 0.5),
+        )[0]
+        if kind in ("order", "generic", "dry-run", "capture"):
+            event = self._event(name, generic=kind == "generic")
+            return Operation("track" if kind in ("order", "generic") else kind, name, event)
+        if kind in ("mint", "burn"):
+            return Operation(kind, name, amount=self.pick.randint(1, 60))
+        if kind == "undo":
+            return self._undo(name)
+        if kind == "switch":
+            return Operation(kind, name, key=self.pick.choice(("a-dollars", "b-first-orders", "c-badge", "d-price")))
+        if kind == "jobs":
+            return Operation(kind, name)
+        return self._repetition(name, kind)
+
+    def _event(self, name: str, *, generic: bool) -> dict[str, Any]:
+        key = f"event-{uuid.UUID(int=self.pick.getrandbits(128))}"
+        own = {"loyaltyMemberId": name, "systemUniqueKey": key}
+        if generic:
+            return {**own, "eventType": GENERIC, "payload": {}}
+        order = {"externalId": key, "total": self.pick.randint(1, 60), "items": []}
+        return {**own, "eventType": ORDER_CREATED, "payload": {"order": order}}
+
+    def _undo(self, name: str) -> Operation | None:
+        """Cancel an event whose points are all still there, by its key, or an order by an event about it."""
+        member = self.model.members[name]
+        keys = [key for key, done in member.done.items() if done.points <= member.balance]
+        if not keys:
+            return None
+        key = self.pick.choice(keys)
+        if self.model.sent[key]["eventType"] == ORDER_CREATED and self.pick.random() < 0.6:
+            event = {**self._event(name, generic=True), "eventType": ORDER_CANCELLED}
+            return Operation("track", name, {**event, "payload": {"order": {"externalId": key}}})
+        return Operation("cancel", name, key=key)
+
+    def _repetition(self, name: str, kind: str) -> Operation | None:
+        """The same event again, or another one under its key."""
+        events = [event for event in self.model.sent.values() if event["loyaltyMemberId"] == name]
+        if not events:
+            return None
+        event = self.pick.choice(events)
+        return Operation("track" if kind == "repeat" else kind, name, event)

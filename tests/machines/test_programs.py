@@ -1,0 +1,296 @@
+"""One history in every way that events can come: each by itself, in batches, queued, imported, and many at once.
+
+All leave what the model says, with and without the periodic jobs between, and undoing everything leaves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from handlers.server.jobs import evaluate_tiers, expire_points
+from handlers.settings import Settings
+from persistence.engine import to_json
+from tests.builders import queue
+from tests.builders.api import BASE, Api, running_api
+from tests.builders.imports import Imports
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
+from tests.machines import program_model
+from tests.machines.program_model import Histories, Operation, ProgramModel
+
+AT_ONCE = 30
+
+STATE = """
+SELECT m.loyalty_member_id AS name,
+    (SELECT coalesce(sum(b.current_balance), 0)::integer FROM ledger_balances b
+        WHERE (b.organization_id, b.wallet_id) = (m.organization_id, m.wallet_id)) AS balance,
+    (SELECT coalesce(sum(b.assigned_balance), 0)::integer FROM member_badges b
+        WHERE (b.organization_id, b.member_id) = (m.organization_id, m.member_id)) AS badges,
+    (SELECT coalesce(sum(c.amount_assigned), 0)::integer FROM member_coupons c
+        WHERE (c.organization_id, c.member_id) = (m.organization_id, m.member_id)) AS coupons,
+    (SELECT coalesce(sum(c.used), 0)::integer FROM campaign_limit_counters c
+        WHERE (c.organization_id, c.member_id) = (m.organization_id, m.member_id)) AS bonuses
+FROM members m WHERE m.organization_id = %s
+"""
+EVENT_KEY = "SELECT loyalty_event_key::text FROM events WHERE organization_id = %s AND system_unique_key = %s"
+EVENTS = """
+SELECT system_unique_key, status FROM events
+WHERE organization_id = %s AND event_type = ANY (%s) ORDER BY 1
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """An organization with the program of the model, and the same members by name in each of them."""
+
+    shop: Shop
+    tiers: TierSchedule
+    campaign_ids: Mapping[str, int]
+    mission_id: int
+
+    @classmethod
+    def new(cls, api: Api, members: Sequence[str]) -> Program:
+        """Set up the program."""
+        shop = Shop(api.organization())
+        tiers = TierSchedule.new(shop, **program_model.TIERS)
+        badge = shop.integration.post("/badges", {"name": "Star", "active": True, "maxAmount": program_model.BADGES})
+        book = {
+            "name": "Free",
+            "type": "codeless",
+            "publishingStatus": "published",
+            "maxAssignedPerMember": program_model.COUPONS,
+        }
+        book_key = shop.integration.post("/coupon-books", book)["couponBook"]["couponBookKey"]
+        declared = program_model.campaigns(tiers.key("Gold"), badge["badge"]["badgeKey"], book_key)
+        campaign_ids = {
+            body["code"]: shop.campaign(running(effect, rule=rule), **body)["campaignId"]
+            for body, rule, effect in declared
+        }
+        mission = {
+            "name": "Visits",
+            "code": "visits",
+            "type": "visits",
+            "eventType": ORDER_CREATED,
+            "goalCount": program_model.GOAL,
+            "maxRepetitions": program_model.TIMES,
+            "pointsAccrual": program_model.REWARD,
+            "loyaltyProgramId": shop.organization.created.loyalty_program_id,
+        }
+        mission_id = shop.administration.post("/missions", mission)["mission"]["missionId"]
+        for name in members:
+            shop.member(loyalty_member_id=name)
+        return cls(shop, tiers, campaign_ids, mission_id)
+
+    def event_key(self, system_unique_key: str) -> str:
+        """The loyaltyEventKey of a tracked event."""
+        return str(self._rows(EVENT_KEY, system_unique_key)[0][0])
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """What each member has, by name."""
+        state = {row.name: row._asdict() for row in self._rows(STATE)}
+        for name, columns in state.items():
+            columns["tier"] = self.tiers.of(name)
+            member_id = self.shop.integration.get(f"/members/{name}")["loyaltyMember"]["memberId"]
+            missions = self.shop.administration.get(f"/members/{member_id}/missions")["results"]
+            columns["achieved"] = next(
+                (m["balance"]["timesAchieved"] for m in missions if m["missionId"] == self.mission_id), 0
+            )
+        return state
+
+    def statuses(self) -> dict[str, str]:
+        """The status of each event that somebody sent, by its key."""
+        types = [ORDER_CREATED, GENERIC, program_model.ORDER_CANCELLED]
+        return {row[0]: row[1] for row in self._rows(EVENTS, types)}
+
+    def _rows(self, statement: str, *values: Any) -> Sequence[Any]:
+        with self.shop.engine.connect() as db:
+            return db.exec_driver_sql(statement, (self.shop.organization.id, *values)).all()
+
+
+def track_each(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
+    for event in events:
+        program.shop.track_one(event)
+
+
+def track_in_batches(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
+    assert {result["status"] for result in program.shop.track(*events)} == {"success"}
+
+
+def track_by_queue(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
+    assert {outcome["outcome"] for outcome in queue.send(program.shop, *events)} == {"queued"}
+    queue.drain(program.shop)
+    assert queue.waiting(program.shop) == 0
+
+
+def import_events(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
+    """As an import that evaluates them, in which the row of a repeated event fails."""
+    keys, repeated = set(program.statuses()), []
+    for event in events:
+        if event["systemUniqueKey"] in keys:
+            repeated.append(f"The systemUniqueKey {event['systemUniqueKey']} was used before.")
+        keys.add(event["systemUniqueKey"])
+    lines = "".join(f"{json.dumps(event)}\n" for event in events)
+    imports = Imports(program.shop.organization)
+    done = imports.run(lines, kind="events", file_format="ndjson", emitEvents=True)
+    assert done["status"] == "done"
+    assert [reason for _, _, reason in imports.errors(done, limit=25)] == repeated
+
+
+def track_at_once(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
+    """Many calls at the same time, of different members, so that their order does not matter."""
+    left = list(events)
+    while left:
+        calls, later = {}, []
+        for event in left:
+            if event["loyaltyMemberId"] in calls:
+                later.append(event)
+            else:
+                calls[event["loyaltyMemberId"]] = event
+        asyncio.run(_call_at_once(program, list(calls.values())))
+        left = later
+
+
+async def _call_at_once(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
+    surface = program.shop.integration
+    transport = httpx.ASGITransport(app=surface.app)
+    headers = {"Authorization": f"Bearer {surface.token}", "Content-Type": "application/json"}
+    async with httpx.AsyncClient(transport=transport, headers=headers) as client:
+        responses = await asyncio.gather(
+            *(client.post(f"{BASE}/events/track", content=to_json({"events": [event]}).encode()) for event in events)
+        )
+    assert {response.json()["results"][0]["status"] for response in responses} == {"success"}
+
+
+Way = Callable[[Program, Sequence[Mapping[str, Any]]], None]
+WAYS: Sequence[Way] = (track_each, track_in_batches, track_by_queue, import_events, track_at_once)
+
+
+class Run:
+    """A history on its way into a program; what is tracked in a row goes in together."""
+
+    def __init__(self, program: Program, way: Way, *, with_jobs: bool = False) -> None:
+        self.program, self.way, self.with_jobs = program, way, with_jobs
+        self.minted: list[str] = []
+        self.burned: list[str] = []
+        self._events: list[Mapping[str, Any]] = []
+
+    def take(self, operations: Sequence[Operation]) -> None:
+        """Do all of a history."""
+        for operation in operations:
+            if operation.kind == "track":
+                self._events.append(operation.event or {})
+                if len(self._events) == AT_ONCE:
+                    self._send()
+            else:
+                self._send()
+                self._do(operation)
+        self._send()
+
+    def undo(self, model: ProgramModel) -> None:
+        """Cancel and revert all that is not undone: first what takes points, then what gives them."""
+        pending = [(key, done.points) for member in model.members.values() for key, done in member.done.items()]
+        self._revert(self.burned)
+        for key, _ in sorted(pending, key=lambda event: event[1] >= 0):
+            self._cancel(key)
+        self._revert(self.minted)
+
+    def _send(self) -> None:
+        if self._events:
+            self.way(self.program, self._events)
+            self._events = []
+
+    def _do(self, operation: Operation) -> None:
+        shop, kind = self.program.shop, operation.kind
+        if kind in ("mint", "burn"):
+            self._move(kind, operation)
+        elif kind == "cancel":
+            self._cancel(operation.key)
+        elif kind == "reuse":
+            event = {**(operation.event or {}), "description": "Another one."}
+            assert shop.refused(event) == "/problems/key-reused"
+        elif kind == "dry-run":
+            shop.track_one(operation.event or {}, executionMode="dryRun")
+        elif kind == "capture":
+            shop.track_one(operation.event or {}, executionMode="captureOnly")
+        elif kind == "switch":
+            path = f"/campaigns/{self.program.campaign_ids[operation.key]}"
+            campaign = shop.administration.get(path)["campaign"]
+            body = {"code": campaign["code"], "name": campaign["name"], "active": not campaign["active"]}
+            shop.administration.put(path, body)
+        elif self.with_jobs:
+            expire_points(shop.engine, shop.organization.id)
+            evaluate_tiers(shop.engine, shop.organization.id)
+
+    def _move(self, kind: str, operation: Operation) -> None:
+        path = f"/members/by-loyalty-member-id/{operation.member}/{kind}"
+        reply = self.program.shop.administration.request("POST", path, {"amount": operation.amount})
+        if reply.status == 200:
+            transactions = self.minted if kind == "mint" else self.burned
+            transactions.append(reply.json["ledgerTransactions"][0]["ledgerTransactionId"])
+        else:
+            assert (kind, reply.json["type"]) == ("burn", "/problems/insufficient-balance")
+
+    def _cancel(self, system_unique_key: str) -> None:
+        path = f"/events/{self.program.event_key(system_unique_key)}/cancel"
+        self.program.shop.integration.post(path, {}, expect=200)
+
+    def _revert(self, transactions: Sequence[str]) -> None:
+        created = self.program.shop.organization.created
+        path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+        for transaction_id in transactions:
+            self.program.shop.administration.post(f"{path}/{transaction_id}/revert", {}, expect=200)
+
+
+@pytest.fixture(scope="module")
+def api(settings: Settings) -> Iterator[Api]:
+    with running_api(settings) as running_one:
+        yield running_one
+
+
+def expected(model: ProgramModel) -> dict[str, dict[str, Any]]:
+    """What the model says that each member has."""
+    return {
+        name: {
+            "name": name,
+            "balance": member.balance,
+            "badges": member.total("badges"),
+            "coupons": member.total("coupons"),
+            "bonuses": member.total("bonuses"),
+            "tier": member.tier,
+            "achieved": member.total("achieved"),
+        }
+        for name, member in model.members.items()
+    }
+
+
+def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs: bool) -> None:
+    """Take a history that way, compare it with the model, undo all of it, and compare again."""
+    histories = Histories(seed, members)
+    run = Run(Program.new(api, list(histories.model.members)), way, with_jobs=with_jobs)
+    run.take(histories.steps(steps))
+    assert run.program.state() == expected(histories.model)
+    assert run.program.statuses().items() >= dict.fromkeys(histories.model.sent, "success").items()
+    run.program.shop.check_ledger()
+    run.undo(histories.model)
+    nothing = {"balance": 0, "badges": 0, "coupons": 0, "bonuses": 0, "tier": "Basic", "achieved": 0}
+    assert run.program.state() == {name: {"name": name, **nothing} for name in histories.model.members}
+    run.program.shop.check_ledger()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_history_leaves_what_the_model_says_whatever_way_it_comes(api, way):
+    check(api, way, seed=1, steps=150, members=6, with_jobs=way is track_in_batches)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_long_histories_leave_what_the_model_says(api, way, seed):
+    check(api, way, seed, steps=1000, members=20, with_jobs=seed % 2 == 0)
