@@ -48,7 +48,13 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
     )
 
 
-@operation("createAudience", body=AUDIENCE_BODY, answer=wrapped("audience", AUDIENCE), audit=_AUDITED, configures=True)
+@operation(
+    "createAudience",
+    body=AUDIENCE_BODY,
+    answer=wrapped("audience", AUDIENCE),
+    audit=_AUDITED,
+    changes_configuration=True,
+)
 def create_audience(call: Call, body: AudienceProperties) -> Audience:
     """Create an audience; a list audience is empty at first."""
     _check(call, body)
@@ -78,7 +84,7 @@ def get_audience(call: Call, audience: Audience) -> Audience:
     body=AUDIENCE_CHANGES,
     answer=wrapped("audience", AUDIENCE),
     audit=_AUDITED.changing("audience"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_audience(call: Call, audience: Audience, body: Changes[AudienceProperties]) -> Audience:
     """Change an audience, except its list; all processes use the change from their next event on.

@@ -7,7 +7,7 @@ from typing import Any
 from domain.access import Grant, narrowed
 from domain.users import PasswordChangeRequired
 from handlers.call import Answer, Call
-from handlers.operation import Preparation, operation
+from handlers.operation import RequestContext, operation
 from handlers.schemas.auth import TokenRequest, TokenRequestBody, decode_basic_credentials
 from handlers.services import passwords, tokens
 from persistence import organizations, users
@@ -45,16 +45,16 @@ class _SignIn:
     is_changed: bool = False
 
 
-def _sign_in(preparation: Preparation) -> _SignIn | _Refused:
+def _sign_in(context: RequestContext) -> _SignIn | _Refused:
     """Check the credentials and hash a new password.
 
     Hashing is slow, so this happens before the transaction of the call.
     """
-    body: TokenRequest = preparation.body
+    body: TokenRequest = context.body
     try:
-        client_id, secret = _credentials(preparation.headers, body)
+        client_id, secret = _credentials(context.headers, body)
         organization_id = _organization_id(body.organization_id)
-        user = preparation.read(lambda db: users.find_credentials(db, client_id, organization_id))
+        user = context.read(lambda db: users.find_credentials(db, client_id, organization_id))
         if not passwords.is_right(None if user is None else user.password_hash, secret) or user is None:
             raise _unknown_client()
         new_password = body.new_password
@@ -68,18 +68,18 @@ def _sign_in(preparation: Preparation) -> _SignIn | _Refused:
         return refused
 
 
-@operation("createAccessToken", body=TokenRequestBody(), prepare=_sign_in)
-def create_access_token(call: Call, prepared: _SignIn | _Refused, body: TokenRequest) -> Answer:
+@operation("createAccessToken", body=TokenRequestBody(), before_transaction=_sign_in)
+def create_access_token(call: Call, hook_result: _SignIn | _Refused, body: TokenRequest) -> Answer:
     """Issue a token with all permissions of the user, or with those that `scope` names."""
     try:
-        if isinstance(prepared, _Refused):
-            raise prepared
-        user = _still_right(call, prepared)
+        if isinstance(hook_result, _Refused):
+            raise hook_result
+        user = _still_right(call, hook_result)
         organization_and_rights = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
         if organization_and_rights is None or not organization_and_rights[1].is_member:
             raise _unknown_client()
         grant = _narrowed(organization_and_rights[1].grant, body.scope)
-        generation = _store(call, prepared, user)
+        generation = _store(call, hook_result, user)
     except _Refused as refused:
         return refused.as_answer()
     claims = {

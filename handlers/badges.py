@@ -28,7 +28,7 @@ def list_badges(call: Call, query: Mapping[str, Any]) -> Paged[Badge]:
     )
 
 
-@operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE), audit=_AUDITED, configures=True)
+@operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE), audit=_AUDITED, changes_configuration=True)
 def create_badge(call: Call, body: BadgeProperties) -> Badge:
     """Create a badge, which no member holds yet."""
     organization_id = call.organization.organization_id
@@ -46,10 +46,10 @@ def get_badge(call: Call, badge: Badge) -> Badge:
 @operation(
     "updateBadge",
     body=BADGE_CHANGES,
-    keeping="badge",
+    merge_into="badge",
     answer=wrapped("badge", BADGE),
     audit=_AUDITED.changing("badge"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_badge(call: Call, badge: Badge, body: BadgeProperties) -> Badge:
     """Change a badge. Members keep what they hold of it, even above a new maximum."""

@@ -61,7 +61,11 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
 
 
 @operation(
-    "createCampaign", body=CAMPAIGN_BODY, answer=wrapped("campaign", campaign_record), audit=_AUDITED, configures=True
+    "createCampaign",
+    body=CAMPAIGN_BODY,
+    answer=wrapped("campaign", campaign_record),
+    audit=_AUDITED,
+    changes_configuration=True,
 )
 def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
@@ -83,10 +87,10 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
 @operation(
     "updateCampaign",
     body=CAMPAIGN_CHANGES,
-    keeping="campaign",
+    merge_into="campaign",
     answer=wrapped("campaign", campaign_record),
     audit=_AUDITED.changing("campaign"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) -> Campaign:
     """Change a campaign; all processes use the change from their next event on."""
@@ -104,7 +108,13 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
     )
 
 
-@operation("createAction", body=ACTION_BODY, answer=wrapped("action", ACTION), audit=_AUDITED_ACTION, configures=True)
+@operation(
+    "createAction",
+    body=ACTION_BODY,
+    answer=wrapped("action", ACTION),
+    audit=_AUDITED_ACTION,
+    changes_configuration=True,
+)
 def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Action:
     """Add an action, after the campaign's last one unless the body says where."""
     body = _checked_action(call, campaign, body, None)
@@ -128,10 +138,10 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
 @operation(
     "updateAction",
     body=ACTION_CHANGES,
-    keeping="action",
+    merge_into="action",
     answer=wrapped("action", ACTION),
     audit=_AUDITED_ACTION.changing("action"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_action(call: Call, campaign: Campaign, action: Action, body: ActionProperties) -> Action:
     """Change an action; it keeps its place unless the body says where."""

@@ -37,7 +37,7 @@ def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[Custo
     body=NEW_EVENT_TYPE,
     answer=wrapped("eventType", EVENT_TYPE),
     audit=_AUDITED,
-    configures=True,
+    changes_configuration=True,
 )
 def create_custom_event_type(call: Call, body: EventTypeProperties) -> CustomEventType:
     """Add an event type. Refuses an `apiCode` that exists, built-in or not."""
@@ -57,10 +57,10 @@ def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEven
 @operation(
     "updateCustomEventType",
     body=EVENT_TYPE_CHANGES,
-    keeping="event_type",
+    merge_into="event_type",
     answer=wrapped("eventType", EVENT_TYPE),
     audit=_AUDITED.changing("event_type"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_custom_event_type(call: Call, event_type: CustomEventType, body: EventTypeProperties) -> CustomEventType:
     """Change an event type; events of an inactive one can no longer be tracked."""

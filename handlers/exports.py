@@ -48,7 +48,7 @@ def cancel_export(call: Call, export_job: ExportJob) -> ExportJob:
 @operation(
     "getExportPart",
     answer=export_part,
-    renderings={"application/x-ndjson": export_part_lines, "text/csv": export_part_csv},
+    representations={"application/x-ndjson": export_part_lines, "text/csv": export_part_csv},
 )
 def get_export_part(call: Call, export_job: ExportJob, part_number: int) -> ExportPart:
     """A part of the rows."""

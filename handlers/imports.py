@@ -70,7 +70,7 @@ def cancel_import(call: Call, import_job: ImportJob) -> ImportJob:
     return manage.cancel_import(call, import_job)
 
 
-@operation("getImportErrors", answer=import_errors, renderings={"text/csv": import_errors_csv})
+@operation("getImportErrors", answer=import_errors, representations={"text/csv": import_errors_csv})
 def get_import_errors(call: Call, import_job: ImportJob, query: Mapping[str, Any]) -> ImportErrors:
     """The rows of the import that failed."""
     return ImportErrors(import_job, imports.find_failed(call.db, import_job, query["afterLine"], query["limit"]))

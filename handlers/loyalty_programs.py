@@ -40,7 +40,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
     body=PROGRAM_BODY,
     answer=wrapped("loyaltyProgram", PROGRAM),
     audit=_AUDITED,
-    configures=True,
+    changes_configuration=True,
 )
 def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
@@ -70,7 +70,7 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
     body=PROGRAM_CHANGES,
     answer=wrapped("loyaltyProgram", PROGRAM),
     audit=_AUDITED.changing("program"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[ProgramProperties]) -> dict[str, Any]:
     """Change a program.

@@ -29,7 +29,9 @@ def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
     )
 
 
-@operation("createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED, configures=True)
+@operation(
+    "createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED, changes_configuration=True
+)
 def create_matcher(call: Call, body: MatcherProperties) -> Matcher:
     """Create a matcher; expressions can name it by its key at once."""
     _check(call, body)
@@ -54,10 +56,10 @@ def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
 @operation(
     "updateMatcher",
     body=MATCHER_CHANGES,
-    keeping="matcher",
+    merge_into="matcher",
     answer=wrapped("matcher", MATCHER),
     audit=_AUDITED.changing("matcher"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_matcher(call: Call, matcher: Matcher, body: MatcherProperties) -> Matcher:
     """Change a matcher; all processes use the change from their next event on."""

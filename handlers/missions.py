@@ -43,7 +43,9 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
     )
 
 
-@operation("createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED, configures=True)
+@operation(
+    "createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED, changes_configuration=True
+)
 def create_mission(call: Call, body: MissionProperties) -> Mission:
     """Create a mission, which counts from the next event on."""
     organization_id, values = call.organization.organization_id, values_of(validated_mission(call, body, None))
@@ -61,10 +63,10 @@ def get_mission(call: Call, mission: Mission) -> Mission:
 @operation(
     "updateMission",
     body=MISSION_CHANGES,
-    keeping="mission",
+    merge_into="mission",
     answer=wrapped("mission", MISSION),
     audit=_AUDITED.changing("mission"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_mission(call: Call, mission: Mission, body: MissionProperties) -> Mission:
     """Change a mission.

@@ -20,20 +20,20 @@ class BodyShape(Protocol):
 
 
 Answering = Callable[[Any], Any]
-Rendering = Callable[[Any], str]
+Representation = Callable[[Any], str]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
-    """The data available before the transaction of a call begins: its command, headers, and the database by `read`."""
+class RequestContext:
+    """The data that a `before_transaction` hook may use: command, headers, and read-only queries by `read`."""
 
     body: Any
     headers: Mapping[str, str]
     read: Callable[[Callable[[Any], Any]], Any]
 
 
-Prepare = Callable[[Preparation], Any]
+BeforeTransaction = Callable[[RequestContext], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Together:
 class Operation:
     """An operationId joined to its handler; `bodies` and `answers` are per surface.
 
-    `renderings` are further forms of the answer, by the media types that clients accept.
+    `representations` are further forms of the answer, by the media types that clients accept.
     """
 
     operation_id: str
@@ -67,12 +67,12 @@ class Operation:
     takes_query: bool
     takes_body: bool
     audit: Audited | str | None
-    renderings: Mapping[str, Rendering]
+    representations: Mapping[str, Representation]
     from_replica: bool
-    configures: bool = False
+    changes_configuration: bool = False
     dry_run_mark: bytes | None = None
-    prepare: Prepare | None = None
-    keeping: str | None = None
+    before_transaction: BeforeTransaction | None = None
+    merge_into: str | None = None
     together: Together | None = None
 
     @property
@@ -98,38 +98,41 @@ def operation(
     body: Any = None,
     answer: Any = None,
     audit: Audited | str | None = None,
-    renderings: Mapping[str, Rendering] | None = None,
-    prepare: Prepare | None = None,
+    representations: Mapping[str, Representation] | None = None,
+    before_transaction: BeforeTransaction | None = None,
     from_replica: bool = False,
-    configures: bool = False,
+    changes_configuration: bool = False,
     dry_run_mark: bytes | None = None,
-    keeping: str | None = None,
+    merge_into: str | None = None,
     together: Together | None = None,
 ) -> Callable[[Handler], Handler]:
-    """Declare the handler of an operationId; `body` and `answer` are one shape, or one per surface.
+    """Declare the handler of an operationId.
 
-    `renderings` render the handler's result as texts of other media types than JSON. `from_replica` is for reads that
-    may be a little behind: the read replica, if there is one, serves them as it is, and other lists and reports once it
-    has caught up. An operation that `configures` changes the configuration: its version is raised before the handler is
-    called, so that such calls of one organization take turns. Requests whose bodies hold `dry_run_mark` may be dry
-    runs, which have a thread of their own.
+    The handler takes the call, then by keyword whatever it names of these: the records that its path addresses (see
+    `handlers.http.addresses`), `query` (typed parameters by their documented names), `headers`, `body` (loaded) and
+    `hook_result`. An argument with a default need not be in the path of every surface.
 
-    The handler takes the call, then by keyword: the records that its path addresses (see `handlers.http.addresses`),
-    `query` (typed parameters by their documented names) and `body` (loaded), each only if it names it. An argument with
-    a default need not be in the path of every surface. `audit` tells the entries of the audit log, see
-    `handlers.audit_trail`: it is the type of the entities alone if the service adds the entries.
-
-    An update changes the fields that are sent and nothing else: its `body` is `Changes` of a command. Where `keeping`
-    names the argument that is the stored record, it is the whole command instead, with the stored values of the fields
-    that were left out. Nobody else changes the record meanwhile: calls that change it take turns (`Audited.changing`).
-
-    `together` does calls that wait for each other in one unit of work.
+    - `body` and `answer` are shapes that load the body and render the result: one, or one for each surface.
+    - `audit` declares the entries of the audit log, see `handlers.audit_trail`: only the type of the entities if the
+      service adds the entries.
+    - `representations` render the result as texts of other media types than JSON.
+    - `before_transaction` is a hook for slow work that must not hold a transaction open; the handler gets what it
+      returns as `hook_result`.
+    - `from_replica` is for reads that may be a little behind: the read replica, if there is one, serves them at once,
+      and other lists and reports only when it has caught up.
+    - `changes_configuration` raises the version of the configuration before the handler is called, which serializes
+      such calls of one organization.
+    - `dry_run_mark` is in the bodies of all requests that may be dry runs, which have a thread of their own.
+    - `merge_into` names the argument that is the stored record of an update: `body` is then the whole command, with the
+      stored values of the fields that the request leaves out, and not the `Changes` that were sent. Calls that change
+      the record are serialized (`Audited.changing`), so nobody else changes it meanwhile.
+    - `together` does calls that wait for each other in one unit of work.
     """
 
     def declare(function: Handler) -> Handler:
         if operation_id in _OPERATIONS:
             raise RuntimeError(f"{operation_id} has two handlers")
-        if keeping is not None and not (isinstance(audit, Audited) and audit.before == keeping):
+        if merge_into is not None and not (isinstance(audit, Audited) and audit.before == merge_into):
             raise RuntimeError(f"{operation_id} keeps fields of a record that others may be changing")
         if together is not None and isinstance(audit, Audited) and audit.is_change:
             raise RuntimeError(f"{operation_id} changes records whose callers take turns")
@@ -142,17 +145,17 @@ def operation(
             function=function,
             bodies=_per_surface(body),
             answers=_per_surface(answer),
-            arguments=tuple(n for n in names if n not in ("query", "body", "prepared")),
+            arguments=tuple(n for n in names if n not in ("query", "body", "hook_result")),
             optional=frozenset(n for n in names if parameters[n].default is not inspect.Parameter.empty),
             takes_query="query" in names,
             takes_body="body" in names,
             audit=audit,
-            renderings=renderings or {},
-            prepare=prepare,
+            representations=representations or {},
+            before_transaction=before_transaction,
             from_replica=from_replica,
-            configures=configures,
+            changes_configuration=changes_configuration,
             dry_run_mark=dry_run_mark,
-            keeping=keeping,
+            merge_into=merge_into,
             together=together,
         )
         return function

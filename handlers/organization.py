@@ -23,7 +23,7 @@ def get_organization(call: Call) -> Organization:
     body=ORGANIZATION_CHANGES,
     answer=wrapped("organization", ORGANIZATION),
     audit=Audited("organization", "organization_id", ORGANIZATION).changing(is_found_by_handler=True),
-    configures=True,
+    changes_configuration=True,
 )
 def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Organization:
     """Change the organization's properties."""

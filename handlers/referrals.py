@@ -64,7 +64,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Progra
     body=PROGRAM_BODY,
     answer=wrapped("referralProgram", program_record),
     audit=_AUDITED,
-    configures=True,
+    changes_configuration=True,
 )
 def create_referral_program(call: Call, body: ReferralProgramProperties) -> ProgramWithTotals:
     """Create a program, which has no codes yet."""
@@ -85,10 +85,10 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Progr
 @operation(
     "updateReferralProgram",
     body=PROGRAM_CHANGES,
-    keeping="referral_program",
+    merge_into="referral_program",
     answer=wrapped("referralProgram", program_record),
     audit=_AUDITED.changing("referral_program"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_referral_program(
     call: Call, referral_program: ReferralProgram, body: ReferralProgramProperties

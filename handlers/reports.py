@@ -33,13 +33,13 @@ from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS
 _SERIES: Mapping[str, Any] = {"text/csv": series_as_csv, "image/svg+xml": chart}
 
 
-@operation("reportMembersOverTime", answer=series, renderings=_SERIES)
+@operation("reportMembersOverTime", answer=series, representations=_SERIES)
 def report_members_over_time(call: Call, query: Mapping[str, Any]) -> DailySeries:
     """The number of members created on each day."""
     return _series(call, query, "Members created", {"amount": "a"}, MEMBERS)
 
 
-@operation("reportCouponsOverTime", answer=series, renderings=_SERIES)
+@operation("reportCouponsOverTime", answer=series, representations=_SERIES)
 def report_coupons_over_time(call: Call, query: Mapping[str, Any]) -> DailySeries:
     """The numbers of coupons assigned and used on each day."""
     return _series(call, query, "Coupons assigned and used", {"assigned": "a", "usages": "b"}, COUPONS)
@@ -76,7 +76,7 @@ def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.Top
     )
 
 
-@operation("reportTagSeries", answer=series, renderings=_SERIES)
+@operation("reportTagSeries", answer=series, representations=_SERIES)
 def report_tag_series(call: Call, query: Mapping[str, Any]) -> DailySeries:
     """The amounts minted on each day by transactions that carry a tag."""
     return _series(call, query, "Minted", {"amount": "a"}, MINTS, query.get("tag", ""), _account_id(call, query))

@@ -31,7 +31,7 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
     return page.showing([_answered(program, tier) for tier in page.results])
 
 
-@operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED, configures=True)
+@operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)
 def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> dict[str, Any]:
     """Add a tier to the program, as its default one if the body says so."""
     if body.is_default:
@@ -51,10 +51,10 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
 @operation(
     "updateTier",
     body=TIER_CHANGES,
-    keeping="tier",
+    merge_into="tier",
     answer=wrapped("tier", TIER),
     audit=_AUDITED.changing("tier"),
-    configures=True,
+    changes_configuration=True,
 )
 def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: TierProperties) -> dict[str, Any]:
     """Change a tier.

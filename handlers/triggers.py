@@ -64,7 +64,11 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 
 
 @operation(
-    "createTrigger", body=TRIGGER_BODY, answer=wrapped("trigger", trigger_record), audit=_AUDITED, configures=True
+    "createTrigger",
+    body=TRIGGER_BODY,
+    answer=wrapped("trigger", trigger_record),
+    audit=_AUDITED,
+    changes_configuration=True,
 )
 def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; its secret is returned only this once."""
@@ -89,7 +93,7 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
     body=TRIGGER_CHANGES,
     answer=wrapped("trigger", trigger_record),
     audit=_AUDITED.changing(is_found_by_handler=True),
-    configures=True,
+    changes_configuration=True,
 )
 def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties]) -> ShownTrigger:
     """Change a trigger and single settings of it; all processes use the change from their next event on."""

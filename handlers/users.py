@@ -9,7 +9,7 @@ from domain.users import PermissionGroup, User, require_held
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, listed, values_of, wrapped
-from handlers.operation import Preparation, operation
+from handlers.operation import RequestContext, operation
 from handlers.schemas.users import (
     GROUP,
     GROUP_CHANGE,
@@ -61,9 +61,9 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
     return page.showing(_shown(call, *page.results))
 
 
-def _hash_given(preparation: Preparation) -> str | None:
+def _hash_given(context: RequestContext) -> str | None:
     """The hash of the password of a request, if it has one; refuses a password that is too weak."""
-    body: NewUser | PasswordReset = preparation.body
+    body: NewUser | PasswordReset = context.body
     if body.password is None:
         return None
     names = (body.name, body.email, body.user_name) if isinstance(body, NewUser) else ()
@@ -73,10 +73,10 @@ def _hash_given(preparation: Preparation) -> str | None:
     return passwords.hash_password(body.password)
 
 
-@operation("createUser", body=NEW_USER, answer=created_user, prepare=_hash_given, audit="user")
-def create_user(call: Call, body: NewUser, prepared: str | None) -> tuple[ShownUser, str | None]:
+@operation("createUser", body=NEW_USER, answer=created_user, before_transaction=_hash_given, audit="user")
+def create_user(call: Call, body: NewUser, hook_result: str | None) -> tuple[ShownUser, str | None]:
     """Create a user; the password is returned only this once."""
-    user, password = change_users.create_user(call, body, prepared)
+    user, password = change_users.create_user(call, body, hook_result)
     return _shown(call, user)[0], password
 
 
@@ -122,10 +122,10 @@ def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> Sho
     return _shown(call, change_users.set_permissions(call, user, body))[0]
 
 
-@operation("resetUserPassword", body=PASSWORD, prepare=_hash_given, audit="user")
-def reset_user_password(call: Call, user: User, body: PasswordReset, prepared: str) -> None:
+@operation("resetUserPassword", body=PASSWORD, before_transaction=_hash_given, audit="user")
+def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result: str) -> None:
     """Give a user another password, temporary unless it is to be permanent."""
-    change_users.reset_password(call, user, body.permanent, prepared)
+    change_users.reset_password(call, user, body.permanent, hook_result)
 
 
 @operation("listPermissionGroups", answer=listed(GROUP))

@@ -26,7 +26,7 @@ from handlers.http.addresses import (
     resolve_addresses,
     resolve_all_addresses,
 )
-from handlers.operation import Operation, Preparation, all_operations
+from handlers.operation import Operation, RequestContext, all_operations
 from handlers.services.organizations.caller_rights import caller_by_now, known_caller
 from handlers.services.tokens import MEMBER_SUBJECT
 from handlers.settings import Settings
@@ -192,11 +192,11 @@ class Dispatcher:
 
     def _prepared(self, operation: Operation, request: Request) -> Any:
         """The result of what the operation prepares before its transaction; None if it prepares nothing."""
-        if operation.prepare is None:
+        if operation.before_transaction is None:
             return None
         body = _loaded(operation, request)
-        return operation.prepare(
-            Preparation(body, request.headers, lambda work: transactions.read(self._reading, work))
+        return operation.before_transaction(
+            RequestContext(body, request.headers, lambda work: transactions.read(self._reading, work))
         )
 
     def _from_replica(self, replica: Engine, operation: Operation, request: Request, route: Route) -> Answer | None:
@@ -260,9 +260,9 @@ class Dispatcher:
             arguments["query"] = request.query
         if operation.takes_body:
             arguments["body"] = _body_of(operation, request, addressed)
-        if operation.prepare is not None:
-            arguments["prepared"] = prepared
-        if operation.configures:
+        if operation.before_transaction is not None:
+            arguments["hook_result"] = prepared
+        if operation.changes_configuration:
             organizations.raise_configuration_version(db, call.organization.organization_id)
         result = operation.function(call, **arguments)
         if audited is not None:
@@ -275,7 +275,7 @@ def _answer(operation: Operation, request: Request, route: Route, result: Any) -
     """The answer to a request, from the result of its handler."""
     if isinstance(result, Answer):
         return result
-    rendering = operation.renderings.get(request.media_type)
+    rendering = operation.representations.get(request.media_type)
     if rendering is not None:
         return Answer(route.status, rendering(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
     answering = operation.answers.get(request.surface)
@@ -328,7 +328,7 @@ def _current(caller: Caller, rights: Mapping[int, CurrentRights], scopes: tuple[
 def _body_of(operation: Operation, request: Request, addressed: Mapping[str, Any]) -> Any:
     """The command of the body; for an update that needs the whole record, with the fields that were left out."""
     body = _loaded(operation, request)
-    return body if operation.keeping is None else body.of(addressed[operation.keeping])
+    return body if operation.merge_into is None else body.of(addressed[operation.merge_into])
 
 
 def _loaded(operation: Operation, request: Request) -> Any:
@@ -422,7 +422,7 @@ def _refuse_gaps(operations: Mapping[str, Operation], routes: Mapping[str, Mappi
     for operation_id in sorted(documented & set(operations)):
         for surface, by_id in routes.items():
             route = by_id.get(operation_id)
-            rendered = operations[operation_id].renderings.keys()
+            rendered = operations[operation_id].representations.keys()
             if route is not None and set(route.further_media_types) != rendered:
                 raise RuntimeError(f"{surface} {operation_id}: the document and the handler answer other media types")
     if documented != set(operations):

@@ -84,7 +84,7 @@ def rehearsed(organization, monkeypatch):
 
 def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(organization, rehearsed):
     make_all(organization)
-    configuring = {operation_id for operation_id, each in all_operations().items() if each.configures}
+    configuring = {operation_id for operation_id, each in all_operations().items() if each.changes_configuration}
     assert rehearsed[True] >= configuring | OF_ACCOUNTS
 
 
