@@ -24,7 +24,7 @@ _USABLE = " is usable since "
 
 
 class SchemaError(RuntimeError):
-    """The database has a schema that this version of the product does not know."""
+    """The database has a schema that this version of the product cannot work with."""
 
 
 def migrate(engine: Engine) -> list[str]:
@@ -129,10 +129,19 @@ def _revisions() -> list[str]:
 
 
 def _revision(connection: Connection) -> str | None:
-    """The revision of the database; None before the first migration."""
+    """The revision of the database; None before the first migration.
+
+    Raises SchemaError for a revision from before version 1.0.0, which no migration leads on from.
+    """
     if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar() is None:
         return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if revision is not None and revision < _revisions()[0]:
+        raise SchemaError(
+            f"the database is at revision {revision}, of a version before 1.0.0, and cannot be migrated: export what is"
+            " in it with that version, and import it into an empty database of this one"
+        )
+    return revision
 
 
 def _newer(connection: Connection) -> str | None:

@@ -14,6 +14,9 @@ from alembic.script import ScriptDirectory
 from persistence import embedded, schema
 from persistence.engine import create_engine
 
+# The revision of version 1.0.0. Versions before it had lower ones.
+_FIRST = 1000
+
 
 def write(message: str, home: Path) -> None:
     """Write one migration file; `home` is where the empty database may live."""
@@ -22,7 +25,8 @@ def write(message: str, home: Path) -> None:
         schema.migrate(engine)
         with engine.connect() as connection:
             config = schema.config(connection)
-            number = len(list(ScriptDirectory.from_config(config).walk_revisions())) + 1
+            head = ScriptDirectory.from_config(config).get_current_head()
+            number = int(head) + 1 if head else _FIRST
             command.revision(config, message=message, autogenerate=True, rev_id=f"{number:04d}")
         engine.dispose()
 

@@ -3,8 +3,6 @@
 Follows: ${down_revision | comma,n}
 """
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 ${imports if imports else ""}
@@ -17,8 +15,3 @@ depends_on = ${repr(depends_on)}
 def upgrade() -> None:
     """Change the schema."""
     ${upgrades if upgrades else "pass"}
-
-
-def downgrade() -> None:
-    """Change it back."""
-    ${downgrades if downgrades else "pass"}

@@ -1,7 +1,6 @@
 """Ledger rules enforced by the database itself, against unbalanced, added, changed or deleted rows.
 
-`metadata.create_all` runs `GUARDS` after the tables, and so does the migration that makes them. No statement holds a
-percent sign, which drivers take for a parameter.
+`metadata.create_all` runs them after the tables. No statement holds a percent sign, which drivers take for a parameter.
 """
 
 from persistence.tables.base import execute_on
@@ -123,7 +122,7 @@ CREATE TRIGGER ledger_entries_stay_each BEFORE DELETE ON ledger_entries
 FOR EACH ROW EXECUTE FUNCTION ledger_entries_stay()
 """
 
-GUARDS: list[str] = [
+_GUARDS = [
     SHARD_BESIDE,
     _BALANCED,
     _BALANCED_TRIGGER,
@@ -133,14 +132,7 @@ GUARDS: list[str] = [
     _NEVER_CHANGED_TRIGGER,
     _NEVER_REMOVED_TRIGGER,
 ]
-# The triggers go with their tables; the functions are left for a downgrade to drop.
-GUARD_FUNCTIONS = (
-    "ledger_transaction_is_balanced",
-    "ledger_entries_come_with_their_transaction",
-    "ledger_entries_stay",
-    "shard_beside",
-)
 
 # The last of the guarded tables to be created: it refers to the others.
-for _guard in GUARDS:
+for _guard in _GUARDS:
     execute_on("after_create", ledger_entries, _guard)

@@ -65,9 +65,7 @@ CREATE TRIGGER organization_environment_stays BEFORE UPDATE ON organizations
 FOR EACH ROW WHEN (old.environment <> new.environment) EXECUTE FUNCTION organization_environment_stays()
 """
 
-ENVIRONMENT_GUARDS = (_ENVIRONMENT_STAYS, _ENVIRONMENT_STAYS_TRIGGER)
-
-for _guard in ENVIRONMENT_GUARDS:
+for _guard in (_ENVIRONMENT_STAYS, _ENVIRONMENT_STAYS_TRIGGER):
     execute_on("after_create", organizations, _guard)
 
 # A person or program may belong to several organizations, so users stand outside of them.

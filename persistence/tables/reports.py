@@ -220,7 +220,7 @@ _ADDED = (
     "CREATE TRIGGER {0} AFTER INSERT ON {1} REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {0}()"
 )
 
-REPORT_TRIGGERS: list[str] = [
+_TRIGGERS = [
     _MEMBERS,
     _ADDED.format("report_members_added", "members"),
     _EVENTS,
@@ -243,15 +243,6 @@ REPORT_TRIGGERS: list[str] = [
     EXECUTE FUNCTION report_mission_changed()
     """,
 ]
-# The triggers go with their tables; the functions are left for a downgrade to drop.
-REPORT_FUNCTIONS = {
-    "report_members_added": "members",
-    "report_events_added": "events",
-    "report_event_changed": "events",
-    "report_entries_added": "ledger_entries",
-    "report_usages_added": "coupon_usages",
-    "report_mission_changed": "member_missions",
-}
 
-for _trigger in REPORT_TRIGGERS:
+for _trigger in _TRIGGERS:
     execute_on("after_create", metadata, _trigger)

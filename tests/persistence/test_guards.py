@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED
-from persistence.engine import autocommit, create_engine
-from persistence.tables import metadata
 from persistence.transactions import violated
 from tests.builders.ledger import RawLedger
-
-_TRIGGERS = """
-SELECT tgname, pg_get_triggerdef(t.oid), pg_get_functiondef(tgfoid)
-FROM pg_trigger t WHERE NOT tgisinternal ORDER BY tgname
-"""
 
 
 @pytest.fixture
@@ -136,22 +129,6 @@ def test_entries_are_never_changed(ledger, db, change):
     ledger.mint(ledger.wallet(), 10)
     check_now(db)
     refused_by("ledger_entries_stay", db.execute, text(change))
-
-
-def test_the_migrations_and_the_tables_in_code_make_the_same_guards(engine, database_url):
-    with autocommit(engine).connect() as db:
-        db.execute(text("CREATE DATABASE guards_test"))
-        migrated = db.execute(text(_TRIGGERS)).all()
-    url = make_url(database_url).set(database="guards_test").render_as_string(hide_password=False)
-    other = create_engine(url, threads=1)
-    metadata.create_all(other)
-    with other.connect() as db:
-        created = db.execute(text(_TRIGGERS)).all()
-    other.dispose()
-    with autocommit(engine).connect() as db:
-        db.execute(text("DROP DATABASE guards_test"))
-    assert {row[0] for row in created} >= {"ledger_transaction_is_balanced", "ledger_entries_stay"}
-    assert migrated == created
 
 
 def test_entries_are_of_the_account_of_their_transaction(ledger):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,9 @@ from sqlalchemy import Engine, make_url, text
 from persistence import schema
 from persistence.engine import autocommit, create_engine
 from persistence.migrations import new
+from persistence.tables import metadata
+
+FIRST_RELEASE = "3aa78b4098eaea37bc9af6bd03697bb3c078e037dcebb19ae29f0c251ceeefcb"
 
 
 @pytest.fixture
@@ -25,8 +29,53 @@ def empty_database(engine: Engine, database_url: str):
         db.execute(text("DROP DATABASE schema_test"))
 
 
-def test_the_migrations_make_exactly_the_tables_in_code(engine):
+# What a schema consists of, as the database defines it, but for the order of columns.
+CATALOG = {
+    "columns": """
+        SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attstorage,
+            coalesce(a.attstattarget, -1), pg_get_expr(d.adbin, d.adrelid)
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+        WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace""",
+    "tables": """
+        SELECT relname, reloptions FROM pg_class
+        WHERE relkind IN ('r', 'S', 'v') AND relnamespace = current_schema()::regnamespace""",
+    # Of kind n are those of PostgreSQL 18 for columns that are not null.
+    "constraints": """
+        SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE contype <> 'n' AND connamespace = current_schema()::regnamespace""",
+    "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()",
+    "triggers": "SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
+    "functions": """
+        SELECT proname, pg_get_functiondef(p.oid) FROM pg_proc p
+        JOIN pg_language l ON l.oid = prolang AND lanname = 'plpgsql'""",
+    "extensions": "SELECT extname FROM pg_extension",
+}
+
+
+def catalog_of(engine: Engine) -> dict[str, set[tuple[str, ...]]]:
+    """The parts of a database's schema by their kind, without Alembic's own table."""
+    with engine.connect() as db:
+        rows = {kind: db.execute(text(query)).all() for kind, query in CATALOG.items()}
+    return {kind: {tuple(map(str, row)) for row in found if "alembic" not in row[0]} for kind, found in rows.items()}
+
+
+def test_the_migrations_make_exactly_the_tables_in_code(engine, empty_database):
     assert schema.differences(engine) == []
+    with empty_database.begin() as db:
+        metadata.create_all(db)
+        schema._keep_tenants_out_of_statistics(db)
+    migrated, created = catalog_of(engine), catalog_of(empty_database)
+    for kind, parts in created.items():
+        assert migrated[kind] == parts, kind
+    assert len(created["tables"]) > len(metadata.tables) > 60
+    assert {name for name, _ in created["functions"]} >= {"ledger_entries_stay", "report_entries_added"}
+    assert created["extensions"] >= {("pg_trgm",), ("btree_gin",)}
+
+
+def test_the_schema_of_the_first_release_stays():
+    statements = Path(schema.__file__).parent / "migrations" / "versions" / "1000_create_the_schema.sql"
+    assert hashlib.sha256(statements.read_bytes()).hexdigest() == FIRST_RELEASE, "Add a migration instead."
 
 
 def test_a_difference_is_noticed(db):
@@ -48,9 +97,9 @@ def test_the_files_are_named_by_their_revisions_in_order():
     assert schema._revisions() == [script.revision for script in walked][::-1]
 
 
-def at_newer_revision(engine: Engine, note: str) -> None:
+def at_revision(engine: Engine, revision: str, note: str = "") -> None:
     with engine.begin() as db:
-        db.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        db.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
         db.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
 
 
@@ -63,11 +112,11 @@ def test_the_state_tells_what_is_pending(empty_database):
 
 def test_a_newer_database_is_used_if_it_was_only_expanded(empty_database):
     last = schema.migrate(empty_database)[-1]
-    at_newer_revision(empty_database, f"9999 is usable since {last}")
+    at_revision(empty_database, "9999", f"9999 is usable since {last}")
     assert schema.state(empty_database) == schema.SchemaState((), "9999", True)
     assert schema.pending(empty_database) == []
     assert schema.migrate(empty_database) == []
-    at_newer_revision(empty_database, "9999 is usable since 9000")
+    at_revision(empty_database, "9999", "9999 is usable since 9000")
     assert schema.state(empty_database) == schema.SchemaState((), "9999", False)
     with pytest.raises(schema.SchemaError, match="9999"):
         schema.pending(empty_database)
@@ -109,19 +158,36 @@ def test_several_processes_may_migrate_at_once(empty_database):
 
 def test_a_database_of_a_newer_version_is_left_alone(empty_database):
     schema.migrate(empty_database)
-    with empty_database.begin() as db:
-        db.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    at_revision(empty_database, "9999")
     with pytest.raises(schema.SchemaError, match="9999"):
         schema.migrate(empty_database)
+
+
+@pytest.mark.parametrize("look", [schema.migrate, schema.pending, schema.state])
+@pytest.mark.parametrize("revision", ["0001", "0043"])
+def test_a_database_from_before_the_first_release_is_refused(empty_database, revision, look):
+    schema.migrate(empty_database)
+    at_revision(empty_database, revision)
+    with pytest.raises(
+        schema.SchemaError, match=f"at revision {revision}, of a version before 1.0.0, .* empty database"
+    ):
+        look(empty_database)
 
 
 def test_a_new_revision_holds_what_the_tables_have_more(temporary_directory, monkeypatch):
     directory = temporary_directory / "migrations"
     shutil.copytree(Path(schema.__file__).parent / "migrations", directory)
-    for script in (directory / "versions").glob("0*.py"):
-        script.unlink()
     monkeypatch.setattr(schema, "_DIRECTORY", directory)
+    new.write("Change nothing", temporary_directory / "revision-home-before")
+    number = int(schema._revisions()[-1])
+    assert (
+        (directory / "versions" / f"{number}_change_nothing.py")
+        .read_text()
+        .endswith("    pass\n    # ### end Alembic commands ###\n")
+    )
+    for script in (directory / "versions").glob("[0-9]*"):
+        script.unlink()
     new.write("Create the schema", temporary_directory / "revision-home")
-    written = (directory / "versions" / "0001_create_the_schema.py").read_text()
+    written = (directory / "versions" / "1000_create_the_schema.py").read_text()
     assert 'op.create_table("organizations"' in written.replace("'", '"')
     assert "alembic_version" not in written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import uuid
@@ -22,9 +23,13 @@ from handlers.server.commands.simulate import _tell
 from persistence import embedded, member_tiers, members, organizations, programs
 from persistence.engine import create_engine
 from tests.builders.ledger import START, RawLedger
-from tests.processes.loyalty import environment, loyalty
+from tests.processes.loyalty import environment, free_port, loyalty
 
 NO_SUCH_DATABASE = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
+TOO_OLD = (
+    "the database is at revision 0043, of a version before 1.0.0, and cannot be migrated: export what is in it"
+    " with that version, and import it into an empty database of this one"
+)
 
 
 @pytest.fixture(scope="module")
@@ -332,7 +337,7 @@ def test_commands_ask_for_migrations_first(new_home, command):
 def test_migrating_twice_says_so(new_home):
     first, second = loyalty(new_home, "migrate"), loyalty(new_home, "migrate")
     assert (first.returncode, second.returncode) == (0, 0)
-    assert first.stdout.startswith("Applied: 0001")
+    assert first.stdout.startswith("Applied: 1000")
     assert second.stdout == "The schema is up to date.\n"
 
 
@@ -346,7 +351,7 @@ def test_a_check_tells_by_text_and_exit_code_how_the_database_stands(new_home):
     with embedded.server(new_home, options={"fsync": "off"}) as url:
         pending = loyalty(new_home, "migrate", "--check")
         assert pending.returncode == 3
-        assert " migrations are pending: 0001, " in pending.stdout
+        assert re.search(r"^\d+ migrations? (is|are) pending: 1000", pending.stdout)
         assert loyalty(new_home, "migrate").returncode == 0
         current = loyalty(new_home, "migrate", "--check")
         assert (current.returncode, current.stdout) == (0, "The schema is up to date.\n")
@@ -357,6 +362,25 @@ def test_a_check_tells_by_text_and_exit_code_how_the_database_stands(new_home):
         newer = loyalty(new_home, "migrate", "--check", "--json")
         assert newer.returncode == 4
         assert json.loads(newer.stdout) == {"isUsable": False, "pending": [], "newer": "9999"}
+
+
+def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(new_home):
+    with embedded.server(new_home, options={"fsync": "off"}) as url:
+        with psycopg2.connect(url) as connection:
+            connection.cursor().execute("CREATE TABLE alembic_version AS SELECT '0043' AS version_num")
+        connection.close()
+        for command in (
+            ["serve", "--port", str(free_port())],
+            ["worker"],
+            ["migrate"],
+            ["migrate", "--check"],
+            ["verify"],
+        ):
+            refused = loyalty(new_home, *command)
+            assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", f"Error: {TOO_OLD}\n"), command
+        found = loyalty(new_home, "doctor")
+    assert found.returncode == 1
+    assert f"BAD  schema: {TOO_OLD}\n" in found.stdout
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire", "doctor"])
