@@ -128,6 +128,10 @@ class AuditTrail:
             )
         )
 
+    def add_mark(self, entity_type: str, entity_id: Any, name: str, *, is_set: bool) -> None:
+        """Add an entry about a record that gained or lost a mark because another record was changed."""
+        self.add(entity_type, entity_id, before={name: not is_set}, after={name: is_set})
+
 
 def write_entries(calls: Sequence[Call], operation_id: str) -> None:
     """Write the entries of calls of one organization and moment with one statement; none if nothing was changed."""
@@ -135,7 +139,8 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
     for call in calls:
         caller = call.caller
         origin = Origin(
-            actor=caller.subject if caller else "",
+            # A job has no caller; its name stands for it.
+            actor=caller.subject if caller else call.request_id,
             user_id=caller.user_id if caller else None,
             token_id=caller.token_id if caller else None,
             surface=call.surface,

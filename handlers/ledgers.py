@@ -80,6 +80,9 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
 @operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
 def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mapping[str, Any]:
     """Add an account to a ledger; the first account of a ledger is its default."""
+    if body.is_default_account:
+        ledgers.lock_ledger(call.db, ledger)
+        _audit_former_default(call, ledger)
     account = ledgers.add_account(
         call.db,
         ledger,
@@ -113,8 +116,17 @@ def update_ledger_account(
         refuse_changes_in_use(account, settings)
         if settings["point_tracking_enabled"] and not account.point_tracking_enabled:
             ledgers.start_tracking(call.db, account, call.new_key(), call.now)
+    if settings["is_default_account"] and not account.is_default_account:
+        _audit_former_default(call, ledger)
     changed = ledgers.change_account(call.db, ledger, account, updated_at=call.now, **settings)
     return _accounts(call, ledger, [changed])[0]
+
+
+def _audit_former_default(call: Call, ledger: Ledger) -> None:
+    """Note that the default account of a locked ledger is about to be replaced as such."""
+    former = ledgers.find_default_account(call.db, ledger.organization_id, ledger.ledger_id)
+    if former is not None:
+        call.audit.add_mark("ledger-account", former.ledger_account_id, "isDefaultAccount", is_set=False)
 
 
 def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:

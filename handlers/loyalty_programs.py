@@ -82,7 +82,9 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
     call.audit.keep_before(_answered(program, call.organization.default_loyalty_program_id))
     if "default_tier_id" in body.sent:
         tier_id = properties.default_tier_id
-        programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
+        changed = programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
+        for changed_tier_id, is_default in changed.items():
+            call.audit.add_mark("tier", changed_tier_id, "isDefault", is_set=is_default)
     program = programs.change_program(call.db, program, updated_at=call.now, **values_of(properties))
     return _answered(program, _default_after(call, program, properties.set_as_default))
 
@@ -114,8 +116,11 @@ def _refuse_as_default(call: Call, program: LoyaltyProgram, loyalty_tier_id: int
 
 def _default_after(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
     """Make the program the organization's default if asked. Returns the id of the default program after that."""
+    former_id = call.organization.default_loyalty_program_id
     if not set_as_default:
-        return call.organization.default_loyalty_program_id
+        return former_id
+    if former_id not in (None, program.loyalty_program_id):
+        call.audit.add_mark("loyalty-program", former_id, "setAsDefault", is_set=False)
     changed = organizations.change_organization(
         call.db, program.organization_id, default_loyalty_program_id=program.loyalty_program_id
     )

@@ -69,7 +69,9 @@ def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Ti
 
 
 def _made_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:
-    programs.set_default_tier(call.db, tier.organization_id, tier.loyalty_program_id, tier.loyalty_tier_id)
+    changed = programs.set_default_tier(call.db, tier.organization_id, tier.loyalty_program_id, tier.loyalty_tier_id)
+    for tier_id in changed.keys() - {tier.loyalty_tier_id}:
+        call.audit.add_mark("tier", tier_id, "isDefault", is_set=False)
     return replace(tier, is_default=True)
 
 

@@ -91,7 +91,7 @@ def find_default_accounts(db: Connection, organization_id: int, ledger_ids: Coll
 
 def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> LedgerAccount:
     """The account as it is now, locked so that nothing is posted to it until the transaction ends."""
-    _lock_ledger(db, ledger)
+    lock_ledger(db, ledger)
     address = ledger_accounts.c.ledger_account_id == account.ledger_account_id
     return LedgerAccount(*db.execute(_accounts(account.organization_id, address).with_for_update()).one())
 
@@ -168,7 +168,7 @@ def add_account(db: Connection, ledger: Ledger, **values: Any) -> LedgerAccount:
 
     Raises NameTaken for an alias that another account of the ledger has.
     """
-    _lock_ledger(db, ledger)
+    lock_ledger(db, ledger)
     owned = {"organization_id": ledger.organization_id, "ledger_id": ledger.ledger_id}
     if values["is_default_account"]:
         _make_room_for_default(db, ledger)
@@ -189,7 +189,7 @@ def change_account(db: Connection, ledger: Ledger, account: LedgerAccount, **val
     return changed
 
 
-def _lock_ledger(db: Connection, ledger: Ledger) -> None:
+def lock_ledger(db: Connection, ledger: Ledger) -> None:
     """Serialize choices of the ledger's default account; taken before any of its accounts."""
     statement = select(ledgers.c.ledger_id).where(
         ledgers.c.organization_id == ledger.organization_id, ledgers.c.ledger_id == ledger.ledger_id

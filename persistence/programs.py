@@ -133,8 +133,11 @@ def change_tier(db: Connection, tier: LoyaltyTier, **values: Any) -> LoyaltyTier
 
 def set_default_tier(
     db: Connection, organization_id: int, loyalty_program_id: int, loyalty_tier_id: int | None
-) -> None:
-    """Make one of the program's tiers its default in place of the present one; None leaves it without."""
+) -> dict[int, bool]:
+    """Make one of the program's tiers its default in place of the present one; None leaves it without.
+
+    Returns the changed tiers, by id, and whether each is the default now.
+    """
     db.execute(
         update(loyalty_programs)
         .where(
@@ -144,7 +147,7 @@ def set_default_tier(
         .values(default_tier_id=loyalty_tier_id)
     )
     is_chosen = loyalty_tiers.c.loyalty_tier_id.is_not_distinct_from(loyalty_tier_id)
-    db.execute(
+    changed = db.execute(
         update(loyalty_tiers)
         .where(
             loyalty_tiers.c.organization_id == organization_id,
@@ -152,4 +155,6 @@ def set_default_tier(
             loyalty_tiers.c.is_default != is_chosen,
         )
         .values(is_default=is_chosen)
+        .returning(loyalty_tiers.c.loyalty_tier_id, loyalty_tiers.c.is_default)
     )
+    return {row.loyalty_tier_id: row.is_default for row in changed}

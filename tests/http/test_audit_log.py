@@ -159,6 +159,38 @@ def test_documents_tell_what_they_were(organization):
     assert deleted == {"deleted": {"from": None, "to": True}}
 
 
+def test_a_record_that_loses_the_mark_of_the_default_has_an_entry(organization):
+    surface = organization.administration
+
+    def marks(name):
+        """The records whose mark is in the entries of the last request, with what it became."""
+        entries = entries_of(organization)
+        last = [entry for entry in entries if entry["requestId"] == entries[0]["requestId"]]
+        return {entry["entityId"]: entry["changes"][name]["to"] for entry in last if name in entry["changes"]}
+
+    [program] = surface.get("/loyalty-programs")["loyaltyPrograms"]
+    path, program_id = f"/loyalty-programs/{program['loyaltyProgramId']}", str(program["loyaltyProgramId"])
+    [former] = surface.get(f"{path}/tiers")["results"]
+    tier = {"name": "Gold", "minRequiredPoints": 5, "tierOrder": 2, "active": True, "isDefault": True}
+    gold = surface.post(f"{path}/tiers", tier)["tier"]
+    assert marks("isDefault") == {str(gold["loyaltyTierId"]): True, str(former["loyaltyTierId"]): False}
+    settings = {"ledgerId": program["ledgerId"], "description": "Club", "setAsDefault": False}
+    surface.put(path, {**settings, "defaultTierId": former["loyaltyTierId"]}, expect=200)
+    assert marks("isDefault") == {str(gold["loyaltyTierId"]): False, str(former["loyaltyTierId"]): True}
+    club = surface.post("/loyalty-programs", {**settings, "setAsDefault": True})["loyaltyProgram"]
+    other_id = str(club["loyaltyProgramId"])
+    assert marks("setAsDefault") == {other_id: True, program_id: False}
+    accounts = f"/ledgers/{program['ledgerId']}/accounts"
+    [points] = surface.get(accounts)["results"]
+    points_id = str(points["ledgerAccountId"])
+    account = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    stars = {**account, "alias": "stars", "isDefaultAccount": True}
+    stars_id = str(surface.post(accounts, stars)["ledgerAccount"]["ledgerAccountId"])
+    assert marks("isDefaultAccount") == {stars_id: True, points_id: False}
+    surface.put(f"{accounts}/{points_id}", {**account, "isDefaultAccount": True}, expect=200)
+    assert marks("isDefaultAccount") == {stars_id: False, points_id: True}
+
+
 def test_new_passwords_are_told_without_them(organization, db):
     users = Users.of(organization)
     ana = users.person()
