@@ -255,6 +255,14 @@ def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, An
         return
     changes = [(before.member_id, values) for before, values in different]
     after = members.change_members(call.db, organization_id, changes, call.now)
+    for before, _ in different:
+        call.audit.add(
+            "member",
+            before.member_id,
+            before=MEMBER_PROPERTIES.dump(before),
+            after=MEMBER_PROPERTIES.dump(after[before.member_id]),
+            member_ids=(before.member_id,),
+        )
     if not call.is_quiet:
         _tell(call, [(before, after[before.member_id]) for before, _ in different])
 

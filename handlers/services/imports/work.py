@@ -30,6 +30,7 @@ from domain.imports.records import (
     ImportEnded,
     ImportJob,
 )
+from handlers.audit_trail import write_entries
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.imports.audience_members import import_audience_members
 from handlers.services.imports.badges import import_badges
@@ -221,6 +222,7 @@ class Importer:
             some = rows[self._done : self._done + at_once]
             failed += _KINDS[job.kind](call, job, some, name_of)
             self._done += len(some)
+        write_entries([call], "startImport")
         if job.dry_run:
             db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")
         return failed
