@@ -73,4 +73,5 @@ def cancel_import(call: Call, import_job: ImportJob) -> ImportJob:
 @operation("getImportErrors", answer=import_errors, representations={"text/csv": import_errors_csv})
 def get_import_errors(call: Call, import_job: ImportJob, query: Mapping[str, Any]) -> ImportErrors:
     """The rows of the import that failed."""
-    return ImportErrors(import_job, imports.find_failed(call.db, import_job, query["afterLine"], query["limit"]))
+    rows = manage.find_failed_rows(call, import_job, query["afterLine"], query["limit"])
+    return ImportErrors(import_job, rows)

@@ -281,6 +281,11 @@ class Settings:
         100,
         "How many times larger a packed file of an import may become by unpacking; 16 MiB are always allowed.",
     )
+    import_stored_bytes: int = _setting(
+        _whole(1024, 1024**5),
+        10 * 1024**3,
+        "Bytes of the files of an organization's imports that have not ended, together; further parts are refused.",
+    )
     import_failed_rows: int = _setting(
         _whole(0, 100_000_000), 100_000, "Rows of an import that may fail; with more, the import ends as failed."
     )

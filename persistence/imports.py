@@ -1,12 +1,13 @@
 """Imports: the jobs, the parts of their files, and the rows that failed."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import psycopg2
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
-from domain.imports.records import QUEUED, RUNNING, UPLOADING, FailedRow, ImportEnded, ImportJob, ImportPart
+from domain.imports.records import FAILED, QUEUED, RUNNING, UPLOADING, FailedRow, ImportEnded, ImportJob, ImportPart
 from persistence.connections import defer, query
 from persistence.paging import Page, Paged, paged
 from persistence.rows import add, add_all, change, columns_of, fields_of, record, records
@@ -86,6 +87,32 @@ def change_import(db: Connection, job: ImportJob, **values: Any) -> ImportJob:
     """Change an import."""
     address = {"organization_id": job.organization_id, "import_id": job.import_id}
     return change(db, imports, ImportJob, address, values)
+
+
+def stored_bytes(db: Connection, organization_id: int) -> int:
+    """Return the size of the uploaded files of the imports that have not ended."""
+    statement = select(func.coalesce(func.sum(imports.c.bytes_total), 0)).where(
+        imports.c.organization_id == organization_id, imports.c.status.in_((UPLOADING, QUEUED, RUNNING))
+    )
+    return int(db.execute(statement).scalar_one())
+
+
+def fail_abandoned(db: Connection, organization_id: int, before: datetime, now: datetime, error: str) -> int:
+    """End imports that were not started and got no part since `before`; remove their files and return their number."""
+    statement = (
+        update(imports)
+        .where(
+            imports.c.organization_id == organization_id,
+            imports.c.status == UPLOADING,
+            imports.c.updated_at < before,
+        )
+        .values(status=FAILED, error=error, updated_at=now, finished_at=now)
+        .returning(imports.c.import_id)
+    )
+    import_ids = db.execute(statement).scalars().all()
+    for import_id in import_ids:
+        _remove_content(db, {"organization_id": organization_id, "import_id": import_id})
+    return len(import_ids)
 
 
 def find_waiting(db: Connection) -> list[tuple[int, int]]:

@@ -60,7 +60,7 @@ def test_every_setting_is_read_from_its_variable(each):
     }
     kinds = {bool: "true", int: "17"}
     value = samples.get(each.name, kinds.get(type(each.default), "value"))
-    if each.name in ("max_body_bytes", "import_unpacked_bytes"):
+    if each.name in ("max_body_bytes", "import_unpacked_bytes", "import_stored_bytes"):
         value = "2048"
     environ = {variable(each): value}
     if each.name.startswith("external_"):

@@ -14,18 +14,20 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
+from domain.imports.records import MAX_UPLOAD_AGE
 from handlers import tracing
 from handlers.services.events.release_answers import release_answers
 from handlers.services.ledger.expire import Expired, expire_next
 from handlers.services.tiers.evaluate import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
-from persistence import audit_log, exports, organizations, periodic_jobs, transactions
+from persistence import audit_log, exports, imports, organizations, periodic_jobs, transactions
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
 EXPORTS_AT_ONCE = 10
-_EXPIRE_EXPORTS_MINUTES = 60
+_EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
+_ABANDONED = "The import was not started within a day after its last part, so its file was removed."
 
 _log = logging.getLogger("loyalty.jobs")
 
@@ -135,6 +137,19 @@ def _expire_exports(run: JobRun) -> Mapping[str, Any] | None:
     return None if run.stopping() else {"exports": expired}
 
 
+def _remove_uploads(run: JobRun) -> Mapping[str, Any] | None:
+    def fail_abandoned(db: Connection, organization_id: int) -> int:
+        now = datetime.now(UTC)
+        return imports.fail_abandoned(db, organization_id, now - MAX_UPLOAD_AGE, now, _ABANDONED)
+
+    failed = 0
+    for organization_id in run.organization_ids:
+        if run.stopping():
+            return None
+        failed += transactions.run(run.engine, partial(fail_abandoned, organization_id=organization_id))
+    return {"imports": failed}
+
+
 def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
     """Seal all unsealed entries of an organization's audit log, a bounded number to a seal. Returns their number."""
     sealed, last = 0, ENTRIES_IN_A_SEAL
@@ -159,6 +174,7 @@ JOBS: Sequence[Job] = (
     Job(RELEASE_ANSWERS, lambda settings: settings.release_answers_minutes, _release),
     Job(REMOVE_DELIVERIES, lambda settings: settings.remove_deliveries_minutes, _remove_deliveries),
     Job("expire-exports", lambda settings: _EXPIRE_EXPORTS_MINUTES, _expire_exports),
+    Job("remove-uploads", lambda settings: _REMOVE_UPLOADS_MINUTES, _remove_uploads),
     Job("seal-audit-log", lambda settings: settings.seal_audit_log_minutes, _seal),
 )
 

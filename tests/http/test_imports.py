@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from handlers.server.jobs import run_job
 from handlers.services.imports import work
+from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.imports import Imports, counts
-from tests.builders.statements import count
+from tests.builders.statements import count, counted
 from tests.builders.tracking import Shop, running
 
 FULL = "\n".join(
@@ -121,6 +124,85 @@ def test_an_import_is_cancelled_while_its_step_is_under_way(imports, monkeypatch
     assert cancelled == ["cancelled"]
     assert (imports.get(path)["status"], members(imports)) == ("cancelled", [])
     assert not importer.step()
+
+
+def test_a_file_whose_import_is_not_started_within_a_day_is_removed(imports):
+    organization, settings = imports.organization, imports.organization.api.settings
+    old, recent, queued = imports.begin(), imports.begin(), imports.queue("loyaltyMemberId\nana\n")
+    for path in (old, recent):
+        imports.upload(path, b"loyaltyMemberId\n", b"ben\n")
+    age = (
+        "UPDATE imports SET updated_at = updated_at - interval '25 hours' WHERE organization_id = :o AND import_id = :i"
+    )
+    with organization.api.engine.begin() as connection:
+        for path in (old, queued):
+            connection.execute(text(age), {"o": organization.id, "i": int(path.rpartition("/")[2])})
+    assert run_job(organization.api.engine, settings, "remove-uploads")["imports"] >= 1
+    ended = imports.get(old)
+    assert (ended["status"], ended["error"]) == (
+        "failed",
+        "The import was not started within a day after its last part, so its file was removed.",
+    )
+    assert [imports.get(path)["status"] for path in (recent, queued)] == ["uploading", "queued"]
+    parts = text("SELECT import_id, count(*) FROM import_parts WHERE organization_id = :o GROUP BY 1 ORDER BY 1")
+    with organization.api.engine.connect() as connection:
+        rows = connection.execute(parts, {"o": organization.id}).all()
+    ids = [int(path.rpartition("/")[2]) for path in (recent, queued)]
+    assert [tuple(row) for row in rows] == [(ids[0], 2), (ids[1], 1)]
+    refused = organization.administration.post(f"{old}/start", {"parts": 2}, expect=409)
+    assert refused["detail"] == "The import is failed, not uploading."
+
+
+def test_the_files_of_an_organization_have_a_maximum(settings):
+    with running_api(replace(settings, import_stored_bytes=2048)) as api:
+        imports, others = Imports(api.organization()), Imports(api.organization())
+        first, second = imports.begin(), imports.begin()
+        imports.upload(first, b"x" * 1024, b"x" * 1000)
+        [refused] = imports.upload(second, b"x" * 25, expect=409)
+        assert refused["type"] == "/problems/import-state"
+        assert refused["detail"] == (
+            "With this part, the files of imports that have not ended have 2049 bytes; the organization may have 2048."
+            " Wait until imports end, or cancel some."
+        )
+        imports.upload(second, b"x" * 24)
+        imports.upload(first, b"y" * 1024)
+        others.upload(others.begin(), b"x" * 2048)
+        imports.organization.administration.post(f"{first}/cancel", expect=200)
+        imports.upload(second, b"x" * 2048)
+
+
+def test_rows_that_failed_are_for_those_who_may_read_such_rows(imports):
+    done = imports.run("loyaltyMemberId,email\nana,ana@\n")
+    path = f"/imports/{done['importId']}/errors"
+    surface, token_of = imports.organization.administration, imports.organization.token_of
+    for roles in (["imports:read"], ["imports:write", "ledgers:read"]):
+        refused = surface.with_token(token_of(*roles)).get(path, expect=403)
+        assert refused["detail"] == "An import of members also needs the role members:read."
+    for roles in (["imports:read", "members:read"], ["imports:read", "members:write"]):
+        [row] = surface.with_token(token_of(*roles)).get(path)["results"]
+        assert "ana@" in row["row"]
+
+
+def test_changes_of_members_are_in_the_audit_log(imports):
+    imports.run("loyaltyMemberId,name,city\nana,Ana,Rosario\nben,Ben,Salta\n")
+    with counted(imports.organization.api.engine) as statements:
+        done = imports.run("loyaltyMemberId,name,city\nana,Anna,\nben,Ben,Jujuy\ncora,Cora,Salta\n", mode="upsert")
+    # Of the creation, of the start, and of all rows.
+    assert sum("INSERT INTO audit_log" in statement for statement in statements) == 3
+    ids = {
+        name: imports.organization.integration.get(f"/members/{name}")["loyaltyMember"]["memberId"]
+        for name in ("ana", "ben")
+    }
+    entries = imports.organization.administration.get("/audit-log", actor=f"import-{done['importId']}")["results"]
+    assert {entry["memberIds"][0]: entry["changes"] for entry in entries} == {
+        ids["ana"]: {"profile.name": {"from": "Ana", "to": "Anna"}},
+        ids["ben"]: {"profile.city": {"from": "Salta", "to": "Jujuy"}},
+    }
+    assert {(entry["entityType"], entry["operationId"], entry["surface"]) for entry in entries} == {
+        ("member", "startImport", "administration")
+    }
+    dry = imports.run("loyaltyMemberId,name\nana,Anne\n", mode="upsert", dryRun=True)
+    assert imports.organization.administration.get("/audit-log", actor=f"import-{dry['importId']}")["results"] == []
 
 
 def in_days(days):

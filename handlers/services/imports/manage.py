@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from domain.exports import ROLE_OF_KIND as READING_ROLES
 from domain.imports.records import (
     CANCELLED,
     CREATE,
@@ -11,6 +12,7 @@ from domain.imports.records import (
     QUEUED,
     ROLE_OF_KIND,
     UPLOADING,
+    FailedRow,
     ImportIncomplete,
     ImportJob,
     ImportPart,
@@ -67,7 +69,7 @@ def create_import(call: Call, asked: ImportProperties) -> ImportJob:
 def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -> ImportPart:
     """Store a part of the file; the same part again changes nothing, another one takes its place.
 
-    Raises ImportState once the import was started.
+    Raises ImportState once the import was started, and if the organization's files take too much space.
     """
     _refuse_without_role(call, job.kind)
     job = imports.lock(call.db, job)
@@ -75,13 +77,25 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     known = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
     if known is not None and (known.size, known.sha256) == (len(content), content.sha256):
         return known
+    known_size = known.size if known is not None else 0
+    _refuse_too_much(call, len(content) - known_size)
     blocks = content.blocks(imports.BLOCK_BYTES)
     part = imports.put_part(
         call.db, job, part_number, blocks, size=len(content), sha256=content.sha256, created_at=call.now
     )
-    total = job.bytes_total + part.size - (known.size if known is not None else 0)
+    total = job.bytes_total + part.size - known_size
     imports.change_import(call.db, job, bytes_total=total, updated_at=call.now)
     return part
+
+
+def _refuse_too_much(call: Call, more_bytes: int) -> None:
+    limit = call.settings.import_stored_bytes
+    total = imports.stored_bytes(call.db, call.organization.organization_id) + more_bytes
+    if more_bytes > 0 and total > limit:
+        raise ImportState(
+            f"With this part, the files of imports that have not ended have {total} bytes; the organization may have"
+            f" {limit}. Wait until imports end, or cancel some."
+        )
 
 
 def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
@@ -119,6 +133,12 @@ def cancel_import(call: Call, job: ImportJob) -> ImportJob:
     return imports.change_import(call.db, job, status=CANCELLED, updated_at=call.now, finished_at=call.now)
 
 
+def find_failed_rows(call: Call, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:
+    """Return rows that failed, for callers who may read such rows elsewhere, too."""
+    _refuse_without(call, READING_ROLES[job.kind], job.kind)
+    return imports.find_failed(call.db, job, after_line, limit)
+
+
 def _refuse_other_state(job: ImportJob, status: str) -> None:
     if job.status != status:
         raise ImportState(f"The import is {job.status}, not {status}.")
@@ -126,6 +146,9 @@ def _refuse_other_state(job: ImportJob, status: str) -> None:
 
 def _refuse_without_role(call: Call, kind: str) -> None:
     """Refuse a caller who may not write what is imported."""
-    role = ROLE_OF_KIND[kind]
+    _refuse_without(call, ROLE_OF_KIND[kind], kind)
+
+
+def _refuse_without(call: Call, role: str, kind: str) -> None:
     if call.caller is None or not call.caller.holds(role):
         raise Forbidden(f"An import of {kind} also needs the role {role}.")
