@@ -14,6 +14,7 @@ PAYMENT_CONFIRMED = "member-payment-confirmed"
 
 # How often the last use of a key is stored at most, so that a key in constant use does not become a hot row.
 LAST_USE_KEPT_FOR = timedelta(minutes=1)
+MAX_GOV_ID_LENGTH = 100
 # Random characters of a key: 256 bits in base64url.
 SECRET_LENGTH = 43
 
@@ -52,15 +53,14 @@ class MemberInfo:
     last_name: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def profile(self) -> dict[str, Any]:
-        """The data as a member's profile, without unknown fields and blank names."""
+    def profile(self, gov_id: str | None) -> dict[str, Any]:
+        """The data as a member's profile with this government id, without unknown fields and blank names."""
         known = {
             "name": _without_blanks_alone(self.first_name),
             "lastName": _without_blanks_alone(self.last_name),
             "email": self.email,
             "phoneNumber": self.phone,
-            "govId": None if self.user_gov_id is None else {"id": self.user_gov_id},
+            "govId": None if gov_id is None else {"id": gov_id},
         }
         return {name: value for name, value in known.items() if value is not None}
 
@@ -88,6 +88,26 @@ class PaymentIntent:
         """The `loyaltyMemberId` for the member that would be created."""
         named = None if self.member_info is None else self.member_info.loyalty_member_id
         return self.loyalty_member_id if named is None else named
+
+    @property
+    def new_gov_id(self) -> str | None:
+        """The government id for the member that would be created.
+
+        It is the intent's id if the member has another one, so that the next payment finds the member. Raises
+        MemberNotCreated if that is impossible.
+        """
+        gov_id = None if self.member_info is None else self.member_info.user_gov_id
+        if self.loyalty_member_id == self.new_member_id:
+            return gov_id
+        if gov_id not in (None, self.loyalty_member_id):
+            raise MemberNotCreated(
+                f"{self.loyalty_member_id} is neither the loyaltyMemberId nor the userGovId of memberInfo."
+            )
+        if len(self.loyalty_member_id) > MAX_GOV_ID_LENGTH:
+            raise MemberNotCreated(
+                f"{self.loyalty_member_id} is longer than {MAX_GOV_ID_LENGTH} characters, which are the most for a userGovId."
+            )
+        return self.loyalty_member_id
 
     @property
     def payload(self) -> dict[str, Any]:

@@ -250,6 +250,28 @@ def test_the_id_of_the_onboarding_data_names_the_new_member(shop, either):
     assert (again["loyaltyMemberId"], again["isNewMember"]) == ("card-0077", False)
 
 
+def test_the_id_of_the_payment_becomes_the_government_id_of_a_member_with_another_id(shop, either):
+    first = either.pay("30111222", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"})
+    again = either.pay("30111222", forceUserSubscription=True)
+    assert [(each["loyaltyMemberId"], each["isNewMember"]) for each in (first, again)] == [
+        ("card-0077", True),
+        ("card-0077", False),
+    ]
+    profile = shop.integration.get("/members/card-0077")["loyaltyMember"]["profile"]
+    assert profile["govId"] == {"id": "30111222", "type": None, "issuingCountry": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "gov_id"), [("30111222", "30111333"), ("3" * 101, None)], ids=["three ids", "a long id"]
+)
+def test_a_customer_whom_the_next_payment_would_not_find_is_404(shop, either, name, gov_id):
+    info = {"loyaltyMemberId": "card-0077", "userGovId": gov_id}
+    before = footprint(shop)
+    refused = either.refused(name, forceUserSubscription=True, memberInfo=info)
+    assert refused == (404, "/problems/member-not-created")
+    assert footprint(shop) == before
+
+
 def test_a_government_id_that_several_members_have_is_409(shop, either):
     for _ in range(2):
         shop.member(profile={"govId": {"id": "30111222"}})

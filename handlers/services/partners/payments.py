@@ -164,20 +164,20 @@ def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Pa
         return existing, False
     if not intent.force_user_subscription:
         raise unknown_member(intent.loyalty_member_id)
-    info = intent.member_info or MemberInfo()
+    info, gov_id = intent.member_info or MemberInfo(), intent.new_gov_id
     names = [f"member {intent.new_member_id}"]
-    if info.user_gov_id is not None:
-        names.append(f"government {info.user_gov_id}")
+    if gov_id is not None:
+        names.append(f"government {gov_id}")
     partners.lock_customers(call.db, call.organization.organization_id, names)
     # Look again: other calls may have made changes until now.
     existing = _find(call, intent)
     if existing is not None:
         return existing, False
-    _refuse_uncreatable(call, intent.new_member_id, info.user_gov_id)
+    _refuse_uncreatable(call, intent.new_member_id, gov_id)
     properties = MemberProperties(
         loyalty_member_id=intent.new_member_id,
         channel_acquisition=key.name,
-        profile=info.profile,
+        profile=info.profile(gov_id),
         custom_attributes=info.data,
     )
     # A call that enrols the same member at this moment makes this one start over, and it finds the member then.
