@@ -105,7 +105,7 @@ class PaymentIntent:
             )
         if len(self.loyalty_member_id) > MAX_GOV_ID_LENGTH:
             raise MemberNotCreated(
-                f"{self.loyalty_member_id} is longer than {MAX_GOV_ID_LENGTH} characters, which are the most for a userGovId."
+                f"{self.loyalty_member_id} is longer than a userGovId can be, {MAX_GOV_ID_LENGTH} characters."
             )
         return self.loyalty_member_id
 
