@@ -124,10 +124,10 @@ class UnknownEventType(NotFound):
 
 
 class NotTrackable(Conflict):
-    """Only the server itself can report events of this type."""
+    """Only the server itself can report events of this type, or they cannot be captured without an evaluation."""
 
     slug = "event-type-not-trackable"
-    title = "Only the server emits events of this type"
+    title = "Events of this type cannot be tracked this way"
 
 
 class PayloadMissing(Conflict):

@@ -46,7 +46,7 @@ WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id =
 """)
 
 _ANSWERED = Prepared("""
-SELECT system_unique_key, request_digest, result FROM events
+SELECT system_unique_key, request_digest, result, loyalty_event_id, created_at FROM events
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
 """)
 
@@ -137,6 +137,15 @@ SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (
 """
 
 
+class AnsweredEvent(NamedTuple):
+    """A tracked event as its key repeats it: the digest of the request, its result, its id, and when it came."""
+
+    digest: bytes
+    result: Mapping[str, Any]
+    loyalty_event_id: int
+    created_at: datetime
+
+
 class ReleasedPage(NamedTuple):
     """The result of releasing one page: its last id, the first id that is too new, and how many were released."""
 
@@ -185,12 +194,10 @@ def look_up(
     return Known(known_keys, known_orders, dict(zip(requested, ids, strict=True)))
 
 
-def find_answered(
-    db: Connection, organization_id: int, keys: Collection[str]
-) -> dict[str, tuple[bytes, Mapping[str, Any]]]:
-    """The digest and the answer of every event that was tracked under one of these keys."""
+def find_answered(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, AnsweredEvent]:
+    """Every event that was tracked under one of these keys."""
     rows = query(db, _ANSWERED, (organization_id, list(keys)))
-    return {key: (bytes(digest), result) for key, digest, result in rows}
+    return {key: AnsweredEvent(bytes(digest), *event) for key, digest, *event in rows}
 
 
 def open_counters(

@@ -45,8 +45,8 @@ ORDER BY m.member_id FOR NO KEY UPDATE
 
 _ADD = """
 INSERT INTO queued_events (organization_id, loyalty_event_id, member_id, place, attempts, next_attempt_at, queued_at)
-SELECT %(organization_id)s, x.loyalty_event_id, x.member_id, x.loyalty_event_id, 0, now(), now()
-FROM json_to_recordset(%(rows)s::json) AS x(loyalty_event_id bigint, member_id bigint)
+SELECT %(organization_id)s, x.loyalty_event_id, x.member_id, x.place, 0, now(), now()
+FROM json_to_recordset(%(rows)s::json) AS x(loyalty_event_id bigint, member_id bigint, place bigint)
 """
 
 # A queue that has just grown has the statistics of an empty one, by which the planner would rather sort a few rows than
@@ -134,7 +134,7 @@ def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Colle
 
 
 def add(db: Connection, organization_id: int, stored: Sequence[dict[str, int]]) -> None:
-    """Put stored events, by `loyalty_event_id` and `member_id`, at the end of their locked members' lines."""
+    """Put stored events, by `loyalty_event_id` and `member_id`, at their `place` in their locked members' lines."""
     defer(db, _ADD, {"organization_id": organization_id, "rows": as_json(stored)})
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.builders.campaigns import mint
+from tests.builders.imports import Imports, counts
 from tests.builders.queue import send
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
 from tests.concurrency.together import together
@@ -86,13 +89,16 @@ def test_an_order_that_was_captured_earns_and_is_returned(shop, member):
     shop.check_ledger()
 
 
-def test_a_return_that_was_captured_takes_back(shop, member):
+def test_an_imported_return_takes_back(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(member, 40, external_id="order-1"))
     shop.track_one(order(member, None, "confirmed", "order-1"))
-    part = captured(shop, order(member, 10, "partially-returned", "order-1"))
+    row = {**order(member, 10, "partially-returned", "order-1"), "externalEventDate": JANUARY}
+    done = Imports(shop.organization).run(json.dumps(row, default=float), kind="events", file_format="ndjson")
+    assert counts(done) == ("done", 1, 1, 0)
     assert shop.balance(member) == 40
-    assert evaluate(shop, part)["result"]["reverted"]
+    [part] = [each for each in shop.events(member) if each["eventType"].endswith("partially-returned")]
+    assert evaluate(shop, part["loyaltyEventKey"])["result"]["reverted"]
     assert shop.balance(member) == 30
     shop.check_ledger()
 

@@ -196,19 +196,52 @@ def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, 
     assert shop.balance(member) == balance == (6 if gives and status == "partially-returned" else 0)
 
 
-def test_modes_that_store_or_evaluate_nothing_take_nothing_back(shop, member, points):
+def test_a_dry_run_of_a_return_takes_nothing_back(shop, member, points):
     bought(shop, member, 10, "confirmed")
     gone = order(member, None, "returned", "o-1")
     [dry] = shop.track(gone, executionMode="dryRun")
     assert [t["revertedAmount"] for each in dry["reverted"] for t in each["ledgerTransactions"]] == [10]
     assert shop.balance(member) == 10
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
-    shop.track_one(gone, executionMode="captureOnly")
-    assert shop.balance(member) == 10
-    assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
-    [created] = [event for event in shop.events(member) if event["eventType"] == ORDER_CREATED]
-    shop.integration.post(f"/events/{created['loyaltyEventKey']}/cancel", {}, expect=200)
+
+
+@pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
+def test_what_undoes_an_order_is_not_captured(shop, member, points, status):
+    bought(shop, member, 10, "confirmed")
+    undoing = order(member, 4 if status == "partially-returned" else None, status, "o-1")
+    assert shop.refused(undoing, executionMode="captureOnly") == "/problems/event-type-not-trackable"
+    assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
+    # Its key is free.
+    shop.track_one(undoing)
+    assert shop.balance(member) == (6 if status == "partially-returned" else 0)
+
+
+def test_a_return_that_came_before_its_confirmation_can_be_sent_again(shop, member, points):
+    bought(shop, member, 10)
+    gone = order(member, None, "returned", "o-1")
+    [early], [still_early] = shop.track(gone), shop.track(gone)
+    assert early == still_early
+    assert early["error"]["type"] == "/problems/order-status"
+    shop.track_one(order(member, None, "confirmed", "o-1"))
+    assert shop.track(gone, executionMode="dryRun")[0]["status"] == "success"
+    done = shop.track_one(gone)
+    assert done["loyaltyEventKey"] == early["loyaltyEventKey"]
+    assert [t["revertedAmount"] for each in done["reverted"] for t in each["ledgerTransactions"]] == [10]
+    assert shop.track_one(gone) == done
     assert shop.balance(member) == 0
+    assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
+    [stored] = [each for each in shop.events(member) if each["loyaltyEventKey"] == early["loyaltyEventKey"]]
+    assert (stored["status"], stored["evaluationStatus"], stored.get("lastError")) == ("success", 1, None)
+    shop.check_ledger()
+
+
+def test_an_event_that_came_before_its_order_can_be_sent_again_if_it_is_the_same(shop, member, points):
+    early = order(member, None, "confirmed", "o-1")
+    assert shop.refused(early) == "/problems/unknown-order"
+    shop.track_one(order(member, 10, external_id="o-1"))
+    assert shop.refused({**early, "description": "other"}) == "/problems/key-reused"
+    shop.track_one(early)
+    assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
 
 
 def test_a_batch_may_undo_what_it_creates(shop, points):

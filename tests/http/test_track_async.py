@@ -143,6 +143,24 @@ def test_captured_only_is_another_request(shop):
     assert send(shop, one)[0]["error"]["type"] == "/problems/key-reused"
 
 
+def test_an_event_that_came_too_early_for_its_order_is_queued_again_behind_what_waits(shop):
+    member = shop.member()
+    confirmed = order(member, None, "confirmed", "o-1")
+    [early] = send(shop, confirmed)
+    drain(shop)
+    assert outcome(shop, early)["result"]["error"]["type"] == "/problems/unknown-order"
+    [created, again, twice] = send(shop, order(member, 10, external_id="o-1"), confirmed, confirmed)
+    assert {created["outcome"], again["outcome"]} == {"queued"}
+    assert again == twice == early
+    assert outcome(shop, early)["event"]["status"] == "pending"
+    assert waiting(shop) == 2
+    drain(shop)
+    assert outcome(shop, early)["result"]["status"] == "success"
+    assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
+    assert send(shop, confirmed) == [early]
+    assert waiting(shop) == 0
+
+
 def test_a_refusal_is_final(shop):
     member = shop.member()
     [sent] = send(shop, order(member, None, "confirmed", "no-such-order"))

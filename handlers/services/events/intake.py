@@ -15,6 +15,7 @@ from domain.events import (
 )
 from domain.idempotency import refuse_other_request
 from domain.members import Member, MemberInactive, refuse_erased
+from domain.orders import OrderStatusConflict, UnknownOrder, undoes_order
 from domain.partners import PAYMENT_CONFIRMED, payment_exists, payment_id_of
 from domain.problems import Refusal
 from handlers.messages.events import track_result
@@ -24,6 +25,7 @@ from handlers.services.unit_of_work.orders import order_payload
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, partners
+from persistence.events import AnsweredEvent
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
 # Events that undo an order are tracked whatever the status of the member.
@@ -36,6 +38,10 @@ _OF_INACTIVE_MEMBERS = frozenset(
         "member-purchase-order-partially-returned",
     }
 )
+
+
+# What an event failed by that may have come too early: before the order, or the status that it needs.
+_TOO_EARLY = frozenset(f"/problems/{refusal.slug}" for refusal in (OrderStatusConflict, UnknownOrder))
 
 
 class RefusedBefore(Refusal):
@@ -108,9 +114,13 @@ class Intake:
                 tracked = self._looked_up(position, event, members)
                 before = answered.get(event.system_unique_key)
                 if before is not None:
-                    self.results[position] = _answered_before(tracked, *before)
-                    continue
+                    refuse_other_request(event.system_unique_key, tracked.digest, before.digest)
+                    if not _may_have_come_too_early(before.result):
+                        self.results[position] = _answered_before(before)
+                        continue
+                    _take_over(tracked, before)
                 refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
+                self._refuse_uncapturable(event)
             except Refusal as refusal:
                 self.results[position] = _refused(event, refusal)
                 continue
@@ -118,6 +128,17 @@ class Intake:
             if original is not tracked:
                 self._repeats.append((tracked, original))
         return self._with_free_payments(list(first.values())) if self._claims_payments else list(first.values())
+
+    def _refuse_uncapturable(self, event: IncomingEvent) -> None:
+        """Refuse to capture an event that would end an order and leave what the order gave.
+
+        A quiet import captures the history of orders that gave nothing here.
+        """
+        if self._unit.mode == CAPTURE_ONLY and not self._unit.execution.is_quiet and undoes_order(event.event_type):
+            raise NotTrackable(
+                f"Events of type {event.event_type} undo an order, and the executionMode {CAPTURE_ONLY} undoes nothing."
+                " Track the event with the mode full."
+            )
 
     def _with_free_payments(self, accepted: Sequence[TrackedEvent]) -> list[TrackedEvent]:
         """Claim the ids of payments, and refuse the events of those that another transaction has.
@@ -188,6 +209,17 @@ def _refused(event: IncomingEvent, refusal: Refusal) -> Result:
     return Result(track_result(event, None, FAILURE, None, refusal), refusal)
 
 
-def _answered_before(tracked: TrackedEvent, digest: bytes, answer: Mapping[str, Any]) -> Result:
-    refuse_other_request(tracked.event.system_unique_key, tracked.digest, digest)
-    return Result(dict(answer), RefusedBefore(answer["error"]) if "error" in answer else None)
+def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:
+    """True if an event failed by the status of its order, which may be another one by now."""
+    return "error" in result and result["error"]["type"] in _TOO_EARLY
+
+
+def _take_over(tracked: TrackedEvent, before: AnsweredEvent) -> None:
+    """Let an event be evaluated again under the id and key that it is stored with."""
+    tracked.loyalty_event_id, tracked.key = before.loyalty_event_id, before.result["loyaltyEventKey"]
+    tracked.tracked_at = before.created_at
+
+
+def _answered_before(before: AnsweredEvent) -> Result:
+    result = before.result
+    return Result(dict(result), RefusedBefore(result["error"]) if "error" in result else None)

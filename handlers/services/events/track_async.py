@@ -34,13 +34,21 @@ def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str
 def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
     """Store the events and put them into their members' queues."""
     organization_id = call.organization.organization_id
-    results, rows, lines = {}, [], []
-    for event, event_id in zip(accepted, reserve_ids(call.db, events=len(accepted))["events"], strict=True):
-        event.loyalty_event_id, event.key, event.is_evaluated = event_id, call.new_key(), False
+    results: dict[int, Result] = {}
+    new: list[dict[str, Any]] = []
+    stored_before: list[dict[str, Any]] = []
+    lines: list[dict[str, int]] = []
+    for event, place in zip(accepted, reserve_ids(call.db, events=len(accepted))["events"], strict=True):
+        is_new = event.tracked_at is None
+        if is_new:
+            event.loyalty_event_id, event.key = place, call.new_key()
+        event.is_evaluated = False
         answer = track_result(event.event, event.key, PENDING, None, None)
         results[event.position] = Result(answer)
-        rows.append(event_row(event, PENDING, answer, call.origin, call.now))
-        lines.append({"loyalty_event_id": event_id, "member_id": event.member.member_id})
-    events.add_events(call.db, rows)
+        (new if is_new else stored_before).append(event_row(event, PENDING, answer, call.origin, call.now))
+        line = {"loyalty_event_id": event.loyalty_event_id, "member_id": event.member.member_id, "place": place}
+        lines.append(line)
+    events.add_events(call.db, new)
+    events.finish_events(call.db, organization_id, stored_before)
     queue.add(call.db, organization_id, lines)
     return results
