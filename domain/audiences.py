@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from domain.fields import Key
 from domain.members import Member
 from domain.near_names import LONGEST_NAME
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
@@ -29,7 +30,7 @@ class Audience:
 
     organization_id: int
     audience_id: int
-    audience_key: str
+    audience_key: Key
     active: bool
     name: str | None
     description: str | None

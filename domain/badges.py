@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from domain.fields import Key
 from domain.idempotency import refuse_other_request
 from domain.members import MemberInactive
 from domain.problems import Conflict, NotFound
@@ -23,7 +24,7 @@ class Badge:
 
     organization_id: int
     badge_id: int
-    badge_key: str
+    badge_key: Key
     name: str
     description: str | None
     picture_url: str | None
@@ -64,7 +65,7 @@ class BadgeTracking:
 
     organization_id: int
     badge_tracking_id: int
-    badge_tracking_key: str
+    badge_tracking_key: Key
     badge_id: int
     badge_key: str
     member_id: int
@@ -74,6 +75,7 @@ class BadgeTracking:
     request_digest: bytes
     custom_attributes: Mapping[str, Any]
     external_id: str | None
+    # The event whose campaigns or cancellation made the tracking; null for one by request.
     loyalty_event_id: int | None
     reverted_badge_tracking_id: int | None
     reversal_badge_tracking_id: int | None

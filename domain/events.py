@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
+from domain.fields import Key
 from domain.problems import Conflict, NotFound
 
 SUCCESS, FAILURE = "success", "failed"
@@ -68,7 +69,7 @@ class LoyaltyEvent:
 
     organization_id: int
     loyalty_event_id: int
-    loyalty_event_key: str
+    loyalty_event_key: Key
     member_id: int
     sponsor_member_id: int | None
     event_type: str
@@ -82,10 +83,12 @@ class LoyaltyEvent:
     tags: tuple[str, ...] | None
     location: str | None
     e2e_tracking_id: str | None
+    # The caller of the request: the subject of the token and its user.
     actor: str | None
     user_id: int | None
     reverted_loyalty_event_id: int | None
     reversal_loyalty_event_id: int | None
+    # The event that made the server report this one.
     cause_loyalty_event_id: int | None
     evaluation_status: int
     status: str

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from domain.fields import Key
 from domain.near_names import did_you_mean
 from domain.problems import FieldFault, InvalidRequest, NotFound
 from domain.scalars import LONGEST_TEXT, is_number, is_scalar, is_text, token
@@ -40,7 +41,7 @@ class Matcher:
 
     organization_id: int
     matcher_id: int
-    matcher_key: str
+    matcher_key: Key
     name: str
     type: str
     matcher: Mapping[str, Any]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from domain.fields import Key
 from domain.problems import Conflict
 
 # Fields of the profile that are objects, whose own fields are updated one by one.
@@ -40,7 +41,7 @@ class Member:
     notifications: Mapping[str, Any]
     on_chain: Mapping[str, Any]
     wallet_id: int
-    wallet_key: str
+    wallet_key: Key
     created_at: datetime
     updated_at: datetime
     # When the member's personal data was erased.

@@ -43,6 +43,7 @@ class OrderItem:
     discounted_total: Decimal | None
     sub_total: Decimal | None
     category_code: str | None
+    # The returned part of `quantity` and of `total`.
     returned_quantity: Decimal
     returned_total: Decimal
     created_at: datetime

@@ -6,6 +6,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from domain.calendar import zone_named
+from domain.fields import Key
 
 # The environment of an organization: only the records of a test organization can be removed as a whole.
 LIVE, TEST = "live", "test"
@@ -19,7 +20,7 @@ class Organization:
     """
 
     organization_id: int
-    organization_key: str
+    organization_key: Key
     name: str
     description: str | None
     picture_url: str | None
@@ -31,6 +32,7 @@ class Organization:
     default_locale: str
     locales: tuple[str, ...]
     timezone: str
+    # Decided at the creation: only records of test organizations can be removed as a whole.
     environment: str
     custom_attributes: Mapping[str, Any]
     configuration_version: int

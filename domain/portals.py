@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from domain.fields import Key
+
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -16,7 +18,7 @@ class Portal:
     organization_id: int
     portal_id: int
     name: str
-    public_id: str
+    public_id: Key
     custom_attributes: Mapping[str, Any]
     links: Mapping[str, Any]
     theme: Mapping[str, Any]

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Key
 from domain.problems import NotFound
 
 
@@ -18,7 +19,7 @@ class LoyaltyProgram:
 
     organization_id: int
     loyalty_program_id: int
-    loyalty_program_key: str
+    loyalty_program_key: Key
     name: str | None
     description: str
     active: bool
@@ -39,7 +40,7 @@ class LoyaltyTier:
 
     organization_id: int
     loyalty_tier_id: int
-    loyalty_tier_key: str
+    loyalty_tier_key: Key
     loyalty_program_id: int
     name: str
     active: bool

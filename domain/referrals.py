@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Key
 from domain.ledger.records import LedgerAccount
 from domain.members import Member, MemberInactive
 from domain.problems import Conflict, NotFound, Refusal
@@ -30,7 +31,7 @@ class ReferralProgram:
 
     organization_id: int
     referral_program_id: int
-    referral_program_key: str
+    referral_program_key: Key
     loyalty_program_id: int | None
     name: str
     description: str | None
@@ -50,11 +51,12 @@ class ReferralProgram:
     referrer_points_accrual: Decimal | None
     referrer_ledger_id: int | None
     referrer_ledger_account_id: int | None
-    referrer_coupon_book_key: str | None
+    referrer_coupon_book_key: Key | None
     referred_points_accrual: Decimal | None
     referred_ledger_id: int | None
     referred_ledger_account_id: int | None
-    referred_coupon_book_key: str | None
+    referred_coupon_book_key: Key | None
+    # An IANA name; null is the organization's.
     timezone: str | None
     external_key: str | None
     created_at: datetime

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from domain.fields import Key
 from domain.problems import Conflict
 
 WEB_HOOK, ENTITY_CHANGE, ASYNC_TRACK = "WebHook", "EntityChangeWebhook", "AsyncTrackWebhook"
@@ -72,9 +73,10 @@ class TriggerDelivery:
 
     organization_id: int
     trigger_delivery_id: int
-    trigger_delivery_key: str
+    trigger_delivery_key: Key
     trigger_id: int
     type: str
+    # As text, so that every attempt sends, and signs, the same bytes.
     payload: Mapping[str, Any]
     status: str
     attempts: int

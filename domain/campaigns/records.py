@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Key
 from domain.problems import Conflict
 
 DISABLED, RUNNING, DRAFT = "disabled", "running", "draft"
@@ -28,7 +29,7 @@ class Campaign:
 
     organization_id: int
     campaign_id: int
-    campaign_key: str
+    campaign_key: Key
     campaign_version_id: int
     loyalty_program_id: int | None
     code: str
@@ -65,13 +66,15 @@ class Action:
 
     organization_id: int
     action_id: int
-    action_key: str
+    action_key: Key
     campaign_id: int
+    # That of the campaign: a change of any action is one of the whole campaign.
     campaign_version_id: int
     action_index: int
     abort_evaluation_if_false: bool
     abort_evaluation_on_error: bool
     name: str | None
+    # Kept as they were written, members in their order.
     rules: Mapping[str, Any]
     effects: Mapping[str, Any]
     status: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest
 
 STATIC, COUPON = "static", "coupon"
@@ -30,7 +31,7 @@ class ContentCollection:
 
     organization_id: int
     content_collection_id: int
-    collection_key: str
+    collection_key: Key
     name: str
     description: str
     slug: str

@@ -8,6 +8,7 @@ from typing import Any
 from domain.content.collections import ContentCollection, is_uuid, slug_fault
 from domain.content.schedules import open_hours, schedule_faults
 from domain.content.values import MOST_VALUES, searchable_values
+from domain.fields import Key
 from domain.problems import Conflict, FieldFault
 
 DRAFT, PUBLISHED = "draft", "published"
@@ -44,7 +45,7 @@ class ContentDocument:
     organization_id: int
     content_document_id: int
     content_collection_id: int
-    document_key: str
+    document_key: Key
     locale: str
     slug: str | None
     attrs: Mapping[str, Any]

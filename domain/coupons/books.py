@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Key
 from domain.problems import Conflict, NotFound
 
 SINGLE, LIST, GENERATED, CODELESS = "single", "list", "generated", "codeless"
@@ -22,9 +23,10 @@ class CouponBook:
 
     organization_id: int
     coupon_book_id: int
-    coupon_book_key: str
+    coupon_book_key: Key
     loyalty_program_id: int | None
-    loyalty_program_key: str | None
+    # A program's key never changes, so books can be returned and filtered by it without a join.
+    loyalty_program_key: Key | None
     external_id: str | None
     publishing_status: str
     type: str

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Key
 from domain.problems import Conflict
 
 
@@ -20,7 +21,7 @@ class CouponUsage:
 
     organization_id: int
     coupon_usage_id: int
-    coupon_usage_key: str
+    coupon_usage_key: Key
     coupon_id: int
     code: str | None
     coupon_book_id: int
@@ -29,10 +30,12 @@ class CouponUsage:
     coupon_lot_id: int | None
     member_id: int
     system_unique_key: str
+    # Null where the server itself caused the usage.
     request_digest: bytes | None
     custom_attributes: Mapping[str, Any]
     amount_used: Decimal
     amount_assigned: Decimal
+    # The member's used and assigned totals of the coupon after this usage.
     updated_total_usages: Decimal
     updated_total_assigned: Decimal
     reversal_usage_id: int | None

@@ -54,6 +54,7 @@ class ImportJob:
     rows_failed: int
     bytes_total: int
     bytes_read: int
+    # The number of parts, known from the start of the work on.
     parts: int | None
     header: Sequence[str] | None
     next_byte: int

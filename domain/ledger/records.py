@@ -6,6 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Key
+
 MAX_AMOUNT = Decimal(18446744073709)
 
 TRANSFER, MINT, BURN, REVERT = 0, 1, 2, 3
@@ -20,7 +22,7 @@ class Ledger:
 
     organization_id: int
     ledger_id: int
-    ledger_key: str
+    ledger_key: Key
     name: str
     description: str | None
     external_key: str | None
@@ -34,7 +36,7 @@ class LedgerAccount:
 
     organization_id: int
     ledger_account_id: int
-    ledger_account_key: str
+    ledger_account_key: Key
     ledger_id: int
     alias: str | None
     name: str
@@ -70,7 +72,7 @@ class Wallet:
 
     organization_id: int
     wallet_id: int
-    wallet_key: str
+    wallet_key: Key
     ledger_id: int
     created_at: datetime
 

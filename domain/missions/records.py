@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Key
 from domain.organizations import Organization
 from domain.problems import Conflict, NotFound
 
@@ -25,7 +26,7 @@ class Mission:
 
     organization_id: int
     mission_id: int
-    mission_key: str
+    mission_key: Key
     campaign_id: int | None
     loyalty_program_id: int | None
     name: str
@@ -49,8 +50,8 @@ class Mission:
     points_accrual: Decimal | None
     ledger_id: int | None
     ledger_account_id: int | None
-    coupon_book_key: str | None
-    badge_key: str | None
+    coupon_book_key: Key | None
+    badge_key: Key | None
     ledger_transaction_description: str | None
     inline_matcher: Mapping[str, Any] | None
     badge_matcher: Mapping[str, Any] | None
@@ -98,6 +99,7 @@ class MissionTracking:
     mission_tracking_id: int
     member_id: int
     mission_id: int
+    # The event that counted; null for a count by request.
     loyalty_event_id: int | None
     counted: int
     achieved: int
@@ -108,6 +110,7 @@ class MissionTracking:
     external_id: str | None
     description: str | None
     tags: tuple[str, ...]
+    # The caller of a request: the subject of the token and its user.
     actor: str | None
     user_id: int | None
     answer: Mapping[str, Any] | None

@@ -1,37 +1,17 @@
 """Audiences, and the members of those that are defined by a list."""
 
-from sqlalchemy import BigInteger, Boolean, Column, PrimaryKeyConstraint, Table, Text, UniqueConstraint, text
+from sqlalchemy import BigInteger, Column, PrimaryKeyConstraint, Table
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    external_key,
-    instant,
-    key,
-    metadata,
-    refers_to,
-    tenant_table,
-)
+from domain.audiences import Audience
+from persistence.tables.base import belongs_to_organization, instant, metadata, record_table, refers_to, unique
 
-audiences = tenant_table(
+audiences = record_table(
     "audiences",
+    Audience,
     "audience_id",
-    key("audience_key"),
-    Column("active", Boolean, nullable=False),
-    Column("name", Text),
-    Column("description", Text),
-    Column("matcher_type", Text, nullable=False),
-    document("matcher", nullable=True),
-    Column("segment_key", Text),
-    Column("version", BigInteger, nullable=False, server_default=text("1")),
-    instant("refreshed_at"),
-    instant("expires_at"),
-    Column("member_count", BigInteger),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "audience_key"),
+    unique("audience_key"),
     belongs_to_organization(),
+    defaults={"version": "1"},
 )
 
 # By member first: every event needs the audiences of a few members.

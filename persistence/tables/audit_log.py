@@ -4,19 +4,18 @@ Entries are only added. Their personal data, the changes and the reason, is part
 over a salt: once salt and text are erased, nobody can find out what it was, and the digest still holds.
 """
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    Integer,
-    LargeBinary,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-)
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, PrimaryKeyConstraint, Table, Text
 from sqlalchemy.dialects.postgresql import ARRAY, JSON
 
-from persistence.tables.base import belongs_to_organization, execute_on, instant, metadata, refers_to, tenant_table
+from persistence.tables.base import (
+    belongs_to_organization,
+    execute_on,
+    index,
+    instant,
+    metadata,
+    refers_to,
+    tenant_table,
+)
 from persistence.tables.shards import on_shards_too
 
 audit_log = tenant_table(
@@ -40,11 +39,11 @@ audit_log = tenant_table(
     Column("salt", LargeBinary),
     Column("personal_digest", LargeBinary, nullable=False),
     Column("digest", LargeBinary, nullable=False),
-    Index("ix_audit_log_entity", "organization_id", "entity_type", "entity_id", "audit_log_id"),
-    Index("ix_audit_log_actor", "organization_id", "actor", "audit_log_id"),
-    Index("ix_audit_log_operation", "organization_id", "operation_id", "audit_log_id"),
-    Index("ix_audit_log_request", "organization_id", "request_id"),
-    Index("ix_audit_log_created_at", "organization_id", "created_at"),
+    index("ix_audit_log_entity", "entity_type", "entity_id", "audit_log_id"),
+    index("ix_audit_log_actor", "actor", "audit_log_id"),
+    index("ix_audit_log_operation", "operation_id", "audit_log_id"),
+    index("ix_audit_log_request", "request_id"),
+    index("ix_audit_log_created_at", "created_at"),
     Index("ix_audit_log_members", "member_ids", postgresql_using="gin"),
     belongs_to_organization(),
 )

@@ -1,19 +1,28 @@
-"""The metadata of the schema and the columns that many tables share.
+"""The metadata of the schema, tables of records, and the columns and constraints that many tables share.
 
 A column is named exactly as the dataclass field it fills. Every primary key and unique constraint of a tenant's table
 starts with `organization_id`, so that the schema can be distributed by organization unchanged.
 """
 
-from typing import Any, Literal
+import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sqlalchemy import (
     ARRAY,
     DDL,
     BigInteger,
+    Boolean,
     Column,
+    Date,
     DateTime,
     ForeignKeyConstraint,
     Identity,
+    Index,
+    LargeBinary,
     MetaData,
     Numeric,
     PrimaryKeyConstraint,
@@ -25,6 +34,9 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeEngine
+
+from domain.fields import Mark
 
 metadata = MetaData(
     naming_convention={
@@ -36,6 +48,105 @@ metadata = MetaData(
     }
 )
 
+_TYPES: Mapping[Any, Any] = {
+    bool: Boolean,
+    bytes: LargeBinary,
+    date: Date,
+    datetime: DateTime(timezone=True),
+    Decimal: Numeric,
+    int: BigInteger,
+    str: Text,
+}
+_EMPTY_OBJECT, _EMPTY_LIST = "'{}'", "'[]'"
+
+
+def record_table(
+    name: str,
+    record: type[Any],
+    key: str | tuple[str, ...],
+    *items: Any,
+    types: Mapping[str, Any] = {},
+    defaults: Mapping[str, str] = {},
+    without: Sequence[str] = (),
+    **options: Any,
+) -> Table:
+    """A table whose columns are the fields of a record, in their order, each of the type that the field has.
+
+    `key` is the generated id of the primary key (organization_id, <key>), or its columns beside `organization_id`.
+    `types` and `defaults` are those columns whose type or default the field does not tell; a column of a named type has
+    no other default. `without` names fields that come from other tables. Items are constraints, indexes and columns
+    that no field fills, or that replace one of the same name. A record with an `external_key` is unique by it.
+    """
+    given = {item.name: item for item in items if isinstance(item, Column)}
+    columns = [
+        given.pop(field) if field in given else _column(field, hint, types.get(field), defaults.get(field))
+        for field, hint in _hints(record).items()
+        if field not in without
+    ]
+    if isinstance(key, str):
+        columns = [_generated(key) if column.name == key else column for column in columns]
+    constraints = [item for item in items if not isinstance(item, Column)]
+    if any(column.name == "external_key" for column in columns):
+        constraints.append(unique("external_key"))
+    key_columns = (key,) if isinstance(key, str) else key
+    tenant = {"organization_id"} & {column.name for column in columns} - {*key_columns}
+    primary_key = PrimaryKeyConstraint(*tenant, *key_columns)
+    return Table(name, metadata, *columns, *given.values(), primary_key, *constraints, **options)
+
+
+def _hints(record: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(record, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(record)}
+
+
+def _column(name: str, hint: Any, named_type: Any, default: str | None) -> Column[Any]:
+    """The column of a field."""
+    hint, marks, nullable = _parts_of(hint)
+    column_type, empty = (named_type, None) if named_type is not None else _type_of(name, hint, marks)
+    if default is None and not nullable:
+        default = empty
+    return Column(
+        name,
+        column_type,
+        nullable=nullable,
+        server_default=None if default is None else text(default),
+        info={"personal": Mark.PERSONAL in marks},
+    )
+
+
+def _parts_of(hint: Any) -> tuple[Any, frozenset[Any], bool]:
+    """The type without its marks and without None, its marks, and whether it allows None."""
+    marks: frozenset[Any] = frozenset()
+    nullable = False
+    while True:
+        if get_origin(hint) is Annotated:
+            hint, *more = get_args(hint)
+            marks |= {mark for mark in more if isinstance(mark, Mark)}
+        elif get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
+            nullable = True
+            [hint] = [part for part in get_args(hint) if part is not NoneType]
+        else:
+            return hint, marks, nullable
+
+
+def _type_of(name: str, hint: Any, marks: frozenset[Any]) -> tuple[TypeEngine[Any] | type[TypeEngine[Any]], str | None]:
+    """The type of a column, and its default if it has no value."""
+    if Mark.KEY in marks:
+        return Uuid(as_uuid=False), None
+    origin = get_origin(hint)
+    if origin is Mapping:
+        return JSONB(none_as_null=True), _EMPTY_OBJECT
+    if origin in (Sequence, list, tuple):
+        item = get_args(hint)[0]
+        return (ARRAY(_TYPES[item]), _EMPTY_OBJECT) if item in _TYPES else (JSONB(none_as_null=True), _EMPTY_LIST)
+    if hint not in _TYPES:
+        raise TypeError(f"the type of the column {name} does not follow from {hint}")
+    return _TYPES[hint], None
+
+
+def _generated(name: str) -> Column[Any]:
+    return Column(name, BigInteger, Identity(always=False), nullable=False)
+
 
 def tenant_table(name: str, id_column: str, *items: Any, **options: Any) -> Table:
     """A table of an organization's records with the primary key (organization_id, <id_column>), the id generated."""
@@ -43,7 +154,7 @@ def tenant_table(name: str, id_column: str, *items: Any, **options: Any) -> Tabl
         name,
         metadata,
         Column("organization_id", BigInteger, nullable=False),
-        Column(id_column, BigInteger, Identity(always=False), nullable=False),
+        _generated(id_column),
         *items,
         PrimaryKeyConstraint("organization_id", id_column),
         **options,
@@ -63,14 +174,15 @@ def refers_to(table: str, *columns: str, target: tuple[str, ...] | None = None) 
     )
 
 
-def key(name: str) -> Column[Any]:
-    """A generated key, a lower-case UUID string on the wire."""
-    return Column(name, Uuid(as_uuid=False), nullable=False)
+def unique(*columns: str, **options: Any) -> UniqueConstraint:
+    """The constraint that no two records of an organization have the same values."""
+    return UniqueConstraint("organization_id", *columns, **options)
 
 
-def external_key() -> tuple[Column[Any], UniqueConstraint]:
-    """The organization's own key of a record, if it has given it one; no other record of the table has the same."""
-    return Column("external_key", Text), UniqueConstraint("organization_id", "external_key")
+def index(name: str | None, *columns: Any, where: str | None = None, unique: bool = False) -> Index:
+    """An index of an organization's records, or of those that meet a condition."""
+    condition: dict[str, Any] = {} if where is None else {"postgresql_where": text(where)}
+    return Index(name, "organization_id", *columns, unique=unique, **condition)
 
 
 def instant(name: str, nullable: bool = True, default: str | None = None) -> Column[Any]:
@@ -92,11 +204,6 @@ def exact(name: str, nullable: bool = True, default: str | None = None) -> Colum
 def texts(name: str) -> Column[Any]:
     """A list of strings that is empty when unset."""
     return Column(name, ARRAY(Text), nullable=False, server_default=text("'{}'"))
-
-
-def document(name: str, nullable: bool = False) -> Column[Any]:
-    """A JSON object that is empty when unset."""
-    return Column(name, JSONB(none_as_null=True), nullable=nullable, server_default=None if nullable else text("'{}'"))
 
 
 def execute_on(moment: Literal["before_create", "after_create"], target: Table | MetaData, statement: str) -> None:

@@ -1,94 +1,30 @@
 """Campaigns, their actions, and the counters of their limits."""
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Boolean,
-    Column,
-    Date,
-    Integer,
-    PrimaryKeyConstraint,
-    SmallInteger,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
-from sqlalchemy.dialects.postgresql import JSON, JSONB
+from sqlalchemy import ARRAY, BigInteger, Column, Date, Integer, PrimaryKeyConstraint, SmallInteger, Table, Text
+from sqlalchemy.dialects.postgresql import JSON
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    exact,
-    external_key,
-    instant,
-    key,
-    metadata,
-    refers_to,
-    tenant_table,
-    texts,
-)
+from domain.campaigns.records import Action, Campaign
+from persistence.tables.base import belongs_to_organization, exact, metadata, record_table, refers_to, unique
 
-campaigns = tenant_table(
+campaigns = record_table(
     "campaigns",
+    Campaign,
     "campaign_id",
-    key("campaign_key"),
-    # Counts the changes of the campaign and of its actions.
-    Column("campaign_version_id", BigInteger, nullable=False, server_default=text("1")),
-    Column("loyalty_program_id", BigInteger),
-    Column("code", Text, nullable=False),
-    Column("active", Boolean, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("description", Text),
-    Column("picture_url", Text),
-    Column("type", Text),
-    texts("tags"),
-    texts("enabled_topics"),
-    texts("audience_keys"),
-    Column("days_of_week", ARRAY(SmallInteger), nullable=False, server_default=text("'{}'")),
-    texts("location_codes"),
-    texts("loyalty_tier_keys"),
-    Column("event_type", Text),
-    exact("points_monthly_limit_per_member"),
-    Column("allow_partial_application_on_limit", Boolean, nullable=False, server_default=text("false")),
-    Column("max_transactions_per_member", BigInteger),
-    Column("limit_rules", JSONB, nullable=False, server_default=text("'[]'")),
-    exact("min_spend_value"),
-    document("custom_attributes"),
-    document("smart_rewards"),
-    instant("valid_from"),
-    instant("valid_to"),
-    # An IANA name; null is the organization's.
-    Column("timezone", Text),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "campaign_key"),
-    UniqueConstraint("organization_id", "code"),
+    unique("campaign_key"),
+    unique("code"),
     belongs_to_organization(),
     refers_to("loyalty_programs", "loyalty_program_id"),
+    types={"days_of_week": ARRAY(SmallInteger)},
+    defaults={"campaign_version_id": "1", "days_of_week": "'{}'", "allow_partial_application_on_limit": "false"},
 )
 
-campaign_actions = tenant_table(
+campaign_actions = record_table(
     "campaign_actions",
+    Action,
     "action_id",
-    key("action_key"),
-    Column("campaign_id", BigInteger, nullable=False),
-    # That of the campaign: a change of any action is one of the whole campaign.
-    Column("campaign_version_id", BigInteger, nullable=False),
-    Column("action_index", Integer, nullable=False),
-    Column("abort_evaluation_if_false", Boolean, nullable=False, server_default=text("false")),
-    Column("abort_evaluation_on_error", Boolean, nullable=False, server_default=text("false")),
-    Column("name", Text),
-    # Kept as they were written, members in their order.
-    Column("rules", JSON, nullable=False),
-    Column("effects", JSON, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("exclusive_group", Text),
-    *external_key(),
-    *created_and_updated(),
     refers_to("campaigns", "campaign_id"),
+    types={"action_index": Integer, "rules": JSON, "effects": JSON, "priority": Integer},
+    defaults={"abort_evaluation_if_false": "false", "abort_evaluation_on_error": "false"},
 )
 
 # member_id 0 counts for all members together, ledger_account_id 0 for all accounts or for transactions.

@@ -11,76 +11,49 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
-    UniqueConstraint,
     Uuid,
     text,
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
+from domain.content.collections import ContentCollection
+from domain.content.documents import ContentDocument
 from persistence.tables.base import (
     belongs_to_organization,
-    created_and_updated,
-    document,
     exact,
     execute_on,
-    external_key,
+    index,
     instant,
-    key,
     metadata,
+    record_table,
     refers_to,
-    tenant_table,
-    texts,
+    unique,
 )
 
-content_collections = tenant_table(
+content_collections = record_table(
     "content_collections",
+    ContentCollection,
     "content_collection_id",
-    key("collection_key"),
-    Column("name", Text, nullable=False),
-    Column("description", Text, nullable=False),
-    Column("slug", Text, nullable=False),
-    texts("fts_fields"),
-    document("facet_fields"),
-    document("jsonschema"),
-    texts("tags"),
-    Column("content_type", Text, nullable=False),
-    document("custom_attributes"),
-    # The text search configuration of documents of the default locale, which goes by the organization's own locale.
-    Column("language", Text, nullable=False),
-    # Rises with every change of a document, so that no process shows what it read before.
-    Column("content_version", BigInteger, nullable=False, server_default=text("1")),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "collection_key"),
-    UniqueConstraint("organization_id", "slug"),
+    unique("collection_key"),
+    unique("slug"),
     CheckConstraint("content_type IN ('static', 'coupon')", "content_type"),
     belongs_to_organization(),
+    defaults={"content_version": "1"},
 )
 
 _NOT_DELETED = text("deleted_at IS NULL")
 _SCOPE = ("organization_id", "content_collection_id", "locale", "status")
 
 # A deleted version stays for good; the same key and locale can then be written again, as a new version.
-content_documents = tenant_table(
+content_documents = record_table(
     "content_documents",
+    ContentDocument,
     "content_document_id",
-    Column("content_collection_id", BigInteger, nullable=False),
-    key("document_key"),
-    Column("locale", Text, nullable=False),
-    Column("slug", Text(collation="C")),
-    document("attrs"),
-    Column("status", Text, nullable=False),
-    instant("from_date"),
-    instant("to_date"),
-    texts("audience_keys"),
-    texts("days_of_week"),
-    document("day_of_week_schedule", nullable=True),
     # The schedule as hours of the week (0 to 167) in its zone, for a condition that needs no look into it.
     Column("schedule_zone", Text),
     Column("schedule_hours", ARRAY(SmallInteger)),
     Column("coupon_book_key", Uuid(as_uuid=False)),
     Column("search", TSVECTOR, nullable=False, server_default=text("''")),
-    *created_and_updated(),
     instant("deleted_at"),
     CheckConstraint("status IN ('draft', 'published')", "status"),
     refers_to("content_collections", "content_collection_id"),
@@ -99,26 +72,19 @@ content_documents = tenant_table(
     Index("ix_content_documents_from", *_SCOPE, "from_date", "content_document_id", postgresql_where=_NOT_DELETED),
     Index("ix_content_documents_to", *_SCOPE, "to_date", "content_document_id", postgresql_where=_NOT_DELETED),
     Index("ix_content_documents_by_slug", *_SCOPE, "slug", "content_document_id", postgresql_where=_NOT_DELETED),
-    Index(
+    index(
         "ix_content_documents_slug",
-        "organization_id",
         "content_collection_id",
         "slug",
         "content_document_id",
-        postgresql_where=text("deleted_at IS NULL AND slug IS NOT NULL"),
+        where="deleted_at IS NULL AND slug IS NOT NULL",
     ),
-    Index(
-        "ix_content_documents_book",
-        "organization_id",
-        "coupon_book_key",
-        postgresql_where=text("deleted_at IS NULL AND coupon_book_key IS NOT NULL"),
-    ),
-    Index(
+    index("ix_content_documents_book", "coupon_book_key", where="deleted_at IS NULL AND coupon_book_key IS NOT NULL"),
+    index(
         "ix_content_documents_zone",
-        "organization_id",
         "content_collection_id",
         "schedule_zone",
-        postgresql_where=text("deleted_at IS NULL AND schedule_zone IS NOT NULL"),
+        where="deleted_at IS NULL AND schedule_zone IS NOT NULL",
     ),
     Index(
         "ix_content_documents_search",
@@ -128,6 +94,7 @@ content_documents = tenant_table(
         postgresql_using="gin",
         postgresql_where=_NOT_DELETED,
     ),
+    types={"slug": Text(collation="C")},
 )
 execute_on("before_create", content_documents, "CREATE EXTENSION IF NOT EXISTS btree_gin")
 
@@ -149,21 +116,11 @@ content_values = Table(
         ["organization_id", "content_document_id"],
         ["content_documents.organization_id", "content_documents.content_document_id"],
     ),
-    Index("ix_content_values_text", "organization_id", "series", "text_value", "content_document_id"),
-    Index(
-        "ix_content_values_number",
-        "organization_id",
-        "series",
-        "number_value",
-        "content_document_id",
-        postgresql_where=text("number_value IS NOT NULL"),
+    index("ix_content_values_text", "series", "text_value", "content_document_id"),
+    index(
+        "ix_content_values_number", "series", "number_value", "content_document_id", where="number_value IS NOT NULL"
     ),
-    Index(
-        "ix_content_values_instant",
-        "organization_id",
-        "series",
-        "instant_value",
-        "content_document_id",
-        postgresql_where=text("instant_value IS NOT NULL"),
+    index(
+        "ix_content_values_instant", "series", "instant_value", "content_document_id", where="instant_value IS NOT NULL"
     ),
 )

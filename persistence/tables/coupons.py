@@ -1,97 +1,21 @@
 """Coupon books and their codes."""
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Boolean,
-    Column,
-    Index,
-    SmallInteger,
-    Text,
-    UniqueConstraint,
-    Uuid,
-    text,
-)
+from sqlalchemy import ARRAY, Index, SmallInteger
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    exact,
-    execute_on,
-    external_key,
-    instant,
-    key,
-    refers_to,
-    tenant_table,
-    texts,
-)
+from domain.coupons.books import CouponBook
+from domain.coupons.codes import Coupon
+from persistence.tables.base import belongs_to_organization, execute_on, index, record_table, refers_to, unique
 
-coupon_books = tenant_table(
+coupon_books = record_table(
     "coupon_books",
+    CouponBook,
     "coupon_book_id",
-    key("coupon_book_key"),
-    Column("loyalty_program_id", BigInteger),
-    # A program's key never changes, so books can be returned and filtered by it without a join.
-    Column("loyalty_program_key", Uuid(as_uuid=False)),
-    Column("external_id", Text),
-    Column("publishing_status", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("current_version_id", BigInteger),
-    Column("name", Text, nullable=False),
-    Column("description", Text),
-    Column("subtitle", Text),
-    Column("picture_url", Text),
-    Column("detail_picture_url", Text),
-    document("images"),
-    exact("ranking_index"),
-    exact("discount_amount"),
-    Column("discount_type", Text),
-    Column("max_coupon_count", BigInteger),
-    Column("max_assigned_per_member", BigInteger),
-    Column("max_assigned_per_coupon", BigInteger),
-    instant("valid_from_date"),
-    instant("valid_to_date"),
-    exact("max_discount_per_period"),
-    Column("discount_period_type", Text),
-    Column("max_usages_per_period", BigInteger),
-    Column("usage_period_type", Text),
-    Column("timezone", Text),
-    exact("max_discount_per_use"),
-    exact("assignment_required_points"),
-    exact("usage_required_points"),
-    document("required_points_config", nullable=True),
-    texts("tags"),
-    texts("audience_keys"),
-    texts("locations"),
-    texts("categories"),
-    texts("product_categories"),
-    texts("payment_methods"),
-    texts("channels"),
-    Column("days_of_week", ARRAY(SmallInteger), nullable=False, server_default=text("'{}'")),
-    Column("content_schema_id", BigInteger),
-    Column("content_schema_version_id", BigInteger),
-    document("custom_attributes"),
-    document("condition"),
-    texts("tier_keys"),
-    Column("tiers", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),
-    document("extra_fields"),
-    Column("locale", Text),
-    document("content", nullable=True),
-    Column("is_default_locale", Boolean),
-    Column("default_locale", Text),
-    document("code_pattern", nullable=True),
-    Column("coupon_count", BigInteger, nullable=False, server_default=text("0")),
-    exact("total_assigned", nullable=False, default="0"),
-    exact("total_usages", nullable=False, default="0"),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "coupon_book_key"),
-    Index("ix_coupon_books_external_id", "organization_id", "external_id"),
-    Index("ix_coupon_books_loyalty_program", "organization_id", "loyalty_program_id", "coupon_book_id"),
-    Index("ix_coupon_books_publishing_status", "organization_id", "publishing_status", "coupon_book_id"),
-    Index("ix_coupon_books_valid_from_date", "organization_id", "valid_from_date"),
-    Index("ix_coupon_books_valid_to_date", "organization_id", "valid_to_date"),
+    unique("coupon_book_key"),
+    index("ix_coupon_books_external_id", "external_id"),
+    index("ix_coupon_books_loyalty_program", "loyalty_program_id", "coupon_book_id"),
+    index("ix_coupon_books_publishing_status", "publishing_status", "coupon_book_id"),
+    index("ix_coupon_books_valid_from_date", "valid_from_date"),
+    index("ix_coupon_books_valid_to_date", "valid_to_date"),
     # One index for any combination of lists in a filter.
     Index(
         "ix_coupon_books_lists",
@@ -115,38 +39,27 @@ coupon_books = tenant_table(
     ),
     belongs_to_organization(),
     refers_to("loyalty_programs", "loyalty_program_id"),
-    # Totals change with every assignment and use; room in the page keeps those changes out of the indexes.
+    types={"days_of_week": ARRAY(SmallInteger)},
+    defaults={"days_of_week": "'{}'", "coupon_count": "0", "total_assigned": "0", "total_usages": "0"},
     postgresql_with={"fillfactor": "70"},
 )
 
 # The expression of the index for searches.
 execute_on("before_create", coupon_books, "CREATE EXTENSION IF NOT EXISTS pg_trgm")
 
-coupons = tenant_table(
+coupons = record_table(
     "coupons",
+    Coupon,
     "coupon_id",
-    Column("coupon_book_id", BigInteger, nullable=False),
-    Column("position", BigInteger, nullable=False),
-    Column("code", Text),
-    exact("total_assigned", nullable=False, default="0"),
-    exact("total_usages", nullable=False, default="0"),
-    document("custom_attributes"),
-    instant("expired_at"),
-    *created_and_updated(),
     # A code once in a book, and the lack of one, too: a codeless book has one coupon.
-    UniqueConstraint("organization_id", "coupon_book_id", "code", postgresql_nulls_not_distinct=True),
+    unique("coupon_book_id", "code", postgresql_nulls_not_distinct=True),
     # By place, a deep page of a book's codes is found as quickly as the first one.
-    UniqueConstraint("organization_id", "coupon_book_id", "position"),
-    Index("ix_coupons_code", "organization_id", "code"),
-    Index("ix_coupons_expired_at", "organization_id", "expired_at", postgresql_where=text("expired_at IS NOT NULL")),
+    unique("coupon_book_id", "position"),
+    index("ix_coupons_code", "code"),
+    index("ix_coupons_expired_at", "expired_at", where="expired_at IS NOT NULL"),
     # The unassigned codes of a book.
-    Index(
-        "ix_coupons_unassigned",
-        "organization_id",
-        "coupon_book_id",
-        "position",
-        postgresql_where=text("total_assigned = 0"),
-    ),
+    index("ix_coupons_unassigned", "coupon_book_id", "position", where="total_assigned = 0"),
     refers_to("coupon_books", "coupon_book_id"),
+    defaults={"total_assigned": "0", "total_usages": "0"},
     postgresql_with={"fillfactor": "80"},
 )

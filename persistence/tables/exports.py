@@ -2,38 +2,19 @@
 
 from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, Table, Text, text
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    instant,
-    metadata,
-    refers_to,
-    tenant_table,
-)
+from domain.exports import ExportJob
+from persistence.tables.base import belongs_to_organization, metadata, record_table, refers_to
 
-exports = tenant_table(
+exports = record_table(
     "exports",
+    ExportJob,
     "export_id",
-    Column("kind", Text, nullable=False),
-    instant("updated_from"),
-    Column("after", BigInteger, nullable=False),
-    # Values by the names that they have on the wire; moments as texts.
-    document("filters"),
-    Column("description", Text),
-    Column("status", Text, nullable=False),
-    Column("attempt", Integer, nullable=False, server_default=text("0")),
-    Column("parts", Integer, nullable=False, server_default=text("0")),
-    Column("rows", BigInteger, nullable=False, server_default=text("0")),
-    Column("bytes", BigInteger, nullable=False, server_default=text("0")),
-    Column("last_id", BigInteger),
-    *created_and_updated(),
-    instant("started_at"),
-    instant("finished_at"),
     # Few exports wait at any time, and few are kept, of all organizations.
     Index("ix_exports_to_do", "updated_at", postgresql_where=text("status IN ('queued', 'running')")),
     Index("ix_exports_kept", "finished_at", postgresql_where=text("status = 'done'")),
     belongs_to_organization(),
+    types={"attempt": Integer, "parts": Integer},
+    defaults={"attempt": "0", "parts": "0", "rows": "0", "bytes": "0"},
 )
 
 export_parts = Table(

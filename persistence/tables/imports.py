@@ -1,69 +1,39 @@
 """Imports: the jobs, the parts of their files until they are read, and the rows that failed."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, PrimaryKeyConstraint, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, PrimaryKeyConstraint, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    execute_on,
-    instant,
-    metadata,
-    refers_to,
-    tenant_table,
-)
+from domain.imports.records import ImportJob, ImportPart
+from persistence.tables.base import belongs_to_organization, execute_on, index, metadata, record_table, refers_to
 
-imports = tenant_table(
+imports = record_table(
     "imports",
+    ImportJob,
     "import_id",
-    Column("kind", Text, nullable=False),
-    Column("format", Text, nullable=False),
-    Column("mode", Text, nullable=False),
-    Column("dry_run", Boolean, nullable=False),
-    Column("emit_events", Boolean, nullable=False),
-    Column("ignore_unknown_columns", Boolean, nullable=False),
-    Column("delimiter", Text),
-    Column("encoding", Text, nullable=False),
-    document("column_names"),
-    Column("description", Text),
-    Column("status", Text, nullable=False),
-    Column("rows_read", BigInteger, nullable=False, server_default=text("0")),
-    Column("rows_done", BigInteger, nullable=False, server_default=text("0")),
-    Column("rows_failed", BigInteger, nullable=False, server_default=text("0")),
-    Column("bytes_total", BigInteger, nullable=False, server_default=text("0")),
-    Column("bytes_read", BigInteger, nullable=False, server_default=text("0")),
-    # The number of parts, known from the start of the work on.
-    Column("parts", Integer),
-    # The columns of a CSV file, once they are read.
-    Column("header", JSONB(none_as_null=True)),
-    # Where the next row begins: its byte in the unpacked file, and its line.
-    Column("next_byte", BigInteger, nullable=False, server_default=text("0")),
-    Column("next_line", BigInteger, nullable=False, server_default=text("1")),
-    Column("worked_ms", BigInteger, nullable=False, server_default=text("0")),
-    # How often a worker has died while it did the rows until this number; a step under way counts until it ends.
-    Column("crashes", Integer, nullable=False, server_default=text("0")),
-    Column("careful_until", BigInteger, nullable=False, server_default=text("0")),
-    Column("error", Text),
-    *created_and_updated(),
-    instant("started_at"),
-    instant("finished_at"),
     # Few imports wait at any time, of all organizations.
     Index("ix_imports_to_do", "updated_at", postgresql_where=text("status IN ('queued', 'running')")),
     belongs_to_organization(),
+    types={"parts": Integer, "header": JSONB(none_as_null=True), "crashes": Integer},
+    defaults={
+        "rows_read": "0",
+        "rows_done": "0",
+        "rows_failed": "0",
+        "bytes_total": "0",
+        "bytes_read": "0",
+        "next_byte": "0",
+        "next_line": "1",
+        "worked_ms": "0",
+        "crashes": "0",
+        "careful_until": "0",
+    },
 )
 
-import_parts = Table(
+import_parts = record_table(
     "import_parts",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("import_id", BigInteger, nullable=False),
-    Column("part_number", Integer, nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("sha256", Text, nullable=False),
-    instant("created_at", nullable=False),
-    PrimaryKeyConstraint("organization_id", "import_id", "part_number"),
+    ImportPart,
+    ("import_id", "part_number"),
     refers_to("imports", "import_id"),
+    types={"part_number": Integer},
 )
 
 # The content of a part in pieces of one size, all but its last, so that any place of the file is found at once.
@@ -94,11 +64,6 @@ failed_import_rows = Table(
     # The member whom the row is about, so that erasing the member erases the row.
     Column("loyalty_member_id", Text),
     PrimaryKeyConstraint("organization_id", "import_id", "line"),
-    Index(
-        "ix_failed_import_rows_member",
-        "organization_id",
-        "loyalty_member_id",
-        postgresql_where=text("loyalty_member_id IS NOT NULL"),
-    ),
+    index("ix_failed_import_rows_member", "loyalty_member_id", where="loyalty_member_id IS NOT NULL"),
     refers_to("imports", "import_id"),
 )

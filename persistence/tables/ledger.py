@@ -13,69 +13,49 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
-    UniqueConstraint,
     Uuid,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
 
+from domain.ledger.records import Balance, Ledger, LedgerAccount, Wallet
 from persistence.tables.base import (
     belongs_to_organization,
     created_and_updated,
     exact,
-    external_key,
+    index,
     instant,
-    key,
     metadata,
+    record_table,
     refers_to,
     tenant_table,
+    unique,
 )
 
-ledgers = tenant_table(
+ledgers = record_table(
     "ledgers",
+    Ledger,
     "ledger_id",
-    key("ledger_key"),
-    Column("name", Text, nullable=False),
-    Column("description", Text),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "ledger_key"),
+    unique("ledger_key"),
     belongs_to_organization(),
 )
 
-ledger_accounts = tenant_table(
+ledger_accounts = record_table(
     "ledger_accounts",
+    LedgerAccount,
     "ledger_account_id",
-    key("ledger_account_key"),
-    Column("ledger_id", BigInteger, nullable=False),
-    Column("alias", Text),
-    Column("name", Text, nullable=False),
-    Column("active", Boolean, nullable=False),
-    Column("is_currency", Boolean, nullable=False, server_default=text("false")),
-    Column("decimals", SmallInteger, nullable=False, server_default=text("0")),
-    Column("format_string", Text),
-    Column("chain_asset_id", Text),
-    Column("chain_sync_enabled", Boolean, nullable=False, server_default=text("false")),
-    exact("max_supply"),
-    Column("is_revolving", Boolean, nullable=False),
-    Column("point_tracking_enabled", Boolean, nullable=False, server_default=text("false")),
-    Column("expires_in_months", Integer),
-    Column("expiration_policies", JSONB, nullable=False, server_default=text("'[]'")),
-    Column("is_default_account", Boolean, nullable=False, server_default=text("false")),
-    exact("overdraft_limit"),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "ledger_account_key"),
-    Index("uq_ledger_accounts_alias", "organization_id", "ledger_id", "alias", unique=True),
-    Index(
-        "uq_ledger_accounts_default",
-        "organization_id",
-        "ledger_id",
-        unique=True,
-        postgresql_where=text("is_default_account"),
-    ),
+    unique("ledger_account_key"),
+    index("uq_ledger_accounts_alias", "ledger_id", "alias", unique=True),
+    index("uq_ledger_accounts_default", "ledger_id", unique=True, where="is_default_account"),
     CheckConstraint("decimals BETWEEN 0 AND 6", "decimals"),
     refers_to("ledgers", "ledger_id"),
+    types={"decimals": SmallInteger, "expires_in_months": Integer},
+    defaults={
+        "is_currency": "false",
+        "decimals": "0",
+        "chain_sync_enabled": "false",
+        "point_tracking_enabled": "false",
+        "is_default_account": "false",
+    },
 )
 
 # The total ever minted and burned, spread over rows so that two mints of one account need not wait for each other.
@@ -91,39 +71,33 @@ ledger_account_supplies = Table(
     refers_to("ledger_accounts", "ledger_account_id"),
 )
 
-wallets = tenant_table(
+wallets = record_table(
     "wallets",
+    Wallet,
     "wallet_id",
-    key("wallet_key"),
-    Column("ledger_id", BigInteger, nullable=False),
-    instant("created_at", nullable=False),
     refers_to("ledgers", "ledger_id"),
 )
 
-ledger_balances = Table(
+ledger_balances = record_table(
     "ledger_balances",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("wallet_id", BigInteger, nullable=False),
-    Column("ledger_account_id", BigInteger, nullable=False),
-    exact("current_balance", nullable=False, default="0"),
-    exact("pending_credit_balance", nullable=False, default="0"),
-    exact("pending_debit_balance", nullable=False, default="0"),
-    exact("current_overdraft_balance", nullable=False, default="0"),
-    exact("total_overdraft_credit_balance", nullable=False, default="0"),
-    exact("total_fiat_value", nullable=False, default="0"),
+    Balance,
+    ("wallet_id", "ledger_account_id"),
     # The minted amount less reversals, whether or not the points were spent or have expired.
     exact("earned", nullable=False, default="0"),
-    instant("last_transaction_date"),
-    *created_and_updated(),
-    PrimaryKeyConstraint("organization_id", "wallet_id", "ledger_account_id"),
     CheckConstraint("current_balance >= 0", "current_balance"),
     CheckConstraint("pending_debit_balance BETWEEN 0 AND current_balance", "pending_debit_balance"),
     CheckConstraint("pending_credit_balance >= 0", "pending_credit_balance"),
     CheckConstraint("current_overdraft_balance >= 0", "current_overdraft_balance"),
     refers_to("wallets", "wallet_id"),
     refers_to("ledger_accounts", "ledger_account_id"),
-    # Every movement rewrites the row: room in the page keeps the rewrites off the index (heap-only tuples).
+    defaults={
+        "current_balance": "0",
+        "pending_credit_balance": "0",
+        "pending_debit_balance": "0",
+        "current_overdraft_balance": "0",
+        "total_overdraft_credit_balance": "0",
+        "total_fiat_value": "0",
+    },
     postgresql_with={"fillfactor": "70"},
 )
 
@@ -167,68 +141,38 @@ ledger_transactions = tenant_table(
     # The transaction as part of which this one was posted: the expiry, or the part of a mint, that a revert entails.
     Column("part_of_ledger_transaction_id", BigInteger),
     *created_and_updated(),
-    UniqueConstraint("organization_id", "system_unique_key"),
-    Index(
-        "ix_ledger_transactions_event",
-        "organization_id",
-        "loyalty_event_id",
-        postgresql_where=text("loyalty_event_id IS NOT NULL"),
-    ),
-    Index(
-        "ix_ledger_transactions_partial",
-        "organization_id",
-        "reverted_ledger_transaction_id",
-        postgresql_where=text("is_partial"),
-    ),
-    Index(
-        "ix_ledger_transactions_missing",
-        "organization_id",
-        "to_wallet_id",
-        postgresql_where=text("missing > 0"),
-    ),
-    Index(
+    unique("system_unique_key"),
+    index("ix_ledger_transactions_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
+    index("ix_ledger_transactions_partial", "reverted_ledger_transaction_id", where="is_partial"),
+    index("ix_ledger_transactions_missing", "to_wallet_id", where="missing > 0"),
+    index(
         "ix_ledger_transactions_part_of",
-        "organization_id",
         "part_of_ledger_transaction_id",
-        postgresql_where=text("part_of_ledger_transaction_id IS NOT NULL"),
+        where="part_of_ledger_transaction_id IS NOT NULL",
     ),
-    Index("ix_ledger_transactions_account", "organization_id", "ledger_account_id", "ledger_transaction_id"),
-    Index(
+    index("ix_ledger_transactions_account", "ledger_account_id", "ledger_transaction_id"),
+    index(
         "ix_ledger_transactions_external_event_date",
-        "organization_id",
         "ledger_account_id",
         "external_event_date",
-        postgresql_where=text("external_event_date IS NOT NULL"),
+        where="external_event_date IS NOT NULL",
     ),
-    Index(
-        "ix_ledger_transactions_pending",
-        "organization_id",
-        "from_wallet_id",
-        "ledger_account_id",
-        postgresql_where=text("status = 0"),
-    ),
+    index("ix_ledger_transactions_pending", "from_wallet_id", "ledger_account_id", where="status = 0"),
     # Mints, and reverts, for reports.
-    Index(
+    index(
         "ix_ledger_transactions_date",
-        "organization_id",
         text("coalesce(external_event_date, created_at)"),
-        postgresql_where=text("transaction_type IN (1, 3)"),
+        where="transaction_type IN (1, 3)",
     ),
     # A wallet's earnings by time, for tiers by points of a period.
-    Index(
+    index(
         "ix_ledger_transactions_earned",
-        "organization_id",
         "to_wallet_id",
         "ledger_account_id",
         text("coalesce(external_event_date, captured_at, created_at)"),
-        postgresql_where=text("transaction_type = 1"),
+        where="transaction_type = 1",
     ),
-    Index(
-        "ix_ledger_transactions_pending_to",
-        "organization_id",
-        "to_wallet_id",
-        postgresql_where=text("status = 0"),
-    ),
+    index("ix_ledger_transactions_pending_to", "to_wallet_id", where="status = 0"),
     Index("ix_ledger_transactions_tags", "tags", postgresql_using="gin", postgresql_where=text("tags IS NOT NULL")),
     CheckConstraint("transaction_type BETWEEN 0 AND 3", "transaction_type"),
     CheckConstraint("status BETWEEN 0 AND 2", "status"),
@@ -249,13 +193,12 @@ ledger_entries = Table(
     exact("updated_balance"),
     Column("is_overdraft", Boolean, nullable=False, server_default=text("false")),
     PrimaryKeyConstraint("organization_id", "ledger_transaction_id", "entry_index"),
-    Index(
+    index(
         "ix_ledger_entries_wallet",
-        "organization_id",
         "wallet_id",
         "ledger_transaction_id",
         "ledger_account_id",
-        postgresql_where=text("wallet_id IS NOT NULL"),
+        where="wallet_id IS NOT NULL",
     ),
     refers_to("ledger_transactions", "ledger_transaction_id"),
 )
@@ -272,16 +215,15 @@ ledger_lots = tenant_table(
     exact("expired", nullable=False, default="0"),
     instant("expires_at"),
     instant("created_at", nullable=False),
-    Index(
+    index(
         "ix_ledger_lots_spendable",
-        "organization_id",
         "wallet_id",
         "ledger_account_id",
         text("expires_at NULLS LAST"),
         "ledger_lot_id",
-        postgresql_where=text("remaining > 0"),
+        where="remaining > 0",
     ),
-    Index("ix_ledger_lots_transaction", "organization_id", "ledger_transaction_id"),
+    index("ix_ledger_lots_transaction", "ledger_transaction_id"),
     CheckConstraint("remaining BETWEEN 0 AND amount", "remaining"),
     refers_to("ledger_transactions", "ledger_transaction_id"),
     refers_to("wallets", "wallet_id"),

@@ -1,25 +1,12 @@
 """Item matchers."""
 
-from sqlalchemy import Column, Text, UniqueConstraint
+from domain.matchers import Matcher
+from persistence.tables.base import belongs_to_organization, record_table, unique
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    external_key,
-    key,
-    tenant_table,
-)
-
-matchers = tenant_table(
+matchers = record_table(
     "matchers",
+    Matcher,
     "matcher_id",
-    key("matcher_key"),
-    Column("name", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    document("matcher"),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "matcher_key"),
+    unique("matcher_key"),
     belongs_to_organization(),
 )

@@ -1,75 +1,17 @@
 """Missions, members' progress in them, and the counts of events and requests."""
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Index,
-    LargeBinary,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    UniqueConstraint,
-    Uuid,
-    text,
-)
+from sqlalchemy import BigInteger, Column, PrimaryKeyConstraint, Table
 from sqlalchemy.dialects.postgresql import JSON
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    exact,
-    external_key,
-    instant,
-    key,
-    metadata,
-    refers_to,
-    tenant_table,
-    texts,
-)
+from domain.missions.records import Mission, MissionTracking
+from persistence.tables.base import belongs_to_organization, index, instant, metadata, record_table, refers_to, unique
 
-missions = tenant_table(
+missions = record_table(
     "missions",
+    Mission,
     "mission_id",
-    key("mission_key"),
-    Column("campaign_id", BigInteger),
-    Column("loyalty_program_id", BigInteger),
-    Column("name", Text, nullable=False),
-    Column("short_description", Text),
-    Column("description", Text),
-    Column("picture_url", Text),
-    document("custom_attributes"),
-    Column("type", Text),
-    Column("audience_id", BigInteger),
-    texts("tags"),
-    Column("code", Text),
-    Column("matcher_id", BigInteger),
-    Column("event_type", Text, nullable=False),
-    Column("active", Boolean, nullable=False),
-    instant("valid_from"),
-    instant("valid_to"),
-    Column("max_repetitions", BigInteger, nullable=False),
-    Column("repetition_period", Text),
-    Column("period_limit", BigInteger),
-    Column("goal_count", BigInteger, nullable=False),
-    exact("points_accrual"),
-    Column("ledger_id", BigInteger),
-    Column("ledger_account_id", BigInteger),
-    Column("coupon_book_key", Uuid(as_uuid=False)),
-    Column("badge_key", Uuid(as_uuid=False)),
-    Column("ledger_transaction_description", Text),
-    document("inline_matcher", nullable=True),
-    document("badge_matcher", nullable=True),
-    exact("min_spend_value"),
-    document("manual_expiration", nullable=True),
-    Column("count_expression", Text),
-    # An IANA name; null is the organization's.
-    Column("timezone", Text),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "mission_key"),
-    UniqueConstraint("organization_id", "code"),
+    unique("mission_key"),
+    unique("code"),
     belongs_to_organization(),
     refers_to("campaigns", "campaign_id"),
     refers_to("loyalty_programs", "loyalty_program_id"),
@@ -93,60 +35,31 @@ member_missions = Table(
     instant("last_achieved_at"),
     instant("updated_at", nullable=False),
     PrimaryKeyConstraint("organization_id", "member_id", "mission_id"),
-    Index("ix_member_missions_mission", "organization_id", "mission_id"),
+    index("ix_member_missions_mission", "mission_id"),
     refers_to("members", "member_id"),
     refers_to("missions", "mission_id"),
     postgresql_with={"fillfactor": "70"},
 )
 
-mission_trackings = tenant_table(
+mission_trackings = record_table(
     "mission_trackings",
+    MissionTracking,
     "mission_tracking_id",
-    Column("member_id", BigInteger, nullable=False),
-    Column("mission_id", BigInteger, nullable=False),
-    # The event that counted; null for a count by request.
-    Column("loyalty_event_id", BigInteger),
-    Column("counted", BigInteger, nullable=False),
-    Column("achieved", BigInteger, nullable=False),
-    Column("goal_count", BigInteger, nullable=False),
-    instant("happened_at", nullable=False),
-    Column("system_unique_key", Text),
-    Column("request_digest", LargeBinary),
-    Column("external_id", Text),
-    Column("description", Text),
-    texts("tags"),
-    # The caller of a request: the subject of the token and its user.
-    Column("actor", Text),
-    Column("user_id", BigInteger),
-    # The answer of a request, for repetitions of it.
-    Column("answer", JSON(none_as_null=True)),
-    Column("reversal_loyalty_event_id", BigInteger),
-    instant("created_at", nullable=False),
-    UniqueConstraint("organization_id", "system_unique_key"),
+    unique("system_unique_key"),
     # Limits of a period are compared with unreversed achievements.
-    Index(
+    index(
         "ix_mission_trackings_achieved",
-        "organization_id",
         "member_id",
         "mission_id",
         "happened_at",
-        postgresql_where=text("achieved > 0 AND reversal_loyalty_event_id IS NULL"),
+        where="achieved > 0 AND reversal_loyalty_event_id IS NULL",
     ),
     # All missions of a member together, for the timeline.
-    Index("ix_mission_trackings_timeline", "organization_id", "member_id", "mission_tracking_id"),
+    index("ix_mission_trackings_timeline", "member_id", "mission_tracking_id"),
     # The trackings requested for a member.
-    Index(
-        "ix_mission_trackings_request",
-        "organization_id",
-        "member_id",
-        postgresql_where=text("loyalty_event_id IS NULL"),
-    ),
-    Index(
-        "ix_mission_trackings_event",
-        "organization_id",
-        "loyalty_event_id",
-        postgresql_where=text("loyalty_event_id IS NOT NULL"),
-    ),
+    index("ix_mission_trackings_request", "member_id", where="loyalty_event_id IS NULL"),
+    index("ix_mission_trackings_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
     refers_to("members", "member_id"),
     refers_to("missions", "mission_id"),
+    types={"answer": JSON(none_as_null=True)},
 )

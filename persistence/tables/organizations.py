@@ -6,7 +6,6 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKeyConstraint,
-    Identity,
     Index,
     PrimaryKeyConstraint,
     Table,
@@ -15,41 +14,33 @@ from sqlalchemy import (
     text,
 )
 
+from domain.organizations import Organization
+from domain.users import PermissionGroup, User
 from persistence.tables.base import (
     belongs_to_organization,
     created_and_updated,
-    document,
     execute_on,
+    index,
     instant,
-    key,
     metadata,
+    record_table,
     refers_to,
-    tenant_table,
     texts,
+    unique,
 )
 
-organizations = Table(
+organizations = record_table(
     "organizations",
-    metadata,
-    Column("organization_id", BigInteger, Identity(always=False), primary_key=True),
-    key("organization_key"),
-    Column("name", Text, nullable=False),
-    Column("description", Text),
-    Column("picture_url", Text),
-    Column("default_loyalty_program_id", BigInteger),
-    Column("default_ledger_id", BigInteger),
-    Column("subscription_level", Text, nullable=False, server_default="not-initialized"),
-    Column("payment_processor_customer_id", Text),
-    instant("subscription_expiration_date"),
-    Column("default_locale", Text, nullable=False, server_default="en"),
-    texts("locales"),
-    Column("timezone", Text, nullable=False, server_default="UTC"),
-    # Decided at the creation: only records of test organizations can be removed as a whole.
-    Column("environment", Text, nullable=False, server_default="live"),
-    document("custom_attributes"),
-    Column("configuration_version", BigInteger, nullable=False, server_default=text("1")),
-    *created_and_updated(),
+    Organization,
+    "organization_id",
     CheckConstraint("environment IN ('live', 'test')", "environment"),
+    defaults={
+        "subscription_level": "'not-initialized'",
+        "default_locale": "'en'",
+        "timezone": "'UTC'",
+        "environment": "'live'",
+        "configuration_version": "1",
+    },
 )
 
 _ENVIRONMENT_STAYS = """
@@ -69,29 +60,21 @@ for _guard in (_ENVIRONMENT_STAYS, _ENVIRONMENT_STAYS_TRIGGER):
     execute_on("after_create", organizations, _guard)
 
 # A person or program may belong to several organizations, so users stand outside of them.
-users = Table(
+users = record_table(
     "users",
-    metadata,
-    Column("user_id", BigInteger, Identity(always=False), primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("nickname", Text),
-    Column("profile_picture_url", Text),
-    Column("user_name", Text),
-    Column("email", Text),
-    Column("auth_client_id", Text, nullable=False),
+    User,
+    "user_id",
     Column("password_hash", Text),
-    Column("password_is_temporary", Boolean, nullable=False, server_default=text("false")),
     instant("password_expires_at"),
     # Tokens carry it; raising it ends all tokens that the user has.
     Column("token_generation", BigInteger, nullable=False, server_default=text("1")),
-    Column("email_is_verified", Boolean, nullable=False, server_default=text("false")),
-    Column("active", Boolean, nullable=False, server_default=text("true")),
-    Column("is_system_admin", Boolean, nullable=False, server_default=text("false")),
-    Column("is_api_user", Boolean, nullable=False, server_default=text("false")),
-    Column("is_external", Boolean, nullable=False, server_default=text("false")),
-    Column("pending_provisioning", Boolean, nullable=False, server_default=text("false")),
-    *created_and_updated(),
     UniqueConstraint("auth_client_id"),
+    defaults={
+        **dict.fromkeys(("email_is_verified", "is_system_admin", "is_api_user", "is_external"), "false"),
+        **dict.fromkeys(("pending_provisioning", "password_is_temporary"), "false"),
+        "active": "true",
+    },
+    without=("membership",),
 )
 
 organization_users = Table(
@@ -109,16 +92,11 @@ organization_users = Table(
     Index(None, "user_id"),
 )
 
-permission_groups = tenant_table(
+permission_groups = record_table(
     "permission_groups",
+    PermissionGroup,
     "permission_group_id",
-    Column("permission_group_key", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("description", Text),
-    Column("is_admin", Boolean, nullable=False),
-    texts("roles"),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "permission_group_key"),
+    unique("permission_group_key"),
     belongs_to_organization(),
 )
 
@@ -131,7 +109,7 @@ user_permission_groups = Table(
     PrimaryKeyConstraint("organization_id", "user_id", "permission_group_id"),
     refers_to("organization_users", "user_id"),
     refers_to("permission_groups", "permission_group_id"),
-    Index(None, "organization_id", "permission_group_id"),
+    index(None, "permission_group_id"),
 )
 
 signing_keys = Table(

@@ -1,22 +1,25 @@
 """Partners: their API keys and the payments that they have reported."""
 
-from sqlalchemy import BigInteger, Column, Index, LargeBinary, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, LargeBinary, Text
 
-from persistence.tables.base import belongs_to_organization, created_and_updated, instant, refers_to, tenant_table
+from domain.partners import PartnerApiKey
+from persistence.tables.base import (
+    belongs_to_organization,
+    index,
+    instant,
+    record_table,
+    refers_to,
+    tenant_table,
+    unique,
+)
 
 # A key is 256 random bits, so a fast hash is enough.
-partner_api_keys = tenant_table(
+partner_api_keys = record_table(
     "partner_api_keys",
+    PartnerApiKey,
     "partner_api_key_id",
-    Column("partner", Text, nullable=False),
-    Column("name", Text, nullable=False),
     Column("key_hash", LargeBinary, nullable=False),
-    # The end of the key, by which people tell keys apart.
-    Column("key_hint", Text, nullable=False),
-    instant("last_used_at"),
-    instant("revoked_at"),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "key_hash"),
+    unique("key_hash"),
     belongs_to_organization(),
 )
 
@@ -29,8 +32,8 @@ partner_payments = tenant_table(
     Column("partner_api_key_id", BigInteger),
     Column("member_id", BigInteger, nullable=False),
     instant("created_at", nullable=False),
-    UniqueConstraint("organization_id", "payment_id"),
-    Index("ix_partner_payments_member_id", "organization_id", "member_id"),
+    unique("payment_id"),
+    index("ix_partner_payments_member_id", "member_id"),
     refers_to("partner_api_keys", "partner_api_key_id"),
     refers_to("members", "member_id"),
 )

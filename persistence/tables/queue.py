@@ -1,8 +1,8 @@
 """The queue of events that wait for a worker."""
 
-from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, SmallInteger, Table, text
+from sqlalchemy import BigInteger, Column, PrimaryKeyConstraint, SmallInteger, Table
 
-from persistence.tables.base import instant, metadata, refers_to
+from persistence.tables.base import index, instant, metadata, refers_to
 
 # A row of its own, and not columns of the event: it is short, and gone when the event is done.
 queued_events = Table(
@@ -20,12 +20,7 @@ queued_events = Table(
     instant("dead_at"),
     PrimaryKeyConstraint("organization_id", "loyalty_event_id"),
     # The only index of what waits: by the statistics of an empty queue, the planner would take any other for as good.
-    Index("ix_queued_events_line", "organization_id", "member_id", "place", postgresql_where=text("dead_at IS NULL")),
-    Index(
-        "ix_queued_events_dead",
-        "organization_id",
-        "loyalty_event_id",
-        postgresql_where=text("dead_at IS NOT NULL"),
-    ),
+    index("ix_queued_events_line", "member_id", "place", where="dead_at IS NULL"),
+    index("ix_queued_events_dead", "loyalty_event_id", where="dead_at IS NOT NULL"),
     refers_to("events", "loyalty_event_id"),
 )

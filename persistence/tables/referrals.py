@@ -1,54 +1,16 @@
 """Referral programs, the codes that members have in them, and the uses of codes that counted."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Text, UniqueConstraint, Uuid, text
+from sqlalchemy import BigInteger, Column, text
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    exact,
-    external_key,
-    instant,
-    key,
-    refers_to,
-    tenant_table,
-    texts,
-)
+from domain.referrals import ReferralCode, ReferralLog, ReferralProgram
+from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
 
-referral_programs = tenant_table(
+referral_programs = record_table(
     "referral_programs",
+    ReferralProgram,
     "referral_program_id",
-    key("referral_program_key"),
-    Column("loyalty_program_id", BigInteger),
-    Column("name", Text, nullable=False),
-    Column("description", Text),
-    Column("picture_url", Text),
-    document("custom_attributes"),
-    Column("active", Boolean, nullable=False),
-    instant("valid_from_date"),
-    instant("valid_to_date"),
-    Column("max_per_code", BigInteger, nullable=False),
-    Column("max_referrals_per_member", BigInteger, nullable=False),
-    Column("max_redeems_per_referred_member_per_code", BigInteger),
-    Column("campaign_id", BigInteger),
-    Column("audience_id", BigInteger),
-    texts("tags"),
-    Column("code", Text, nullable=False),
-    Column("event_type", Text, nullable=False),
-    exact("referrer_points_accrual"),
-    Column("referrer_ledger_id", BigInteger),
-    Column("referrer_ledger_account_id", BigInteger),
-    Column("referrer_coupon_book_key", Uuid(as_uuid=False)),
-    exact("referred_points_accrual"),
-    Column("referred_ledger_id", BigInteger),
-    Column("referred_ledger_account_id", BigInteger),
-    Column("referred_coupon_book_key", Uuid(as_uuid=False)),
-    # An IANA name; null is the organization's.
-    Column("timezone", Text),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "referral_program_key"),
-    UniqueConstraint("organization_id", "code"),
+    unique("referral_program_key"),
+    unique("code"),
     belongs_to_organization(),
     refers_to("loyalty_programs", "loyalty_program_id"),
     refers_to("campaigns", "campaign_id"),
@@ -60,41 +22,30 @@ referral_programs = tenant_table(
 )
 
 # The counts of a code change under the lock of its owner, so total_usages is always exact.
-referral_codes = tenant_table(
+referral_codes = record_table(
     "referral_codes",
+    ReferralCode,
     "referral_code_id",
-    Column("referral_program_id", BigInteger, nullable=False),
-    Column("member_id", BigInteger, nullable=False),
-    Column("code", Text, nullable=False),
-    Column("total_usages", BigInteger, nullable=False, server_default=text("0")),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "code"),
-    Index("ix_referral_codes_folded", "organization_id", text("lower(code)")),
-    Index("ix_referral_codes_member", "organization_id", "referral_program_id", "member_id"),
+    unique("code"),
+    index("ix_referral_codes_folded", text("lower(code)")),
+    index("ix_referral_codes_member", "referral_program_id", "member_id"),
     refers_to("referral_programs", "referral_program_id"),
     refers_to("members", "member_id"),
+    defaults={"total_usages": "0"},
 )
 
 # A log whose event was reversed stays, with the reversing event, and does not count any more.
-referral_logs = tenant_table(
+referral_logs = record_table(
     "referral_logs",
+    ReferralLog,
     "referral_log_id",
-    Column("referral_code_id", BigInteger, nullable=False),
-    Column("referral_program_id", BigInteger, nullable=False),
-    Column("referrer_member_id", BigInteger, nullable=False),
-    Column("referred_member_id", BigInteger, nullable=False),
-    Column("loyalty_event_id", BigInteger, nullable=False),
-    Column("system_unique_key", Text, nullable=False),
-    document("custom_attributes"),
-    exact("referrer_points", nullable=False),
     Column("reversal_loyalty_event_id", BigInteger),
-    *created_and_updated(),
-    Index("ix_referral_logs_code", "organization_id", "referral_code_id", "referred_member_id"),
-    Index("ix_referral_logs_referrer", "organization_id", "referral_program_id", "referrer_member_id"),
+    index("ix_referral_logs_code", "referral_code_id", "referred_member_id"),
+    index("ix_referral_logs_referrer", "referral_program_id", "referrer_member_id"),
     # All programs of a member together, on either side, for the timeline.
-    Index("ix_referral_logs_made", "organization_id", "referrer_member_id", "referral_log_id"),
-    Index("ix_referral_logs_used", "organization_id", "referred_member_id", "referral_log_id"),
-    Index("ix_referral_logs_event", "organization_id", "loyalty_event_id"),
+    index("ix_referral_logs_made", "referrer_member_id", "referral_log_id"),
+    index("ix_referral_logs_used", "referred_member_id", "referral_log_id"),
+    index("ix_referral_logs_event", "loyalty_event_id"),
     refers_to("referral_codes", "referral_code_id"),
     refers_to("referral_programs", "referral_program_id"),
     refers_to("members", "referrer_member_id", target=("member_id",)),

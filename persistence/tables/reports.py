@@ -7,17 +7,7 @@ Triggers note what every written record changes about the figures, in the transa
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Column,
-    Identity,
-    PrimaryKeyConstraint,
-    SmallInteger,
-    Table,
-    Text,
-    text,
-)
+from sqlalchemy import ARRAY, BigInteger, Column, Identity, PrimaryKeyConstraint, SmallInteger, Table, Text, text
 
 from persistence.tables.base import exact, execute_on, instant, metadata
 from persistence.tables.shards import on_shards_too

@@ -1,69 +1,30 @@
 """Triggers, and the messages to their receivers: written with the changes that they report, sent afterwards."""
 
-from sqlalchemy import Boolean, Column, Index, Integer, SmallInteger, Text, UniqueConstraint, Uuid, text
+from sqlalchemy import Column, Integer, SmallInteger
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.types import BigInteger
 
-from persistence.tables.base import (
-    belongs_to_organization,
-    created_and_updated,
-    document,
-    external_key,
-    instant,
-    refers_to,
-    tenant_table,
-)
+from domain.triggers import Trigger, TriggerDelivery
+from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
 
-triggers = tenant_table(
+triggers = record_table(
     "triggers",
+    Trigger,
     "trigger_id",
-    Column("trigger_key", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("active", Boolean, nullable=False),
-    document("settings"),
-    Column("secret", Text, nullable=False),
-    # Signs beside the secret until then.
-    Column("previous_secret", Text),
-    instant("previous_secret_until"),
-    *external_key(),
-    *created_and_updated(),
-    UniqueConstraint("organization_id", "trigger_key"),
+    unique("trigger_key"),
     belongs_to_organization(),
 )
 
-trigger_deliveries = tenant_table(
+trigger_deliveries = record_table(
     "trigger_deliveries",
+    TriggerDelivery,
     "trigger_delivery_id",
-    Column("trigger_delivery_key", Uuid(as_uuid=False), nullable=False, server_default=text("gen_random_uuid()")),
-    Column("trigger_id", BigInteger, nullable=False),
-    Column("type", Text, nullable=False),
     # The member whom the message is about, so that it is deleted when the member is erased.
     Column("member_id", BigInteger),
-    # As text, so that every attempt sends, and signs, the same bytes.
-    Column("payload", JSON, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("attempts", SmallInteger, nullable=False, server_default=text("0")),
-    instant("next_attempt_at", default="now()"),
-    instant("last_attempt_at"),
-    Column("last_status_code", Integer),
-    Column("last_error", Text),
-    instant("delivered_at"),
-    *created_and_updated(),
-    Index("ix_trigger_deliveries_trigger", "organization_id", "trigger_id", "trigger_delivery_id"),
-    Index(
-        "ix_trigger_deliveries_due",
-        "organization_id",
-        "trigger_id",
-        "next_attempt_at",
-        postgresql_where=text("status = 'pending'"),
-    ),
-    Index(
-        "ix_trigger_deliveries_member",
-        "organization_id",
-        "member_id",
-        "trigger_delivery_id",
-        postgresql_where=text("member_id IS NOT NULL"),
-    ),
+    index("ix_trigger_deliveries_trigger", "trigger_id", "trigger_delivery_id"),
+    index("ix_trigger_deliveries_due", "trigger_id", "next_attempt_at", where="status = 'pending'"),
+    index("ix_trigger_deliveries_member", "member_id", "trigger_delivery_id", where="member_id IS NOT NULL"),
     refers_to("triggers", "trigger_id"),
+    types={"payload": JSON, "attempts": SmallInteger, "last_status_code": Integer},
+    defaults={"trigger_delivery_key": "gen_random_uuid()", "attempts": "0", "next_attempt_at": "now()"},
 )

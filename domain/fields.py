@@ -1,0 +1,28 @@
+"""Marks on the fields of records, which tables, answers and the erasing of members read off the types.
+
+A record says each field once: its table takes the column from the type, its answer the field, and an erasing the value
+that goes. A mark says what the type alone does not.
+"""
+
+from enum import Enum
+from typing import Annotated, TypeAlias, TypeVar
+
+Value = TypeVar("Value")
+
+
+class Mark(Enum):
+    """A property of a field that its type does not tell."""
+
+    KEY = "key"
+    PERSONAL = "personal"
+    INTERNAL = "internal"
+
+
+Key: TypeAlias = Annotated[str, Mark.KEY]
+"""A generated key: a UUID in lower case."""
+
+Personal: TypeAlias = Annotated[Value, Mark.PERSONAL]
+"""Personal data of a member, which goes when the member is erased."""
+
+Internal: TypeAlias = Annotated[Value, Mark.INTERNAL]
+"""A value that no answer shows."""
