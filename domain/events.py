@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.fields import Key
+from domain.fields import Internal, Key
 from domain.problems import Conflict, NotFound
 
 SUCCESS, FAILURE = "success", "failed"
@@ -74,7 +74,7 @@ class LoyaltyEvent:
     sponsor_member_id: int | None
     event_type: str
     system_unique_key: str
-    request_digest: bytes
+    request_digest: Internal[bytes]
     external_id: str | None
     external_event_date: datetime | None
     description: str | None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from domain.fields import Internal
 from domain.imports.records import AUDIENCE_MEMBERS, BADGES, BALANCES, COUPON_CODES, COUPONS, EVENTS, MEMBERS
 from domain.problems import Conflict, NotFound
 
@@ -75,7 +76,7 @@ class ExportJob:
     filters: Mapping[str, Any]
     description: str | None
     status: str
-    attempt: int
+    attempt: Internal[int]
     parts: int
     rows: int
     bytes: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
+from domain.fields import Internal
 from domain.problems import Conflict
 from domain.tier_policies import BY_BALANCE, TierPoints, TierPolicy
 
@@ -189,7 +190,7 @@ class TierTracking:
     answered_tier_id: int | None
     expires_at: datetime | None
     system_unique_key: str
-    request_digest: bytes
+    request_digest: Internal[bytes]
     external_id: str | None
     description: str | None
     tags: tuple[str, ...]

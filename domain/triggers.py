@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from domain.fields import Key
+from domain.fields import Internal, Key
 from domain.problems import Conflict
 
 WEB_HOOK, ENTITY_CHANGE, ASYNC_TRACK = "WebHook", "EntityChangeWebhook", "AsyncTrackWebhook"
@@ -32,8 +32,8 @@ class Trigger:
     name: str
     active: bool
     settings: Mapping[str, Any]
-    secret: str
-    previous_secret: str | None
+    secret: Internal[str]
+    previous_secret: Internal[str | None]
     previous_secret_until: datetime | None
     external_key: str | None
     created_at: datetime

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import LIST, SINGLE, CouponBook
+from domain.fields import Internal
 from domain.problems import Conflict, NotFound
 
 
@@ -21,7 +22,7 @@ class Coupon:
     organization_id: int
     coupon_id: int
     coupon_book_id: int
-    position: int
+    position: Internal[int]
     code: str | None
     total_assigned: Decimal
     total_usages: Decimal

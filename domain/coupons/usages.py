@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.fields import Key
+from domain.fields import Internal, Key
 from domain.problems import Conflict
 
 
@@ -31,7 +31,7 @@ class CouponUsage:
     member_id: int
     system_unique_key: str
     # Null where the server itself caused the usage.
-    request_digest: bytes | None
+    request_digest: Internal[bytes | None]
     custom_attributes: Mapping[str, Any]
     amount_used: Decimal
     amount_assigned: Decimal

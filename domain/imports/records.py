@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from domain.fields import Internal
 from domain.problems import Conflict
 
 MEMBERS, BALANCES, COUPON_CODES, COUPONS, BADGES = "members", "balances", "coupon-codes", "coupons", "badges"
@@ -56,12 +57,12 @@ class ImportJob:
     bytes_read: int
     # The number of parts, known from the start of the work on.
     parts: int | None
-    header: Sequence[str] | None
-    next_byte: int
-    next_line: int
-    worked_ms: int
-    crashes: int
-    careful_until: int
+    header: Internal[Sequence[str] | None]
+    next_byte: Internal[int]
+    next_line: Internal[int]
+    worked_ms: Internal[int]
+    crashes: Internal[int]
+    careful_until: Internal[int]
     error: str | None
     created_at: datetime
     updated_at: datetime

@@ -51,10 +51,10 @@ class WalletView:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedLot:
-    """An amount that a transaction took from a lot, which the transaction `made_by` made."""
+    """An amount that a transaction took from a lot, which the transaction `made_by_ledger_transaction_id` made."""
 
     ledger_lot_id: int
-    made_by: int
+    made_by_ledger_transaction_id: int
     amount: Decimal
     expires_at: datetime | None
 

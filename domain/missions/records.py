@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.fields import Key
+from domain.fields import Internal, Key
 from domain.organizations import Organization
 from domain.problems import Conflict, NotFound
 
@@ -106,7 +106,7 @@ class MissionTracking:
     goal_count: int
     happened_at: datetime
     system_unique_key: str | None
-    request_digest: bytes | None
+    request_digest: Internal[bytes | None]
     external_id: str | None
     description: str | None
     tags: tuple[str, ...]

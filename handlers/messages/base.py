@@ -7,7 +7,7 @@ machinery costs ten times more for the same result and is used for the declarati
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_
 from marshmallow import Schema, fields
 
 from domain.calendar import instant_of, local_of
+from domain.fields import Mark
 from domain.problems import FieldFault, InvalidRequest
 from persistence.paging import Paged
 
@@ -90,17 +91,13 @@ class Exact(fields.Field[Any]):
 
 
 class _Key(fields.Field[Any]):
+    """A generated key, or a list of them: in lower case inside, however a request writes it."""
+
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
         return value
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         return value.lower() if isinstance(value, str) else [key.lower() for key in value]
-
-
-Key = Annotated[str, _Key]
-"""A generated key in a body, which is in lower case inside."""
-Keys = Annotated[Sequence[str], _Key]
-"""Generated keys in a body, which are in lower case inside."""
 
 
 class Calendar(fields.Field[Any]):
@@ -203,6 +200,8 @@ def _fields_of(schema: type[Any]) -> Iterator[_WireField]:
         return
     hints = get_type_hints(schema, include_extras=True)
     for declared in dataclasses.fields(schema):
+        if Mark.INTERNAL in getattr(hints[declared.name], "__metadata__", ()):
+            continue
         metadata = declared.metadata
         wire = metadata.get("wire") or camel(declared.name)
         yield _WireField(declared.name, wire, _kind_of(hints[declared.name]), bool(metadata.get("omit_none")))
@@ -215,29 +214,55 @@ def _kind_of(hint: Any) -> fields.Field[Any]:
     """The field that reads and writes values of a type."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return cast("fields.Field[Any]", parts[1]())
+        return _marked_kind_of(parts[0], parts[1:])
     if origin in (Union, UnionType):
         known = [part for part in parts if part is not NoneType]
         return _kind_of(known[0]) if len(known) == 1 else Plain()
     if dataclasses.is_dataclass(hint):
         return Nested(Body(cast("type[Any]", hint)))
-    if origin in (list, Sequence) and dataclasses.is_dataclass(parts[0]):
-        return Nested(Body(cast("type[Any]", parts[0])), many=True)
+    if origin in (list, tuple, Sequence):
+        item = _kind_of(parts[0])
+        if isinstance(item, Nested):
+            return Nested(item.shape, many=True)
+        return item if isinstance(item, _Key) else Plain()
     return _KINDS.get(hint, Plain)()
 
 
-class Shape:
-    """Schemas compiled to a function that writes records: `dump` a record or mapping as a JSON object.
+def _marked_kind_of(hint: Any, marks: Sequence[Any]) -> fields.Field[Any]:
+    """The field that a mark of a type names, or else that of the type."""
+    for mark in marks:
+        if isinstance(mark, type) and issubclass(mark, fields.Field):
+            return mark()
+    return _Key() if Mark.KEY in marks else _kind_of(hint)
 
-    A schema is a `WireSchema` or a command. A field with the metadata `omit_none` is left out of an answer when it is
-    None.
+
+class Shape:
+    """Records, commands and schemas compiled to a function that writes records: `dump` one as a JSON object.
+
+    A record gives all its fields but internal ones; a field that several schemas have is that of the first. `only` or
+    `without` say which of them an answer has or lacks, `names` what it calls them, `optional` those that are left out
+    of an answer when they are None, as are fields with the metadata `omit_none`.
     """
 
-    def __init__(self, *schemas: type[Any]) -> None:
+    def __init__(
+        self,
+        *schemas: type[Any],
+        only: Collection[str] | None = None,
+        without: Collection[str] = (),
+        names: Mapping[str, str] = {},
+        optional: Collection[str] = (),
+    ) -> None:
+        fields_by_name: dict[str, _WireField] = {}
+        for schema in schemas:
+            for field in _fields_of(schema):
+                fields_by_name.setdefault(field.inside, field)
+        unknown = {*(only or ()), *without, *names, *optional} - fields_by_name.keys()
+        if unknown:
+            raise ValueError(f"no field of the shape: {', '.join(sorted(unknown))}")
         self._dumps: list[tuple[str, str, Callable[[Any], Any] | None, bool]] = [
-            (field.inside, field.wire, _dumper(field.kind), field.omit_none)
-            for schema in schemas
-            for field in _fields_of(schema)
+            (name, names.get(name, field.wire), _dumper(field.kind), field.omit_none or name in optional)
+            for name, field in fields_by_name.items()
+            if name not in without and (only is None or name in only)
         ]
 
     def dump(self, record: Any) -> dict[str, Any]:
@@ -330,7 +355,7 @@ def _loader(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
 
 
 def _dumper(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
-    if isinstance(field, Plain):
+    if isinstance(field, Plain | _Key):
         return None
     return lambda value: field._serialize(value, None, None)
 

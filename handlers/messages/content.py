@@ -2,24 +2,16 @@
 
 from typing import Any
 
+from domain.content.collections import ContentCollection
 from domain.content.documents import ContentDocument
-from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Shape
 from persistence.paging import Paged
 
-
-class _MemberDocument(WireSchema):
-    document_key = Plain()
-    slug = Plain()
-    attrs = Plain()
-    status = Plain()
-    locale = Plain()
-    from_date = Instant()
-    to_date = Instant()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-MEMBER_DOCUMENT = Shape(_MemberDocument)
+COLLECTION_NAME = Shape(ContentCollection, only=("collection_key", "name"))
+MEMBER_DOCUMENT = Shape(
+    ContentDocument,
+    only=("document_key", "slug", "attrs", "status", "locale", "from_date", "to_date", "created_at", "updated_at"),
+)
 
 
 def member_documents(collection: Any, query: dict[str, Any], page: Paged[ContentDocument]) -> dict[str, Any]:
@@ -30,11 +22,3 @@ def member_documents(collection: Any, query: dict[str, Any], page: Paged[Content
         "totalCount": page.total_count,
         "items": [MEMBER_DOCUMENT.dump(result) for result in page.results],
     }
-
-
-class _CollectionName(WireSchema):
-    collection_key = Plain()
-    name = Plain()
-
-
-COLLECTION_NAME = Shape(_CollectionName)

@@ -9,35 +9,11 @@ from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
 from domain.events import IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
-from handlers.messages.base import Body, Exact, Instant, Plain, Shape, WireSchema, exact_number, json_able
+from handlers.messages.base import Body, Shape, exact_number, json_able
 
-
-class _EventRecord(WireSchema):
-    loyalty_event_id = Plain()
-    loyalty_event_key = Plain()
-    organization_id = Plain()
-    external_id = Plain()
-    member_id = Plain()
-    external_event_date = Instant()
-    event_type = Plain()
-    last_error = Plain(metadata={"omit_none": True})
-    description = Plain()
-    reason = Plain()
-    system_unique_key = Plain()
-    tags = Plain()
-    location = Plain()
-    e2e_tracking_id = Plain()
-    reverted_loyalty_event_id = Plain()
-    reversal_loyalty_event_id = Plain()
-    evaluation_status = Plain()
-    status = Plain()
-    limit_discarded_total_amount = Exact()
-    limit_counters = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-_RECORD = Shape(_EventRecord)
+# What only some answers show, and what no answer does.
+_NOT_SHOWN = ("sponsor_member_id", "payload", "result", "actor", "user_id", "cause_loyalty_event_id", "evaluated_at")
+_RECORD = Shape(LoyaltyEvent, without=_NOT_SHOWN, optional=("last_error",))
 _INCOMING = Body(IncomingEvent)
 
 

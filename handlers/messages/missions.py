@@ -5,7 +5,7 @@ from typing import Any
 from domain.missions.progress import Advance
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 from domain.missions.state import MissionMove
-from handlers.messages.base import Instant, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Shape, exact_number
 
 
 def progress_answer(balance: MissionBalance, achieved: int) -> dict[str, Any]:
@@ -69,12 +69,4 @@ def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
     return answer
 
 
-class _Balance(WireSchema):
-    member_id = Plain()
-    times_achieved = Plain()
-    last_counter_count_when_achieved = Plain()
-    current_counter_count = Plain()
-    last_achieved_at = Instant()
-
-
-BALANCE = Shape(_Balance)
+BALANCE = Shape(MissionBalance)

@@ -2,54 +2,11 @@
 
 from typing import Any
 
-from domain.orders import OrderWithItems
-from handlers.messages.base import Exact, Instant, Plain, Shape, WireSchema
+from domain.orders import Order, OrderItem, OrderWithItems
+from handlers.messages.base import Shape
 
-
-class _Item(WireSchema):
-    order_item_id = Plain()
-    order_id = Plain()
-    product_code = Plain()
-    description = Plain()
-    custom_attributes = Plain()
-    total = Exact()
-    amount = Exact()
-    quantity = Exact()
-    discounted_total = Exact()
-    sub_total = Exact()
-    category_code = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-class _Order(WireSchema):
-    order_id = Plain()
-    member_id = Plain()
-    external_event_date = Instant()
-    external_id = Plain()
-    description = Plain()
-    loyalty_event_id = Plain()
-    organization_id = Plain()
-    loyalty_program_id = Plain()
-    custom_attributes = Plain()
-    type = Plain()
-    tags = Plain()
-    total = Exact()
-    discounted_total = Exact()
-    sub_total = Exact()
-    merchant_id = Plain()
-    payment_method = Plain()
-    location_code = Plain()
-    referral_code = Plain()
-    channel = Plain()
-    coupons = Plain()
-    status = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-_ITEM = Shape(_Item)
-_ORDER = Shape(_Order)
+_ITEM = Shape(OrderItem, without=("organization_id", "returned_quantity", "returned_total"))
+_ORDER = Shape(Order, without=("event_ids", "returned_total"))
 
 
 def order_record(order_and_items: OrderWithItems) -> dict[str, Any]:

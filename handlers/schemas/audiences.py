@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from marshmallow import fields
 
-from domain.audiences import CompiledAudience
-from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema
+from domain.audiences import Audience, CompiledAudience
+from handlers.messages.base import OF_REQUEST, Body, Shape, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +56,6 @@ class AudienceProperties:
     external_key: str | None = None
 
 
-class _Record(WireSchema):
-    audience_id = Plain()
-    audience_key = Plain()
-    version = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListChange:
     """The members to put on the list of an audience, and those to take off it."""
@@ -74,7 +66,7 @@ class ListChange:
 
 AUDIENCE_BODY = Body(AudienceProperties)
 AUDIENCE_CHANGES = Update(AudienceProperties)
-AUDIENCE = Shape(AudienceProperties, _Record)
+AUDIENCE = Shape(AudienceProperties, Audience)
 LIST_CHANGE = Body(ListChange)
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
+from domain.badges import Badge
+from handlers.messages.base import Body, Shape, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +22,6 @@ class BadgeProperties:
     external_key: str | None = None
 
 
-class BadgeRecord(WireSchema):
-    """The fields of a badge that the server sets."""
-
-    badge_id = Plain()
-    badge_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 BADGE_BODY = Body(BadgeProperties)
 BADGE_CHANGES = Update(BadgeProperties)
-BADGE = Shape(BadgeProperties, BadgeRecord)
+BADGE = Shape(Badge, without=("organization_id",))

@@ -6,7 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.effects import Effect
-from handlers.messages.base import OF_REQUEST, Body, Instant, LocalMoment, Plain, Shape, Update, WireSchema
+from domain.campaigns.records import Action, Campaign
+from handlers.messages.base import OF_REQUEST, Body, LocalMoment, Shape, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +41,6 @@ class CampaignProperties:
     external_key: str | None = None
 
 
-class _CampaignRecord(WireSchema):
-    organization_id = Plain()
-    campaign_id = Plain()
-    campaign_key = Plain()
-    campaign_version_id = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionProperties:
     """The writable fields of an action; `campaign_version_id` is the version that the request was made for."""
@@ -66,21 +58,12 @@ class ActionProperties:
     external_key: str | None = None
 
 
-class _ActionRecord(WireSchema):
-    organization_id = Plain()
-    campaign_id = Plain()
-    action_id = Plain()
-    action_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 CAMPAIGN_BODY = Body(CampaignProperties)
 CAMPAIGN_CHANGES = Update(CampaignProperties)
 ACTION_BODY = Body(ActionProperties)
 ACTION_CHANGES = Update(ActionProperties)
-ACTION = Shape(ActionProperties, _ActionRecord)
-_CAMPAIGN = Shape(CampaignProperties, _CampaignRecord)
+ACTION = Shape(Action)
+_CAMPAIGN = Shape(Campaign)
 
 
 def campaign_record(campaign: Any) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from domain.content.collections import STATIC
-from handlers.messages.base import Body, Instant, Key, Plain, Shape, Update, WireSchema
+from domain.content.collections import STATIC, ContentCollection
+from domain.content.documents import ContentDocument
+from domain.fields import Key
+from handlers.messages.base import Body, Shape, Update
 from handlers.services.content.write_documents import DocumentProperties, DocumentWrite
 
 
@@ -25,12 +27,6 @@ class CollectionProperties:
     external_key: str | None = None
 
 
-class _CollectionRecord(WireSchema):
-    collection_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BatchDocument(DocumentProperties):
     document_key: Key
@@ -43,18 +39,15 @@ class DocumentBatch:
     documents: Sequence[Any]
 
 
-class _DocumentRecord(WireSchema):
-    document_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
+_IDS_OF_DOCUMENT = ("organization_id", "content_document_id", "content_collection_id")
 COLLECTION_BODY = Body(CollectionProperties)
 COLLECTION_CHANGES = Update(CollectionProperties)
-COLLECTION = Shape(CollectionProperties, _CollectionRecord)
+COLLECTION = Shape(
+    ContentCollection, without=("organization_id", "content_collection_id", "language", "content_version")
+)
 BATCH = Body(DocumentBatch)
 DOCUMENT_CHANGES = Update(DocumentProperties)
-DOCUMENT = Shape(DocumentProperties, _DocumentRecord)
+DOCUMENT = Shape(ContentDocument, without=_IDS_OF_DOCUMENT, optional=("day_of_week_schedule",))
 _BATCH_ITEM: Update[DocumentProperties] = Update(_BatchDocument)
 
 

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 from marshmallow import fields
 
 from domain.calendar import instant_of
+from domain.coupons.books import CouponBook
+from domain.fields import Key
 from handlers.call import ADMINISTRATION, INTEGRATION
-from handlers.messages.base import Body, Exact, Instant, Key, Plain, Shape, Update, WireSchema
+from handlers.messages.base import Body, Shape, Update
 from handlers.services.coupons.validate_book import CouponBookProperties
 from persistence.coupons.book_lists import BookFilter
 
@@ -62,23 +64,6 @@ class _AdministrationChange(_Administration):
     extra_fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Record(WireSchema):
-    publishing_status = Plain()
-    type = Plain()
-    extra_fields = Plain()
-    organization_id = Plain()
-    coupon_book_id = Plain()
-    coupon_book_key = Plain()
-    total_assigned = Exact()
-    total_usages = Exact()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-class _IntegrationRecord(_Record):
-    loyalty_program_id = Plain()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusChange:
     """The new publishing status of a book."""
@@ -89,7 +74,10 @@ class StatusChange:
 NEW_BOOK = {INTEGRATION: Update(_IntegrationNew), ADMINISTRATION: Update(_AdministrationNew)}
 CHANGED_BOOK = {INTEGRATION: Update(_IntegrationChange), ADMINISTRATION: Update(_AdministrationChange)}
 BOOK_STATUS = Body(StatusChange)
-BOOK = {INTEGRATION: Shape(_Integration, _IntegrationRecord), ADMINISTRATION: Shape(_Administration, _Record)}
+BOOK = {
+    INTEGRATION: Shape(_Integration, CouponBook, without=("coupon_count",)),
+    ADMINISTRATION: Shape(_Administration, CouponBook, without=("coupon_count", "loyalty_program_key")),
+}
 
 
 def references(referring: Mapping[str, Any]) -> dict[str, Any]:

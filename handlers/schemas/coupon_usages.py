@@ -8,36 +8,14 @@ from typing import Any
 
 from domain.coupons.usages import CouponUsage
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import Body, Exact, Instant, Nested, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Body, Nested, Shape, WireSchema, exact_number
 from handlers.schemas.coupon_books import BOOK
 from handlers.services.coupons.assign_and_use import AssignmentOutcome, BatchItem, CouponCommand
 from handlers.services.coupons.revert import RevertedCode, RevertOutcome
+from persistence.coupons.member_coupons import MemberCouponEntry
 
 SUCCESS, WARNING = "success", "warning"
-
-
-class _Usage(WireSchema):
-    coupon_usage_id = Plain()
-    coupon_usage_key = Plain()
-    coupon_id = Plain()
-    code = Plain()
-    coupon_book_id = Plain()
-    coupon_book_key = Plain()
-    coupon_book_version_id = Plain()
-    member_id = Plain()
-    system_unique_key = Plain()
-    custom_attributes = Plain()
-    amount_used = Exact()
-    amount_assigned = Exact()
-    updated_total_usages = Exact()
-    updated_total_assigned = Exact()
-    reversal_usage_id = Plain()
-    reverted_usage_id = Plain()
-    amount_discounted = Exact()
-    ledger_transaction_id = Plain()
-    external_id = Plain()
-    created_at = Instant()
-    updated_at = Instant()
+_NOT_SHOWN = ("organization_id", "coupon_lot_id", "description", "tags", "loyalty_event_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,34 +74,19 @@ class UsageReversal:
     force_revert: bool = False
 
 
-class _Totals(WireSchema):
-    amount_used = Exact()
-    amount_assigned = Exact()
-
-
-USAGE = Shape(_Usage)
+USAGE = Shape(CouponUsage, without=_NOT_SHOWN)
 OF_MEMBER = Body(_OfMember)
 ADMINISTERED = Body(_Administered)
 ADMINISTERED_ASSIGNMENT = Body(_AdministeredAssignment)
 BATCH = Body(AssignmentBatch)
 REVERT = Body(UsageReversal)
-TOTALS = Shape(_Totals)
 
 
 def _member_coupon(surface: str) -> Shape:
-    class _MemberCoupon(WireSchema):
-        coupon_book_id = Plain()
-        coupon_id = Plain()
-        code = Plain()
-        amount_assigned = Exact()
-        amount_used = Exact()
-        custom_attributes = Plain()
-        expired_at = Instant()
-        created_at = Instant()
-        updated_at = Instant()
+    class _Book(WireSchema):
         coupon_book = Nested(BOOK[surface])
 
-    return Shape(_MemberCoupon)
+    return Shape(_Book, MemberCouponEntry)
 
 
 MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}

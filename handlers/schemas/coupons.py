@@ -2,19 +2,8 @@
 
 from dataclasses import dataclass
 
-from handlers.messages.base import Body, Exact, Instant, Plain, Shape, WireSchema
-
-
-class _Coupon(WireSchema):
-    coupon_id = Plain()
-    coupon_book_id = Plain()
-    code = Plain()
-    total_assigned = Exact()
-    total_usages = Exact()
-    custom_attributes = Plain()
-    expired_at = Instant()
-    created_at = Instant()
-    updated_at = Instant()
+from domain.coupons.codes import Coupon
+from handlers.messages.base import Body, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +20,6 @@ class CodeChange:
     code: str
 
 
-COUPON = Shape(_Coupon)
+COUPON = Shape(Coupon, without=("organization_id",))
 CODES = Body(NewCodes)
 CODE = Body(CodeChange)

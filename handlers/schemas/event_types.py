@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
+from domain.event_types import CustomEventType
+from handlers.messages.base import Body, Plain, Shape, Update, WireSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +21,12 @@ class EventTypeProperties:
     external_key: str | None = None
 
 
-class _Record(WireSchema):
-    organization_id = Plain()
-    is_custom_type = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 NEW_EVENT_TYPE = Body(EventTypeProperties)
 EVENT_TYPE_CHANGES = Update(EventTypeProperties)
-EVENT_TYPE = Shape(EventTypeProperties, _Record)
+
+
+class _IsCustom(WireSchema):
+    is_custom_type = Plain()
+
+
+EVENT_TYPE = Shape(_IsCustom, CustomEventType)

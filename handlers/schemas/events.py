@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from marshmallow import fields
 
 from domain.events import DRY_RUN, FULL, WAITING, IncomingEvent, LoyaltyEvent
+from domain.fields import Key
 from domain.queue import DeadLetter
-from handlers.messages.base import Body, Keys, instant_text, loaded_items
+from handlers.messages.base import Body, instant_text, loaded_items
 from handlers.messages.events import event_record, incoming_event
 
 # The allowed values of `include`.
@@ -26,7 +27,7 @@ class Tracking:
     """Events to track, and how; `now` and `trace` are for dry runs alone."""
 
     events: Annotated[Sequence[IncomingEvent], _Events]
-    campaign_keys: Keys = ()
+    campaign_keys: Sequence[Key] = ()
     execution_mode: str = FULL
     now: datetime | None = None
     trace: bool = False

@@ -2,34 +2,20 @@
 
 from typing import Any
 
+from domain.exports import ExportJob
 from handlers.messages import json_text
 from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema
 from handlers.services.exports.manage import ExportPart, ExportProperties
 from handlers.services.exports.rows import ExportedRow, csv_header, csv_row
 
 
-class _Export(WireSchema):
-    organization_id = Plain()
-    export_id = Plain()
-    kind = Plain()
-    updated_from = Instant()
-    after = Plain()
-    all_filters = Plain(data_key="filters")
-    description = Plain()
-    status = Plain()
-    parts = Plain()
-    rows = Plain()
-    bytes = Plain()
-    last_id = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-    started_at = Instant()
-    finished_at = Instant()
+class _Shown(WireSchema):
+    filters = Plain(attribute="all_filters")
     expires_at = Instant()
 
 
 EXPORT_BODY = Body(ExportProperties)
-EXPORT = Shape(_Export)
+EXPORT = Shape(_Shown, ExportJob, without=("filters",))
 
 
 def export_part(part: ExportPart) -> dict[str, Any]:

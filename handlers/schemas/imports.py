@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.imports.cells import ERROR_COLUMNS, csv_line, neutralised
-from domain.imports.records import FailedRow, ImportJob
-from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema, instant_text
+from domain.imports.records import FailedRow, ImportJob, ImportPart
+from handlers.messages.base import Body, Plain, Shape, WireSchema, instant_text
 from handlers.messages.uploads import Upload
 from handlers.services.imports.manage import ImportProperties
 
@@ -34,43 +34,16 @@ class UploadBody:
         return body
 
 
-class _Progress(WireSchema):
-    organization_id = Plain()
-    import_id = Plain()
-    status = Plain()
-    rows_read = Plain()
-    rows_done = Plain()
-    rows_failed = Plain()
+class _Speed(WireSchema):
     rows_per_second = Plain()
-    bytes_total = Plain()
-    bytes_read = Plain()
-    parts = Plain()
-    error = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-    started_at = Instant()
-    finished_at = Instant()
-
-
-class _Part(WireSchema):
-    part_number = Plain()
-    size = Plain()
-    sha256 = Plain()
-    created_at = Instant()
-
-
-class _Failed(WireSchema):
-    line = Plain()
-    column_name = Plain(data_key="column")
-    reason = Plain()
 
 
 IMPORT_BODY = Body(ImportProperties)
 IMPORT_START = Body(ImportStart)
 UPLOAD = UploadBody()
-PART = Shape(_Part)
-_JOB = Shape(ImportProperties, _Progress)
-_ROW = Shape(_Failed)
+PART = Shape(ImportPart, without=("organization_id", "import_id"))
+_JOB = Shape(ImportProperties, _Speed, ImportJob)
+_ROW = Shape(FailedRow, without=("row", "loyalty_member_id"), names={"column_name": "column"})
 
 
 def import_record(now: Callable[[], Any]) -> Callable[[ImportJob], dict[str, Any]]:

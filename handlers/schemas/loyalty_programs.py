@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from domain.programs import LoyaltyProgram
 from handlers.messages.base import OF_REQUEST, Body, Plain, Shape, Update, WireSchema
 
 
@@ -24,12 +25,10 @@ class ProgramProperties:
     external_key: str | None = None
 
 
-class _ProgramRecord(WireSchema):
-    organization_id = Plain()
-    loyalty_program_id = Plain()
-    loyalty_program_key = Plain()
+class _IsDefault(WireSchema):
+    set_as_default = Plain()
 
 
 PROGRAM_BODY = Body(ProgramProperties)
 PROGRAM_CHANGES = Update(ProgramProperties)
-PROGRAM = Shape(ProgramProperties, _ProgramRecord)
+PROGRAM = Shape(_IsDefault, LoyaltyProgram, without=("created_at", "updated_at"))

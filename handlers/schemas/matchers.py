@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema
+from domain.matchers import Matcher
+from handlers.messages.base import OF_REQUEST, Body, Shape, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +19,6 @@ class MatcherProperties:
     external_key: str | None = None
 
 
-class _Record(WireSchema):
-    matcher_id = Plain()
-    matcher_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 MATCHER_BODY = Body(MatcherProperties)
 MATCHER_CHANGES = Update(MatcherProperties)
-MATCHER = Shape(MatcherProperties, _Record)
+MATCHER = Shape(Matcher)

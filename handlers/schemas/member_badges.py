@@ -4,20 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from handlers.messages.base import Body, Plain, Shape, WireSchema
-from handlers.schemas.badges import BadgeProperties, BadgeRecord
-
-
-class _MemberBadge(WireSchema):
-    assigned_balance = Plain()
-
-
-class _Balance(WireSchema):
-    badge_id = Plain()
-    badge_key = Plain()
-    member_id = Plain()
-    loyalty_member_id = Plain()
-    assigned_balance = Plain()
+from domain.badges import BadgeBalance, MemberBadge
+from handlers.messages.base import Body, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +18,6 @@ class GrantRequest:
     external_id: str | None = None
 
 
-MEMBER_BADGE = Shape(BadgeProperties, BadgeRecord, _MemberBadge)
-BALANCE = Shape(_Balance)
+MEMBER_BADGE = Shape(MemberBadge, without=("organization_id",))
+BALANCE = Shape(BadgeBalance)
 GRANT = Body(GrantRequest)

@@ -12,7 +12,6 @@ from handlers.messages.base import (
     Plain,
     Shape,
     Update,
-    WireSchema,
     exactness_of,
     instant_text,
 )
@@ -57,12 +56,6 @@ class AudienceIds:
     audience_ids: Sequence[int]
 
 
-class _Existing(WireSchema):
-    member_id = Plain()
-    loyalty_member_id = Plain()
-    active = Plain()
-
-
 class _TierEntry(CurrentTier):
     organization_id = Plain()
     member_id = Plain()
@@ -75,7 +68,7 @@ MEMBER_CHANGES = Update(MemberUpdate)
 LOYALTY_MEMBER_IDS = Body(LoyaltyMemberIds)
 MEMBER_IDS = Body(MemberIds)
 AUDIENCE_IDS = Body(AudienceIds)
-EXISTING_MEMBER = Shape(_Existing)
+EXISTING_MEMBER = Shape(Member, only=("member_id", "loyalty_member_id", "active"))
 MEMBER_TIER = Shape(_TierEntry)
 
 

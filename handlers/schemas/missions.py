@@ -2,24 +2,15 @@
 
 from typing import Any
 
-from domain.missions.records import MemberMission
-from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
+from domain.missions.records import MemberMission, Mission
+from handlers.messages.base import Body, Shape, Update
 from handlers.messages.missions import BALANCE
 from handlers.services.missions.advance import MissionAdvance
 from handlers.services.missions.validate import MissionProperties
 
-
-class _Record(WireSchema):
-    organization_id = Plain()
-    mission_id = Plain()
-    mission_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 MISSION_BODY = Body(MissionProperties)
 MISSION_CHANGES = Update(MissionProperties)
-MISSION = Shape(MissionProperties, _Record)
+MISSION = Shape(MissionProperties, Mission)
 PROGRESS_BODY = Body(MissionAdvance)
 
 

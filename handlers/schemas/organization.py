@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from handlers.messages.base import Instant, Plain, Shape, Update, WireSchema
+from domain.organizations import Organization
+from handlers.messages.base import Shape, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +22,5 @@ class OrganizationProperties:
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Record(WireSchema):
-    organization_id = Plain()
-    organization_key = Plain()
-    environment = Plain()
-    subscription_level = Plain()
-    subscription_expiration_date = Instant()
-    payment_processor_customer_id = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 ORGANIZATION_CHANGES = Update(OrganizationProperties)
-ORGANIZATION = Shape(OrganizationProperties, _Record)
+ORGANIZATION = Shape(Organization, without=("default_ledger_id", "configuration_version"))

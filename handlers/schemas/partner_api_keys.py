@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.partners import PartnerApiKey
-from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema
+from handlers.messages.base import Body, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,18 +15,8 @@ class KeyProperties:
     name: str
 
 
-class _KeyRecord(WireSchema):
-    organization_id = Plain()
-    partner_api_key_id = Plain()
-    key_hint = Plain()
-    last_used_at = Instant()
-    revoked_at = Instant()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 KEY_BODY = Body(KeyProperties)
-KEY = Shape(KeyProperties, _KeyRecord)
+KEY = Shape(PartnerApiKey)
 
 
 def new_key(made: tuple[PartnerApiKey, str]) -> dict[str, Any]:

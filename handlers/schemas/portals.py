@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema
+from domain.portals import Portal
+from handlers.messages.base import Body, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +24,5 @@ class PortalProperties:
     auth_valid_scopes: list[str] = field(default_factory=list)
 
 
-class _Record(WireSchema):
-    portal_id = Plain()
-    public_id = Plain()
-    organization_id = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 PORTAL_BODY = Body(PortalProperties)
-PORTAL = Shape(PortalProperties, _Record)
+PORTAL = Shape(Portal)

@@ -7,10 +7,13 @@ from typing import Any
 
 from domain.referrals import (
     MOST_REFERRALS,
+    LeaderboardRow,
     ProgramTotals,
+    ReferralCode,
+    ReferralLog,
     ReferralProgram,
 )
-from handlers.messages.base import Body, Exact, Instant, LocalMoment, Plain, Shape, Update, WireSchema
+from handlers.messages.base import Body, LocalMoment, Shape, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +48,6 @@ class ReferralProgramProperties:
     external_key: str | None = None
 
 
-class _ProgramRecord(WireSchema):
-    organization_id = Plain()
-    referral_program_id = Plain()
-    referral_program_key = Plain()
-    referred_count = Plain()
-    total_codes = Plain()
-    total_logs = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewReferralCodes:
     """The codes to create for a member."""
@@ -64,42 +56,14 @@ class NewReferralCodes:
     codes: Sequence[str]
 
 
-class _Code(WireSchema):
-    referral_code_id = Plain()
-    member_id = Plain()
-    referral_program_id = Plain()
-    code = Plain()
-    total_usages = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-class _Log(WireSchema):
-    referral_log_id = Plain()
-    referral_code_id = Plain()
-    referred_member_id = Plain()
-    system_unique_key = Plain()
-    custom_attributes = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-class _LeaderboardRow(WireSchema):
-    member_id = Plain()
-    name = Plain()
-    email = Plain()
-    invites = Plain()
-    accepted_invites = Plain()
-    points_accumulated = Exact()
-
-
+_NOT_SHOWN = ("organization_id", "loyalty_event_id", "referral_program_id", "referrer_member_id", "referrer_points")
 PROGRAM_BODY = Body(ReferralProgramProperties)
 PROGRAM_CHANGES = Update(ReferralProgramProperties)
 NEW_CODES = Body(NewReferralCodes)
-CODE = Shape(_Code)
-LOG = Shape(_Log)
-LEADERBOARD_ROW = Shape(_LeaderboardRow)
-_PROGRAM = Shape(ReferralProgramProperties, _ProgramRecord)
+CODE = Shape(ReferralCode, without=("organization_id",))
+LOG = Shape(ReferralLog, without=_NOT_SHOWN)
+LEADERBOARD_ROW = Shape(LeaderboardRow)
+_PROGRAM = Shape(ReferralProgram, ProgramTotals)
 
 
 def program_record(program_and_totals: tuple[ReferralProgram, ProgramTotals]) -> dict[str, Any]:

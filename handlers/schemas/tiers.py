@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from handlers.messages.base import OF_REQUEST, Body, Instant, Plain, Shape, Update, WireSchema
+from domain.programs import LoyaltyTier
+from handlers.messages.base import OF_REQUEST, Body, Plain, Shape, Update, WireSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,16 +23,12 @@ class TierProperties:
     external_key: str | None = None
 
 
-class _TierRecord(WireSchema):
-    organization_id = Plain()
-    loyalty_tier_id = Plain()
-    loyalty_tier_key = Plain()
-    loyalty_program_id = Plain()
-    loyalty_program_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 TIER_BODY = Body(TierProperties)
 TIER_CHANGES = Update(TierProperties)
-TIER = Shape(TierProperties, _TierRecord)
+
+
+class _OfProgram(WireSchema):
+    loyalty_program_key = Plain()
+
+
+TIER = Shape(_OfProgram, LoyaltyTier)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.triggers import Trigger, TriggerDelivery
-from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
+from handlers.messages.base import Body, Shape, Update
 from handlers.messages.webhooks import USER_INVITED
 
 
@@ -21,47 +21,11 @@ class TriggerProperties:
     external_key: str | None = None
 
 
-class _Record(WireSchema):
-    organization_id = Plain()
-    trigger_id = Plain()
-    trigger_key = Plain()
-    type = Plain()
-    name = Plain()
-    active = Plain()
-    external_key = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-class _DeliveryState(WireSchema):
-    status = Plain()
-    attempts = Plain()
-    next_attempt_at = Instant()
-
-
-class _Delivery(WireSchema):
-    organization_id = Plain()
-    trigger_delivery_id = Plain()
-    trigger_delivery_key = Plain()
-    trigger_id = Plain()
-    type = Plain()
-    payload = Plain()
-    status = Plain()
-    attempts = Plain()
-    next_attempt_at = Instant()
-    last_attempt_at = Instant()
-    last_status_code = Plain()
-    last_error = Plain()
-    delivered_at = Instant()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 TRIGGER_BODY = Body(TriggerProperties)
 TRIGGER_CHANGES = Update(TriggerProperties)
-_DELIVERY = Shape(_Delivery)
-DELIVERY_STATE = Shape(_DeliveryState)
-_TRIGGER = Shape(_Record)
+_DELIVERY = Shape(TriggerDelivery)
+DELIVERY_STATE = Shape(TriggerDelivery, only=("status", "attempts", "next_attempt_at"))
+_TRIGGER = Shape(Trigger, without=("settings", "previous_secret_until"))
 
 
 @dataclass(frozen=True, slots=True)

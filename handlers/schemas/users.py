@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from domain.users import Membership, User
-from handlers.messages.base import Body, Instant, Plain, Shape, Update, WireSchema
+from domain.users import Membership, PermissionGroup, User
+from handlers.messages.base import Body, Shape, Update
 from handlers.services.users.change_many_users import FAILED, UserOutcome, UsersToChange
 from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
 
@@ -36,32 +36,6 @@ class GroupProperties:
     roles: Sequence[str] = ()
 
 
-class _Record(WireSchema):
-    name = Plain()
-    nickname = Plain()
-    profile_picture_url = Plain()
-    is_system_admin = Plain()
-    pending_provisioning = Plain()
-    active = Plain()
-    email = Plain()
-    user_name = Plain()
-    auth_client_id = Plain()
-    user_id = Plain()
-    is_api_user = Plain()
-    is_external = Plain()
-    email_is_verified = Plain()
-    password_is_temporary = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
-class _GroupRecord(WireSchema):
-    organization_id = Plain()
-    permission_group_id = Plain()
-    created_at = Instant()
-    updated_at = Instant()
-
-
 NEW_USER = Body(NewUser)
 USER_CHANGE = Update(UserUpdate)
 PERMISSIONS = Body(PermissionsUpdate)
@@ -71,8 +45,8 @@ USERS_TO_REASSIGN = Body(UsersToChange)
 USERS_TO_REMOVE = Body(UsersToChange)
 NEW_GROUP = Body(GroupProperties)
 GROUP_CHANGE = Update(GroupProperties)
-GROUP = Shape(GroupProperties, _GroupRecord)
-_USER = Shape(_Record)
+GROUP = Shape(PermissionGroup)
+_USER = Shape(User, without=("membership",))
 
 
 @dataclass(frozen=True, slots=True)

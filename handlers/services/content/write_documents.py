@@ -16,10 +16,11 @@ from domain.content.documents import (
     coupon_book_key_of,
     document_faults,
 )
+from domain.fields import Key
 from domain.near_names import LONGEST_NAME
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
-from handlers.messages.base import Changes, Keys, instant_text, values_of
+from handlers.messages.base import Changes, instant_text, values_of
 from handlers.messages.json_text import encode
 from handlers.services.content.document_schemas import DocumentValidator
 from handlers.services.references import unknown_audience, unknown_coupon_book
@@ -45,7 +46,7 @@ class DocumentProperties:
     locale: str | None = None
     from_date: datetime | None = None
     to_date: datetime | None = None
-    audience_keys: Keys = ()
+    audience_keys: Sequence[Key] = ()
     days_of_week: Sequence[int] = ()
     day_of_week_schedule: Any = field(default=None, metadata={"omit_none": True})
 

@@ -9,11 +9,12 @@ from typing import Any
 from domain.coupons.book_rules import check_book
 from domain.coupons.books import CouponBook
 from domain.coupons.patterns import pattern_of
+from domain.fields import Key
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownTier
 from handlers.call import Call
-from handlers.messages.base import Changes, Keys, values_of
+from handlers.messages.base import Changes, values_of
 from handlers.services import references
 from handlers.services.configuration import configuration_of
 from persistence import ledger, programs
@@ -49,7 +50,7 @@ class CouponBookProperties:
     usage_required_points: Decimal | None = None
     required_points_config: Mapping[str, str] | None = field(default=None, metadata={"omit_none": True})
     tags: Sequence[str] = ()
-    audience_keys: Keys = ()
+    audience_keys: Sequence[Key] = ()
     locations: Sequence[str] = ()
     categories: Sequence[str] = ()
     product_categories: Sequence[str] = ()
@@ -59,7 +60,7 @@ class CouponBookProperties:
     content_schema_version_id: int | None = None
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     condition: Mapping[str, Any] = field(default_factory=dict)
-    tier_keys: Keys = ()
+    tier_keys: Sequence[Key] = ()
     code_pattern: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
     locale: str | None = None
     content: Mapping[str, Any] = field(default_factory=dict)
