@@ -4,6 +4,7 @@ A record says each field once: its table takes the column from the type, its ans
 that goes. A mark says what the type alone does not.
 """
 
+import re
 from enum import Enum
 from typing import Annotated, TypeAlias, TypeVar
 
@@ -26,3 +27,14 @@ Personal: TypeAlias = Annotated[Value, Mark.PERSONAL]
 
 Internal: TypeAlias = Annotated[Value, Mark.INTERNAL]
 """A value that no answer shows."""
+
+
+def wire_name(name: str) -> str:
+    """The name of a field on the wire: `ledger_account_id` is `ledgerAccountId`."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def field_name(name: str) -> str:
+    """The field of a name on the wire: `ledgerAccountId` is `ledger_account_id`."""
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)

@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from domain.fields import Key
+from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict
-
-# Fields of the profile that are objects, whose own fields are updated one by one.
-_PARTS_OF_PROFILE = ("govId", "address")
+from domain.profiles import PROFILE
 
 LONGEST_ID = 255
 # Ids that differ only by these characters look the same: refused at both ends; control characters are refused anywhere.
@@ -30,22 +28,38 @@ class Member:
 
     organization_id: int
     member_id: int
-    loyalty_member_id: str
-    public_loyalty_member_id: str | None
+    loyalty_member_id: Personal[str]
+    public_loyalty_member_id: Personal[str | None]
     active: bool
-    member_type: str | None
-    channel_acquisition: str | None
-    referral_code: str | None
-    profile: Mapping[str, Any]
-    custom_attributes: Mapping[str, Any]
-    notifications: Mapping[str, Any]
-    on_chain: Mapping[str, Any]
+    member_type: Personal[str | None]
+    channel_acquisition: Personal[str | None]
+    referral_code: Personal[str | None]
+    profile: Personal[Mapping[str, Any]]
+    custom_attributes: Personal[Mapping[str, Any]]
+    notifications: Personal[Mapping[str, Any]]
+    on_chain: Personal[Mapping[str, Any]]
     wallet_id: int
     wallet_key: Key
     created_at: datetime
     updated_at: datetime
     # When the member's personal data was erased.
-    erased_at: datetime | None = None
+    erased_at: Internal[datetime | None] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberProperties:
+    """The writable fields of a member."""
+
+    loyalty_member_id: str
+    public_loyalty_member_id: str | None = None
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    active: bool = True
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    member_type: str | None = None
+    channel_acquisition: str | None = None
+    notifications: Mapping[str, Any] = field(default_factory=dict)
+    referral_code: str | None = None
+    on_chain: Mapping[str, Any] = field(default_factory=lambda: {"wallets": []})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +141,11 @@ def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def merged_profile(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The profile after an update: as `merged`, also inside `govId` and `address`; lists are replaced as a whole."""
+    """The profile after an update: as `merged`, also inside objects with parts; lists are replaced as a whole."""
     parts = {
         name: merged(known.get(name, {}), changes[name]) or None
-        for name in _PARTS_OF_PROFILE
-        if changes.get(name) is not None
+        for name, profile_field in PROFILE.items()
+        if profile_field.parts and changes.get(name) is not None
     }
     return merged(known, {**changes, **parts})
 

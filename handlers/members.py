@@ -8,14 +8,7 @@ from typing import Any
 from domain.audiences import CompiledAudience
 from domain.calendar import instant_of
 from domain.ledger.records import BURN, MINT
-from domain.members import (
-    LONGEST_ID,
-    Member,
-    MemberInactive,
-    MemberTier,
-    differences,
-    refuse_erased,
-)
+from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties, MemberTier, differences, refuse_erased
 from domain.problems import Refusal
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import TierTracking
@@ -24,7 +17,7 @@ from domain.triggers import UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import Changes, listed, results, walked, wrapped
-from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
+from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
 from handlers.operation import Together, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
 from handlers.schemas.member_points import MEMBER_POINTS, moved_points

@@ -24,6 +24,7 @@ from domain.exports import (
     LEDGER_TRANSACTIONS,
     MEMBER_ID,
 )
+from domain.fields import wire_name
 from domain.imports.records import AUDIENCE_MEMBERS, BADGES, COUPON_CODES, COUPONS, EVENTS
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.members import Member
@@ -153,12 +154,7 @@ def _rows(
 
 def _same(*names: str) -> dict[str, str]:
     """Columns of the table itself, by their names on the wire."""
-    return {_wire(name): f"t.{name}" for name in names}
-
-
-def _wire(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(part.capitalize() for part in others)
+    return {wire_name(name): f"t.{name}" for name in names}
 
 
 # The keys of events that the server itself reports: the type and a UUID.

@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, join, or_, select
 
-from domain.members import Member, member_exists, public_id_taken
+from domain.members import Member, MemberProperties, member_exists, public_id_taken
 from domain.tiers import HeldTier
 from persistence.connections import CompiledStatement, Prepared, query
 from persistence.lookups import Lookup
 from persistence.paging import Page, Paged, paged
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS
-from persistence.rows import as_json, change, columns_of, fields_of, records
+from persistence.rows import as_json, change, columns_of, fields_of, records, typed
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
 
@@ -56,15 +56,12 @@ SELECT ARRAY(SELECT loyalty_member_id FROM members WHERE organization_id = %s AN
         WHERE organization_id = %s AND public_loyalty_member_id = ANY(%s))
 """
 
+_WRITABLE = fields_of(MemberProperties)
+_TYPED = typed(members, _WRITABLE)
+
 _CHANGE = f"""
-UPDATE members m SET loyalty_member_id = x.loyalty_member_id, public_loyalty_member_id = x.public_loyalty_member_id,
-    active = x.active, member_type = x.member_type, channel_acquisition = x.channel_acquisition,
-    referral_code = x.referral_code, profile = x.profile, custom_attributes = x.custom_attributes,
-    notifications = x.notifications, on_chain = x.on_chain, updated_at = %s
-FROM json_to_recordset(%s::json) AS x(
-    member_id bigint, loyalty_member_id text, public_loyalty_member_id text, active boolean, member_type text,
-    channel_acquisition text, referral_code text, profile jsonb, custom_attributes jsonb, notifications jsonb,
-    on_chain jsonb)
+UPDATE members m SET {", ".join(f"{name} = x.{name}" for name in _WRITABLE)}, updated_at = %s
+FROM json_to_recordset(%s::json) AS x(member_id bigint, {_TYPED})
 WHERE m.organization_id = %s AND m.member_id = x.member_id
 RETURNING {", ".join(f"m.{name}" for name in fields_of(Member))}
 """
@@ -74,22 +71,16 @@ RETURNING {", ".join(f"m.{name}" for name in fields_of(Member))}
 _ADD = f"""
 WITH given AS (
     SELECT nextval('wallets_wallet_id_seq') AS wallet_id, nextval('members_member_id_seq') AS member_id, x.*
-    FROM json_to_recordset(%(rows)s::json) AS x(
-        wallet_key uuid, loyalty_member_id text, public_loyalty_member_id text, active boolean, member_type text,
-        channel_acquisition text, referral_code text, profile jsonb, custom_attributes jsonb, notifications jsonb,
-        on_chain jsonb, created_at timestamptz)
+    FROM json_to_recordset(%(rows)s::json) AS x(wallet_key uuid, created_at timestamptz, {_TYPED})
 ), wallet AS (
     INSERT INTO wallets (organization_id, wallet_id, wallet_key, ledger_id, created_at)
     SELECT %(organization_id)s, wallet_id, wallet_key, %(ledger_id)s, %(now)s FROM given
 ), member AS (
     INSERT INTO members (
-        organization_id, member_id, loyalty_member_id, public_loyalty_member_id, active, member_type,
-        channel_acquisition, referral_code, profile, custom_attributes, notifications, on_chain, wallet_id, wallet_key,
-        created_at, updated_at
+        organization_id, member_id, wallet_id, wallet_key, created_at, updated_at, {", ".join(_WRITABLE)}
     )
-    SELECT %(organization_id)s, member_id, loyalty_member_id, public_loyalty_member_id, active, member_type,
-        channel_acquisition, referral_code, profile, custom_attributes, notifications, on_chain, wallet_id, wallet_key,
-        coalesce(created_at, %(now)s), %(now)s
+    SELECT %(organization_id)s, member_id, wallet_id, wallet_key, coalesce(created_at, %(now)s), %(now)s,
+        {", ".join(_WRITABLE)}
     FROM given ORDER BY loyalty_member_id
     RETURNING *
 ), tier AS (

@@ -101,10 +101,15 @@ def _answered(db: Connection, statement: Any, kind: type[Kind], refusals: Mappin
 @cache
 def _bulk_insert(table: Table, names: tuple[str, ...]) -> Prepared:
     listed = ", ".join(names)
-    typed = ", ".join(f"{name} {table.c[name].type.compile(_dialect())}" for name in names)
     return Prepared(
-        f"INSERT INTO {table.name} ({listed}) SELECT {listed} FROM json_to_recordset(%s::json) AS x({typed})"
+        f"INSERT INTO {table.name} ({listed}) SELECT {listed}"
+        f" FROM json_to_recordset(%s::json) AS x({typed(table, names)})"
     )
+
+
+def typed(table: Table, names: Iterable[str]) -> str:
+    """Columns of a table with their types, for values that come as JSON: `name text, amount numeric`."""
+    return ", ".join(f"{name} {table.c[name].type.compile(_dialect())}" for name in names)
 
 
 @cache

@@ -5,55 +5,23 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.campaigns.variables import ITEM, MEMBER, ORDER, PAYMENT, PRODUCT
 from domain.events import IncomingEvent
 from domain.expressions import Budget, EvaluationError
+from domain.fields import field_name
 from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession
 from domain.matchers import ItemPredicate
 from domain.members import Member
 from domain.orders import Order, OrderItem
+from domain.profiles import visible_profile
 
-_ORDER = (
-    ("externalId", "external_id"),
-    ("description", "description"),
-    ("type", "type"),
-    ("tags", "tags"),
-    ("total", "total"),
-    ("discountedTotal", "discounted_total"),
-    ("subTotal", "sub_total"),
-    ("merchantId", "merchant_id"),
-    ("paymentMethod", "payment_method"),
-    ("locationCode", "location_code"),
-    ("referralCode", "referral_code"),
-    ("channel", "channel"),
-    ("status", "status"),
-    ("customAttributes", "custom_attributes"),
+# Fields of records by their names in expressions; the others are made below.
+_ORDER, _ITEM, _MEMBER = (
+    [(name, field_name(name)) for name in variable.fields if name not in ("tags", "items", "profile")]
+    for variable in (ORDER, ITEM, MEMBER)
 )
-_ITEM = (
-    ("productCode", "product_code"),
-    ("description", "description"),
-    ("customAttributes", "custom_attributes"),
-    ("total", "total"),
-    ("amount", "amount"),
-    ("quantity", "quantity"),
-    ("discountedTotal", "discounted_total"),
-    ("subTotal", "sub_total"),
-    ("categoryCode", "category_code"),
-)
-_PAYMENT = ("paymentId", "total", "type", "merchantId", "storeId", "referenceId", "rawQr", "postPayment")
-_PRODUCT = ("sku", "subTotal", "total", "quantity", "description")
-_PROFILE = (
-    "name",
-    "lastName",
-    "email",
-    "birthdate",
-    "gender",
-    "country",
-    "state",
-    "city",
-    "nickname",
-    "phoneNumber",
-)
+_PAYMENT = [name for name in PAYMENT.fields if name not in ("memberInfo", "products")]
 
 
 def event_variable(event: IncomingEvent, key: str, at: datetime) -> dict[str, Any]:
@@ -74,9 +42,9 @@ def order_variable(order: Order | None, items: tuple[OrderItem, ...]) -> dict[st
     """`order`: the purchase order that the event is about, null for other events."""
     if order is None:
         return None
-    variable = {wire: getattr(order, name) for wire, name in _ORDER}
+    variable: dict[str, Any] = {name: getattr(order, field) for name, field in _ORDER}
     variable["tags"] = list(order.tags)
-    variable["items"] = [{wire: getattr(item, name) for wire, name in _ITEM} for item in items]
+    variable["items"] = [{name: getattr(item, field) for name, field in _ITEM} for item in items]
     return variable
 
 
@@ -87,7 +55,9 @@ def payment_variable(payload: Mapping[str, Any] | None) -> dict[str, Any] | None
         return None
     variable = {name: payment.get(name) for name in _PAYMENT}
     variable["memberInfo"] = {"data": (payment.get("memberInfo") or {}).get("data") or {}}
-    variable["products"] = [{name: product.get(name) for name in _PRODUCT} for product in payment.get("products") or ()]
+    variable["products"] = [
+        {name: product.get(name) for name in PRODUCT.fields} for product in payment.get("products") or ()
+    ]
     return variable
 
 
@@ -95,21 +65,9 @@ def member_variable(member: Member | None) -> dict[str, Any] | None:
     """`member` or `sponsor`; null where there is no sponsor."""
     if member is None:
         return None
-    profile = {name: member.profile.get(name) for name in _PROFILE}
-    profile["tags"] = list(member.profile.get("tags") or ())
-    profile["customAttributes"] = member.profile.get("customAttributes") or {}
-    return {
-        "memberId": member.member_id,
-        "loyaltyMemberId": member.loyalty_member_id,
-        "publicLoyaltyMemberId": member.public_loyalty_member_id,
-        "memberType": member.member_type,
-        "active": member.active,
-        "channelAcquisition": member.channel_acquisition,
-        "referralCode": member.referral_code,
-        "createdAt": member.created_at,
-        "customAttributes": member.custom_attributes,
-        "profile": profile,
-    }
+    variable = {name: getattr(member, field) for name, field in _MEMBER}
+    variable["profile"] = visible_profile(member.profile)
+    return variable
 
 
 def balances_by_name(session: LedgerSession, wallet_id: int, accounts: Iterable[LedgerAccount]) -> dict[str, Decimal]:

@@ -5,6 +5,7 @@ A context has every variable, and every field of every object; absent values are
 
 from collections.abc import Mapping
 
+from domain import profiles
 from domain.expressions import (
     BOOL,
     DECIMAL,
@@ -108,22 +109,12 @@ PAYMENT = _object(
     },
 )
 
+# The types of the fields of a profile by their types in JSON.
+_FORMS: Mapping[type[object], Type] = {str: STRING, list: TEXTS, dict: ATTRIBUTES}
+
 PROFILE = _object(
     "profile",
-    {
-        "name": (STRING, "first name"),
-        "lastName": (STRING, "last name"),
-        "email": (STRING, "email"),
-        "birthdate": (STRING, "birthdate"),
-        "gender": (STRING, "gender"),
-        "country": (STRING, "country"),
-        "state": (STRING, "state"),
-        "city": (STRING, "city"),
-        "nickname": (STRING, "nickname"),
-        "phoneNumber": (STRING, "phone number"),
-        "tags": (TEXTS, "tags"),
-        "customAttributes": (ATTRIBUTES, "attribute"),
-    },
+    {name: (_FORMS[part.form], part.label) for name, part in profiles.PROFILE.items() if part.label is not None},
 )
 
 MEMBER = _object(

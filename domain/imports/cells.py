@@ -7,6 +7,7 @@ from decimal import Decimal
 from io import StringIO
 from typing import Any
 
+from domain.imports.member_columns import MEMBER_COLUMNS
 from domain.imports.records import (
     AUDIENCE_MEMBERS,
     BADGES,
@@ -91,44 +92,11 @@ _FORMS: Mapping[Read, tuple[type[Any], str]] = {
     _object: (dict, "an object"),
 }
 
+_READS = {form: read for read, (form, _) in _FORMS.items()}
+
 # The fields of a row by kind, and how a cell of a CSV file is read.
 FIELDS: Mapping[str, Mapping[str, Read]] = {
-    MEMBERS: {
-        "loyaltyMemberId": _text,
-        "publicLoyaltyMemberId": _text,
-        "active": _truth,
-        "memberType": _text,
-        "channelAcquisition": _text,
-        "referralCode": _text,
-        "joinedAt": _text,
-        "tier": _text,
-        "tierExpiresAt": _text,
-        "name": _text,
-        "lastName": _text,
-        "nickname": _text,
-        "email": _text,
-        "emails": _texts,
-        "phoneNumber": _text,
-        "birthdate": _text,
-        "gender": _text,
-        "country": _text,
-        "state": _text,
-        "city": _text,
-        "pictureUrl": _text,
-        "govId": _text,
-        "govIdType": _text,
-        "govIdCountry": _text,
-        "addressLine": _text,
-        "floor": _text,
-        "apartment": _text,
-        "zipCode": _text,
-        "locations": _texts,
-        "tags": _texts,
-        "notifyByEmail": _truth,
-        "notifyByPhone": _truth,
-        "notifyByPush": _truth,
-        "customAttributes": _object,
-    },
+    MEMBERS: {name: _READS[form] for name, form in MEMBER_COLUMNS.items()},
     BALANCES: {
         "loyaltyMemberId": _text,
         "amount": _number,

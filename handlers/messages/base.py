@@ -17,7 +17,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_
 from marshmallow import Schema, fields
 
 from domain.calendar import instant_of, local_of
-from domain.fields import Mark
+from domain.fields import Mark, wire_name
 from domain.problems import FieldFault, InvalidRequest
 from persistence.paging import Paged
 
@@ -144,18 +144,12 @@ class Nested(fields.Field[Any]):
         return loaded_items(self.shape.load, value) if self.many else self.shape.load(value)
 
 
-def camel(name: str) -> str:
-    """The wire name of an inside name: `ledger_account_id` is `ledgerAccountId`."""
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
-
-
 class WireSchema(Schema):
     """A marshmallow schema whose fields go by camelCase names on the wire."""
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
         """Name the field on the wire after its inside name unless it declares another one."""
-        field_obj.data_key = field_obj.data_key or camel(field_name)
+        field_obj.data_key = field_obj.data_key or wire_name(field_name)
 
 
 OF_REQUEST = {"of_request": True}
@@ -203,7 +197,7 @@ def _fields_of(schema: type[Any]) -> Iterator[_WireField]:
         if Mark.INTERNAL in getattr(hints[declared.name], "__metadata__", ()):
             continue
         metadata = declared.metadata
-        wire = metadata.get("wire") or camel(declared.name)
+        wire = metadata.get("wire") or wire_name(declared.name)
         yield _WireField(declared.name, wire, _kind_of(hints[declared.name]), bool(metadata.get("omit_none")))
 
 

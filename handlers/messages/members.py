@@ -6,31 +6,25 @@ from typing import Annotated, Any
 
 from marshmallow import fields
 
-from domain.members import is_reserved_id
-from handlers.messages.base import Exact, Instant, Nested, Plain, Shape, UnusableText, WireSchema
+from domain.ledger.views import WalletView
+from domain.members import Member, MemberProperties, MemberTier, is_reserved_id
+from domain.profiles import NOTIFICATIONS, PROFILE, empty_profile
+from domain.tier_status import TierStatus
+from domain.tiers import KnownTier
+from handlers.messages.base import Nested, Shape, UnusableText, WireSchema
 
-_PROFILE: Mapping[str, Any] = {
-    **dict.fromkeys(("name", "lastName", "email", "birthdate", "phoneNumber", "pictureUrl", "nickname")),
-    "emails": [],
-    "locations": [],
-    **dict.fromkeys(("gender", "country", "state", "city")),
-    "tags": [],
-    "customAttributes": {},
-}
-
-
-_PARTS_OF_PROFILE = {
-    "govId": dict.fromkeys(("id", "type", "issuingCountry")),
-    "address": dict.fromkeys(("addressLine", "floor", "apartment", "zipCode")),
+_EMPTY_PROFILE = empty_profile()
+_EMPTY_PARTS = {
+    name: dict.fromkeys(profile_field.parts) for name, profile_field in PROFILE.items() if profile_field.parts
 }
 
 
 class _Profile(fields.Field[Any]):
-    """The profile in every member record; `govId` and `address` only if some of their fields are known."""
+    """The profile in every member record; objects with parts only if some of these are known."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        parts = {name: {**empty, **value[name]} for name, empty in _PARTS_OF_PROFILE.items() if name in value}
-        return {**_PROFILE, **value, **parts}
+        parts = {name: {**empty, **value[name]} for name, empty in _EMPTY_PARTS.items() if name in value}
+        return {**_EMPTY_PROFILE, **value, **parts}
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         return value
@@ -40,7 +34,7 @@ class _Notifications(fields.Field[Any]):
     """The notification wishes; null where the member has not said."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return {**dict.fromkeys(("email", "phone", "push")), **value}
+        return {**dict.fromkeys(NOTIFICATIONS), **value}
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         return value
@@ -56,72 +50,38 @@ class _LoyaltyMemberId(fields.Field[Any]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberProperties:
-    """The writable fields of a member."""
+class MemberBody(MemberProperties):
+    """The writable fields of a member, as requests and records have them."""
 
     loyalty_member_id: Annotated[str, _LoyaltyMemberId]
-    public_loyalty_member_id: str | None = None
     profile: Annotated[Mapping[str, Any], _Profile] = field(default_factory=dict)
-    active: bool = True
-    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
-    member_type: str | None = None
-    channel_acquisition: str | None = None
     notifications: Annotated[Mapping[str, Any], _Notifications] = field(default_factory=dict)
-    referral_code: str | None = None
-    on_chain: Mapping[str, Any] = field(default_factory=lambda: {"wallets": []})
 
 
-class CurrentTier(WireSchema):
-    """A tier that a member has."""
-
-    loyalty_program_id = Plain()
-    loyalty_tier_id = Plain()
-    expires_at = Instant()
-
-
-class _KnownTier(WireSchema):
-    loyalty_tier_id = Plain()
-    loyalty_tier_key = Plain()
-    name = Plain()
-
-
-class _NextTier(_KnownTier):
-    missing_points = Exact()
+_KNOWN_TIER = Shape(KnownTier, only=("loyalty_tier_id", "loyalty_tier_key", "name"))
 
 
 class _TierStatus(WireSchema):
-    loyalty_program_id = Plain()
-    loyalty_program_key = Plain()
-    tier = Nested(Shape(_KnownTier), metadata={"omit_none": True})
-    is_manual = Plain()
-    since = Instant()
-    expires_at = Instant()
-    points = Exact()
-    next_tier = Nested(Shape(_NextTier), metadata={"omit_none": True})
-    points_to_keep = Exact()
-    projected_tier = Nested(Shape(_KnownTier), metadata={"omit_none": True})
+    tier = Nested(_KNOWN_TIER, metadata={"omit_none": True})
+    projected_tier = Nested(_KNOWN_TIER, metadata={"omit_none": True})
 
 
-class _Balance(WireSchema):
-    ledger_id = Plain()
-    ledger_account_id = Plain()
-    wallet_id = Plain()
-    current_balance = Exact(data_key="balance")
+class _Holdings(WireSchema):
+    tiers = Nested(Shape(MemberTier, only=("loyalty_program_id", "loyalty_tier_id", "expires_at")), many=True)
+    tier_status = Nested(
+        Shape(_TierStatus, TierStatus, optional=("next_tier",)), many=True, metadata={"omit_none": True}
+    )
+    ledger_balances = Nested(
+        Shape(
+            WalletView,
+            only=("ledger_id", "ledger_account_id", "wallet_id", "current_balance"),
+            names={"current_balance": "balance"},
+        ),
+        many=True,
+        metadata={"omit_none": True},
+    )
 
 
-class _Record(WireSchema):
-    organization_id = Plain()
-    member_id = Plain()
-    tiers = Nested(Shape(CurrentTier), many=True)
-    tier_status = Nested(Shape(_TierStatus), many=True, metadata={"omit_none": True})
-    wallet_id = Plain(data_key="ledgerWalletId")
-    wallet_key = Plain(data_key="ledgerWalletKey")
-    ledger_balances = Nested(Shape(_Balance), many=True, metadata={"omit_none": True})
-    created_at = Instant()
-    updated_at = Instant()
+MEMBER_PROPERTIES = Shape(MemberBody)
 
-
-MEMBER_PROPERTIES = Shape(MemberProperties)
-
-
-MEMBER = Shape(MemberProperties, _Record)
+MEMBER = Shape(MemberBody, _Holdings, Member, names={"wallet_id": "ledgerWalletId", "wallet_key": "ledgerWalletKey"})

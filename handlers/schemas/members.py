@@ -8,20 +8,18 @@ from domain.members import Member, MemberTier
 from handlers.messages.base import (
     OF_REQUEST,
     Body,
-    Instant,
-    Plain,
     Shape,
     Update,
     exactness_of,
     instant_text,
 )
-from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, CurrentTier, MemberProperties
+from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.services.members.enrol import Enrolment
 from persistence.paging import Paged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberUpdate(MemberProperties):
+class MemberUpdate(MemberBody):
     """A changed member, why it was changed, and whether campaigns are told."""
 
     update_reason: str | None = field(default=None, metadata=OF_REQUEST)
@@ -32,7 +30,7 @@ class MemberUpdate(MemberProperties):
 class NewMembers:
     """Members to enrol together."""
 
-    members: Sequence[MemberProperties]
+    members: Sequence[MemberBody]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +54,14 @@ class AudienceIds:
     audience_ids: Sequence[int]
 
 
-class _TierEntry(CurrentTier):
-    organization_id = Plain()
-    member_id = Plain()
-    created_at = Instant()
-
-
-NEW_MEMBER = Body(MemberProperties)
+NEW_MEMBER = Body(MemberBody)
 NEW_MEMBERS = Body(NewMembers)
 MEMBER_CHANGES = Update(MemberUpdate)
 LOYALTY_MEMBER_IDS = Body(LoyaltyMemberIds)
 MEMBER_IDS = Body(MemberIds)
 AUDIENCE_IDS = Body(AudienceIds)
 EXISTING_MEMBER = Shape(Member, only=("member_id", "loyalty_member_id", "active"))
-MEMBER_TIER = Shape(_TierEntry)
+MEMBER_TIER = Shape(MemberTier, without=("is_manual",))
 
 
 def enrolled(name: str) -> Callable[[Enrolment], dict[str, Any]]:

@@ -10,7 +10,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import openapi
-from handlers.messages.base import Body, Update, camel
+from domain.fields import wire_name
+from handlers.messages.base import Body, Update
 from handlers.operation import all_operations
 from tests.contract.documents import body_contents, operations, resolve
 
@@ -35,7 +36,7 @@ def bodies() -> Iterator[Any]:
 def test_a_command_has_the_fields_of_its_document(
     document: dict[str, Any], schema: Mapping[str, Any], body: Any, is_whole: bool
 ):
-    fields = {field.metadata.get("wire") or camel(field.name): field for field in dataclasses.fields(body.command)}
+    fields = {field.metadata.get("wire") or wire_name(field.name): field for field in dataclasses.fields(body.command)}
     hints = get_type_hints(body.command)
     needed = {
         wire

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from domain.members import MemberProperties
 from domain.tiers import HeldTier
 from handlers.messages.base import values_of
-from handlers.messages.members import MemberProperties
 from handlers.server.cli import main
 from handlers.server.commands.simulate import _tell
 from persistence import embedded, member_tiers, members, organizations, programs

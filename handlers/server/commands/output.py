@@ -40,9 +40,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def as_fields(record: Any) -> dict[str, Any]:
     """The fields of a dataclass by their names in the API."""
-    from handlers.messages.base import camel
+    from domain.fields import wire_name
 
-    return {camel(field.name): getattr(record, field.name) for field in dataclasses.fields(record)}
+    return {wire_name(field.name): getattr(record, field.name) for field in dataclasses.fields(record)}
 
 
 def good(text: str) -> str:

@@ -9,16 +9,19 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from domain.fields import wire_name
 from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, neutralised
+from domain.imports.member_columns import PLACES
 from domain.imports.records import BALANCES, MEMBERS
-from domain.members import Member
+from domain.members import Member, MemberProperties
 from handlers.messages.base import exact_number, instant_text, json_able
 from handlers.messages.json_text import encode
-from handlers.services.imports.members import PLACES
 from persistence import exported_rows
 from persistence.exported_rows import QUERIES, ExportRange
+from persistence.rows import fields_of
 
 ROWS_AT_ONCE = 2000
+_MEMBER_FIELDS = [(wire_name(name), name) for name in fields_of(MemberProperties)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +48,12 @@ def member_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
 
 
 def _member_values(member: Member, tier: str | None, tier_expires_at: datetime | None) -> dict[str, Any]:
-    body = {
-        "loyaltyMemberId": member.loyalty_member_id,
-        "publicLoyaltyMemberId": member.public_loyalty_member_id,
-        "active": member.active,
-        "memberType": member.member_type,
-        "channelAcquisition": member.channel_acquisition,
-        "referralCode": member.referral_code,
-        "customAttributes": member.custom_attributes or None,
-        "profile": member.profile,
-        "notifications": member.notifications,
-    }
+    body = {name: getattr(member, field) for name, field in _MEMBER_FIELDS}
     values = {name: _at(body, place) for name, place in PLACES.items()}
     values["joinedAt"] = instant_text(member.created_at)
     values["tier"] = tier
     values["tierExpiresAt"] = None if tier_expires_at is None else instant_text(tier_expires_at)
-    return {name: values[name] for name in FIELDS[MEMBERS] if values[name] not in (None, [])}
+    return {name: values[name] for name in FIELDS[MEMBERS] if values[name] not in (None, [], {})}
 
 
 def _at(body: Any, place: tuple[str, ...]) -> Any:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.imports.cells import CUSTOM
+from domain.imports.member_columns import PLACES
 from domain.imports.records import UPSERT, FailedRow, ImportJob, RowFault
 from domain.members import Member, differences, member_exists, public_id_taken
 from domain.problems import InvalidRequest
@@ -16,7 +17,7 @@ from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.call import Call
 from handlers.messages.base import Body, Changes
-from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberProperties
+from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import reported_event, track
 from handlers.services.imports.checks import NameOf, check_body, field_at, moment_in
@@ -29,51 +30,10 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
 from persistence import events, member_tiers, members
 
-_BODY = Body(MemberProperties)
+_BODY = Body(MemberBody)
 # Events are evaluated one by one, so few members are tracked at once.
 _TRACKED_AT_ONCE = 100
 
-# The place of a field in the body of `createMember`.
-PLACES: Mapping[str, tuple[str, ...]] = {
-    **{
-        name: (name,)
-        for name in (
-            "loyaltyMemberId",
-            "publicLoyaltyMemberId",
-            "active",
-            "memberType",
-            "channelAcquisition",
-            "referralCode",
-            "customAttributes",
-        )
-    },
-    **{
-        name: ("profile", name)
-        for name in (
-            "name",
-            "lastName",
-            "nickname",
-            "email",
-            "emails",
-            "phoneNumber",
-            "birthdate",
-            "gender",
-            "country",
-            "state",
-            "city",
-            "pictureUrl",
-            "locations",
-            "tags",
-        )
-    },
-    "govId": ("profile", "govId", "id"),
-    "govIdType": ("profile", "govId", "type"),
-    "govIdCountry": ("profile", "govId", "issuingCountry"),
-    **{name: ("profile", "address", name) for name in ("addressLine", "floor", "apartment", "zipCode")},
-    "notifyByEmail": ("notifications", "email"),
-    "notifyByPhone": ("notifications", "phone"),
-    "notifyByPush": ("notifications", "push"),
-}
 _FIELDS = {"/" + "/".join(place): name for name, place in PLACES.items()}
 
 
@@ -82,7 +42,7 @@ class _MemberRow:
     """A row that is well formed: what it says of a member, `attributes` one by one."""
 
     row: ImportRow
-    sent: Changes[MemberProperties]
+    sent: Changes[MemberBody]
     attributes: Mapping[str, Any]
     joined_at: datetime | None
     tiers: Mapping[int, HeldTier]
@@ -93,12 +53,12 @@ class _MemberRow:
         return str(self.sent.sent["loyalty_member_id"])
 
     @property
-    def properties(self) -> MemberProperties:
+    def properties(self) -> MemberBody:
         """The properties of a new member."""
         given = dict(self.sent.sent)
         if self.attributes:
             given["custom_attributes"] = {**given.get("custom_attributes", {}), **self.attributes}
-        return MemberProperties(**given)
+        return MemberBody(**given)
 
 
 @dataclass(slots=True)

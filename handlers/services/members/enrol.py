@@ -9,7 +9,15 @@ from datetime import datetime
 from typing import Any
 
 from domain.events import IncomingEvent
-from domain.members import Member, MemberExists, member_exists, merged, merged_profile, public_id_taken
+from domain.members import (
+    Member,
+    MemberExists,
+    MemberProperties,
+    member_exists,
+    merged,
+    merged_profile,
+    public_id_taken,
+)
 from domain.problems import Refusal
 from domain.referrals import ReferralOutcome, UnknownReferralCode
 from domain.tiers import HeldTier
@@ -17,7 +25,7 @@ from domain.triggers import CREATED
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from handlers.call import Call, Execution
 from handlers.messages.base import values_of
-from handlers.messages.members import MEMBER, MemberProperties
+from handlers.messages.members import MEMBER
 from handlers.messages.referrals import referral_results
 from handlers.services.events.track import reported_event, track
 from handlers.services.members.view import view_members

@@ -12,7 +12,7 @@ from domain.campaigns.outcomes import EXECUTED, PARTIAL
 from domain.events import IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.records import SETTLED
-from domain.members import AmbiguousMember, Member, MemberTier, is_loyalty_member_id
+from domain.members import AmbiguousMember, Member, MemberProperties, MemberTier, is_loyalty_member_id
 from domain.partners import (
     PAYMENT_CONFIRMED,
     AccountAccrual,
@@ -27,7 +27,7 @@ from domain.partners import (
 )
 from domain.problems import Refusal
 from handlers.call import Call, DoneAlone, PartnerKey
-from handlers.messages.members import MEMBER_PROPERTIES, MemberProperties
+from handlers.messages.members import MEMBER_PROPERTIES
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
 from handlers.services.members.enrol import NewMember, add_members, created_event, tell_created

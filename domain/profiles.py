@@ -1,0 +1,61 @@
+"""The profile of a member: its fields, which answers, imports, exports and expressions read off here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileField:
+    """A field of the profile, of the type `form` in JSON.
+
+    `label` is what expressions call it; those without one cannot see it. The fields of an object with `parts` are
+    updated one by one: `parts` are the columns of imports by their names. `is_column` is False for an object that
+    imports have no column for.
+    """
+
+    label: str | None = None
+    form: type[Any] = str
+    parts: Mapping[str, str] = field(default_factory=dict)
+    is_column: bool = True
+
+
+PROFILE: Mapping[str, ProfileField] = {
+    "name": ProfileField("first name"),
+    "lastName": ProfileField("last name"),
+    "nickname": ProfileField("nickname"),
+    "email": ProfileField("email"),
+    "emails": ProfileField(form=list),
+    "phoneNumber": ProfileField("phone number"),
+    "birthdate": ProfileField("birthdate"),
+    "gender": ProfileField("gender"),
+    "country": ProfileField("country"),
+    "state": ProfileField("state"),
+    "city": ProfileField("city"),
+    "pictureUrl": ProfileField(),
+    "govId": ProfileField(form=dict, parts={"id": "govId", "type": "govIdType", "issuingCountry": "govIdCountry"}),
+    "address": ProfileField(form=dict, parts={name: name for name in ("addressLine", "floor", "apartment", "zipCode")}),
+    "locations": ProfileField(form=list),
+    "tags": ProfileField("tags", list),
+    "customAttributes": ProfileField("attribute", dict, is_column=False),
+}
+
+# The channels by which a member wants to be notified, and their columns in imports.
+NOTIFICATIONS: Mapping[str, str] = {"email": "notifyByEmail", "phone": "notifyByPhone", "push": "notifyByPush"}
+
+
+_VISIBLE = [(name, profile_field.form) for name, profile_field in PROFILE.items() if profile_field.label is not None]
+
+
+def empty_profile() -> dict[str, Any]:
+    """The profile of a member of whom nothing is known, as answers have it; objects with parts are absent."""
+    return {
+        name: None if profile_field.form is str else profile_field.form()
+        for name, profile_field in PROFILE.items()
+        if not profile_field.parts
+    }
+
+
+def visible_profile(profile: Mapping[str, Any]) -> dict[str, Any]:
+    """The profile as expressions see it: what is unknown is null, or an empty list or object."""
+    return {name: profile.get(name) if form is str else form(profile.get(name) or ()) for name, form in _VISIBLE}
