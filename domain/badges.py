@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from domain.fields import Internal, Key
+from domain.fields import Internal, Key, Personal
 from domain.idempotency import refuse_other_request
 from domain.members import MemberInactive
 from domain.problems import Conflict, NotFound
@@ -72,9 +72,9 @@ class BadgeTracking:
     amount_assigned: int
     updated_total_assigned: int
     system_unique_key: str
-    request_digest: Internal[bytes]
-    custom_attributes: Mapping[str, Any]
-    external_id: str | None
+    request_digest: Personal[Internal[bytes]]
+    custom_attributes: Personal[Mapping[str, Any]]
+    external_id: Personal[str | None]
     # The event whose campaigns or cancellation made the tracking; null for one by request.
     loyalty_event_id: int | None
     reverted_badge_tracking_id: int | None

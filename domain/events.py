@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.fields import Internal, Key
+from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict, NotFound
 
 SUCCESS, FAILURE = "success", "failed"
@@ -74,14 +74,14 @@ class LoyaltyEvent:
     sponsor_member_id: int | None
     event_type: str
     system_unique_key: str
-    request_digest: Internal[bytes]
-    external_id: str | None
+    request_digest: Personal[Internal[bytes]]
+    external_id: Personal[str | None]
     external_event_date: datetime | None
-    description: str | None
-    reason: str | None
-    payload: Mapping[str, Any]
-    tags: tuple[str, ...] | None
-    location: str | None
+    description: Personal[str | None]
+    reason: Personal[str | None]
+    payload: Personal[Mapping[str, Any]]
+    tags: Personal[tuple[str, ...] | None]
+    location: Personal[str | None]
     e2e_tracking_id: str | None
     # The caller of the request: the subject of the token and its user.
     actor: str | None
@@ -92,10 +92,10 @@ class LoyaltyEvent:
     cause_loyalty_event_id: int | None
     evaluation_status: int
     status: str
-    last_error: Mapping[str, Any] | None
+    last_error: Personal[Mapping[str, Any] | None]
     limit_discarded_total_amount: Decimal
     limit_counters: tuple[Mapping[str, Any], ...]
-    result: Mapping[str, Any] | None
+    result: Personal[Mapping[str, Any] | None]
     evaluated_at: datetime | None
     created_at: datetime
     updated_at: datetime

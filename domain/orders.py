@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Personal
 from domain.problems import Conflict, NotFound
 
 _EVENT_PREFIX = "member-purchase-order-"
@@ -35,8 +36,8 @@ class OrderItem:
     order_item_id: int
     order_id: int
     product_code: str | None
-    description: str | None
-    custom_attributes: Mapping[str, Any]
+    description: Personal[str | None]
+    custom_attributes: Personal[Mapping[str, Any]]
     total: Decimal | None
     amount: Decimal | None
     quantity: Decimal | None
@@ -79,20 +80,20 @@ class Order:
     event_ids: tuple[int, ...]
     loyalty_program_id: int | None
     external_event_date: datetime | None
-    external_id: str
-    description: str | None
-    custom_attributes: Mapping[str, Any]
-    type: str | None
-    tags: tuple[str, ...]
+    external_id: Personal[str]
+    description: Personal[str | None]
+    custom_attributes: Personal[Mapping[str, Any]]
+    type: Personal[str | None]
+    tags: Personal[tuple[str, ...]]
     total: Decimal
     discounted_total: Decimal | None
     sub_total: Decimal | None
-    merchant_id: str | None
-    payment_method: str | None
-    location_code: str | None
-    referral_code: str | None
-    channel: str | None
-    coupons: Mapping[str, Any]
+    merchant_id: Personal[str | None]
+    payment_method: Personal[str | None]
+    location_code: Personal[str | None]
+    referral_code: Personal[str | None]
+    channel: Personal[str | None]
+    coupons: Personal[Mapping[str, Any]]
     status: str
     returned_total: Decimal
     created_at: datetime

@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.fields import Key
+from domain.fields import Key, Personal
 from domain.ledger.records import LedgerAccount
 from domain.members import Member, MemberInactive
 from domain.problems import Conflict, NotFound, Refusal
@@ -80,7 +80,7 @@ class ReferralCode:
     referral_code_id: int
     referral_program_id: int
     member_id: int
-    code: str
+    code: Personal[str]
     total_usages: int
     created_at: datetime
     updated_at: datetime
@@ -98,7 +98,7 @@ class ReferralLog:
     referred_member_id: int
     loyalty_event_id: int
     system_unique_key: str
-    custom_attributes: Mapping[str, Any]
+    custom_attributes: Personal[Mapping[str, Any]]
     referrer_points: Decimal
     created_at: datetime
     updated_at: datetime

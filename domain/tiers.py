@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from domain.fields import Internal
+from domain.fields import Internal, Personal
 from domain.problems import Conflict
 from domain.tier_policies import BY_BALANCE, TierPoints, TierPolicy
 
@@ -190,10 +190,10 @@ class TierTracking:
     answered_tier_id: int | None
     expires_at: datetime | None
     system_unique_key: str
-    request_digest: Internal[bytes]
-    external_id: str | None
-    description: str | None
-    tags: tuple[str, ...]
+    request_digest: Personal[Internal[bytes]]
+    external_id: Personal[str | None]
+    description: Personal[str | None]
+    tags: Personal[tuple[str, ...]]
     loyalty_event_id: int | None
     previous_tier_id: int | None
     previous_is_manual: bool

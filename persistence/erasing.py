@@ -6,11 +6,44 @@ digests of what the requests said go. Other members' records keep what they say 
 
 from datetime import datetime
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, DefaultClause, LargeBinary, Table, text
 
 from domain.members import Member
 from persistence.rows import as_json, columns_of
-from persistence.tables.members import members
+from persistence.tables.badges import badge_trackings
+from persistence.tables.coupon_usages import coupon_lots, coupon_usages, member_coupons
+from persistence.tables.coupons import coupons
+from persistence.tables.events import events, order_items, purchase_orders
+from persistence.tables.ledger import ledger_transactions
+from persistence.tables.members import member_tier_trackings, members
+from persistence.tables.missions import mission_trackings
+from persistence.tables.referrals import referral_logs
+
+_EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
+
+
+def _emptied(table: Table, alias: str, **values: str) -> str:
+    """The assignments that empty the personal columns of a table; `values` are what else a column gets.
+
+    A column that may not be null is emptied to its default. Digests stay present, so that a repetition of a request is
+    refused as another one.
+    """
+    assignments = {}
+    for column in table.c:
+        if column.name in values:
+            assignments[column.name] = values[column.name]
+        elif not column.info.get("personal"):
+            continue
+        elif isinstance(column.type, LargeBinary):
+            assignments[column.name] = _EMPTIED_DIGEST.format(f"{alias}.{column.name}")
+        elif column.nullable:
+            assignments[column.name] = "NULL"
+        elif isinstance(column.server_default, DefaultClause):
+            assignments[column.name] = str(column.server_default.arg)
+        else:
+            raise TypeError(f"{table.name}.{column.name} is personal: erasing a member needs a value for it")
+    return ", ".join(f"{name} = {value}" for name, value in assignments.items())
+
 
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
@@ -24,8 +57,15 @@ _LOCKS = (
 )
 _LOCK_MEMBER = f"SELECT {_MEMBER_COLUMNS} FROM members m WHERE m.organization_id = :o AND m.member_id = :m FOR UPDATE"
 
-# The member's own records. An order's external id comes with the events that name it, so that the order can still be
-# cancelled by its event.
+# An order's external id comes with the events that name it, so that the order can still be cancelled by its event.
+_PAYLOAD = """coalesce((
+    SELECT json_build_object('order', json_build_object('externalId', 'erased-' || p.order_id))
+    FROM purchase_orders p
+    WHERE p.organization_id = :o AND p.member_id = :m AND p.external_id = e.payload -> 'order' ->> 'externalId'
+), '{}')"""
+_STATUS = "CASE WHEN e.status IN ('pending', 'running') THEN 'failed' ELSE e.status END"
+
+# The member's own records.
 _OWN = (
     "DELETE FROM queued_events WHERE organization_id = :o AND member_id = :m",
     """
@@ -34,62 +74,43 @@ _OWN = (
         AND f.organization_id = m.organization_id AND f.loyalty_member_id = m.loyalty_member_id
     """,
     "DELETE FROM trigger_deliveries WHERE organization_id = :o AND member_id = :m",
-    """
-    UPDATE events e SET external_id = NULL, description = NULL, reason = NULL, tags = NULL, location = NULL,
-        last_error = NULL, request_digest = '', result = 'null',
-        payload = coalesce((
-            SELECT json_build_object('order', json_build_object('externalId', 'erased-' || p.order_id))
-            FROM purchase_orders p
-            WHERE p.organization_id = :o AND p.member_id = :m AND p.external_id = e.payload -> 'order' ->> 'externalId'
-        ), '{}'),
-        status = CASE WHEN e.status IN ('pending', 'running') THEN 'failed' ELSE e.status END
+    f"""
+    UPDATE events e SET {_emptied(events, "e", payload=_PAYLOAD, result="'null'", status=_STATUS)}
     WHERE e.organization_id = :o AND e.member_id = :m
     """,
-    """
-    UPDATE order_items i SET description = NULL, custom_attributes = '{}'
+    f"""
+    UPDATE order_items i SET {_emptied(order_items, "i")}
     FROM purchase_orders p WHERE p.organization_id = :o AND p.member_id = :m
         AND i.organization_id = p.organization_id AND i.order_id = p.order_id
     """,
-    """
-    UPDATE purchase_orders SET external_id = 'erased-' || order_id, description = NULL, custom_attributes = '{}',
-        type = NULL, tags = '{}', merchant_id = NULL, payment_method = NULL, location_code = NULL, channel = NULL,
-        referral_code = NULL, coupons = '{}'
-    WHERE organization_id = :o AND member_id = :m
+    f"""
+    UPDATE purchase_orders p SET {_emptied(purchase_orders, "p", external_id="'erased-' || p.order_id")}
+    WHERE p.organization_id = :o AND p.member_id = :m
     """,
-    """
-    UPDATE coupon_usages SET custom_attributes = '{}', external_id = NULL, description = NULL, tags = '{}',
-        request_digest = CASE WHEN request_digest IS NULL THEN NULL ELSE CAST('' AS bytea) END
-    WHERE organization_id = :o AND member_id = :m
-    """,
-    """
-    UPDATE coupons c SET custom_attributes = '{}'
+    f"""
+    UPDATE coupons c SET {_emptied(coupons, "c")}
     FROM member_coupons mc JOIN coupon_books b USING (organization_id, coupon_book_id)
     WHERE mc.organization_id = :o AND mc.member_id = :m
         AND b.type NOT IN ('single', 'codeless')
         AND c.organization_id = mc.organization_id AND c.coupon_id = mc.coupon_id
     """,
-    """
-    UPDATE coupon_lots l SET custom_attributes = '{}'
+    f"""
+    UPDATE coupon_lots l SET {_emptied(coupon_lots, "l")}
     FROM coupon_usages u WHERE u.organization_id = :o AND u.member_id = :m
         AND l.organization_id = u.organization_id AND l.coupon_lot_id = u.coupon_usage_id
     """,
-    "UPDATE member_coupons SET custom_attributes = '{}' WHERE organization_id = :o AND member_id = :m",
-    """
-    UPDATE badge_trackings SET custom_attributes = '{}', external_id = NULL, request_digest = ''
-    WHERE organization_id = :o AND member_id = :m
-    """,
-    """
-    UPDATE member_tier_trackings SET external_id = NULL, description = NULL, tags = '{}', request_digest = ''
-    WHERE organization_id = :o AND member_id = :m
-    """,
-    """
-    UPDATE mission_trackings SET external_id = NULL, description = NULL, tags = '{}', answer = NULL,
-        request_digest = ''
-    WHERE organization_id = :o AND member_id = :m AND loyalty_event_id IS NULL
-    """,
-    """
-    UPDATE ledger_transactions t SET external_id = NULL, description = NULL,
-        request_digest = CASE WHEN request_digest IS NULL THEN NULL ELSE CAST('' AS bytea) END
+    *(
+        f"UPDATE {table.name} t SET {_emptied(table, 't')} WHERE t.organization_id = :o AND t.member_id = :m{condition}"
+        for table, condition in (
+            (coupon_usages, ""),
+            (member_coupons, ""),
+            (badge_trackings, ""),
+            (member_tier_trackings, ""),
+            (mission_trackings, " AND t.loyalty_event_id IS NULL"),
+        )
+    ),
+    f"""
+    UPDATE ledger_transactions t SET {_emptied(ledger_transactions, "t")}
     FROM (
         SELECT e.ledger_transaction_id FROM ledger_entries e WHERE e.organization_id = :o AND e.wallet_id = :w
         UNION SELECT p.ledger_transaction_id FROM ledger_transactions p
@@ -115,13 +136,13 @@ JOIN referral_codes c USING (organization_id, referral_program_id)
 WHERE p.organization_id = :o AND c.member_id = :m ORDER BY 1
 """
 _USES_OF_CODES = (
-    """
-    UPDATE referral_logs l SET custom_attributes = '{}'
+    f"""
+    UPDATE referral_logs l SET {_emptied(referral_logs, "l")}
     FROM events e WHERE e.organization_id = :o AND e.member_id = :m
         AND l.organization_id = e.organization_id AND l.loyalty_event_id = e.loyalty_event_id
     """,
-    """
-    UPDATE referral_logs l SET custom_attributes = '{}'
+    f"""
+    UPDATE referral_logs l SET {_emptied(referral_logs, "l")}
     FROM referral_codes c WHERE c.organization_id = :o AND c.referral_code_id = ANY(:codes)
         AND l.organization_id = c.organization_id AND l.referral_code_id = c.referral_code_id
     """,
@@ -164,10 +185,15 @@ WHERE organization_id = :o AND member_ids @> ARRAY[CAST(:m AS bigint)]
 RETURNING audit_log_id
 """
 
+_ERASED_MEMBER = {
+    "loyalty_member_id": ":pseudonym",
+    "active": "false",
+    "on_chain": """'{"wallets": []}'""",
+    "updated_at": ":now",
+    "erased_at": ":now",
+}
 _ERASE_MEMBER = f"""
-UPDATE members m SET loyalty_member_id = :pseudonym, public_loyalty_member_id = NULL, active = false,
-    member_type = NULL, channel_acquisition = NULL, referral_code = NULL, profile = '{{}}', custom_attributes = '{{}}',
-    notifications = '{{}}', on_chain = '{{"wallets": []}}', updated_at = :now, erased_at = :now
+UPDATE members m SET {_emptied(members, "m", **_ERASED_MEMBER)}
 WHERE m.organization_id = :o AND m.member_id = :m
 RETURNING {_MEMBER_COLUMNS}
 """

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import LIST, SINGLE, CouponBook
-from domain.fields import Internal
+from domain.fields import Internal, Personal
 from domain.problems import Conflict, NotFound
 
 
@@ -26,7 +26,7 @@ class Coupon:
     code: str | None
     total_assigned: Decimal
     total_usages: Decimal
-    custom_attributes: Mapping[str, Any]
+    custom_attributes: Personal[Mapping[str, Any]]
     expired_at: datetime | None
     created_at: datetime
     updated_at: datetime

@@ -8,6 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Personal
+
 ZERO = Decimal(0)
 
 
@@ -28,7 +30,7 @@ class CouponLot:
     amount: Decimal
     amount_used: Decimal
     amount_owed: Decimal
-    custom_attributes: Mapping[str, Any]
+    custom_attributes: Personal[Mapping[str, Any]]
     expired_at: datetime | None
     created_at: datetime
     updated_at: datetime

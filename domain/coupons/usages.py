@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.fields import Internal, Key
+from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict
 
 
@@ -31,8 +31,8 @@ class CouponUsage:
     member_id: int
     system_unique_key: str
     # Null where the server itself caused the usage.
-    request_digest: Internal[bytes | None]
-    custom_attributes: Mapping[str, Any]
+    request_digest: Personal[Internal[bytes | None]]
+    custom_attributes: Personal[Mapping[str, Any]]
     amount_used: Decimal
     amount_assigned: Decimal
     # The member's used and assigned totals of the coupon after this usage.
@@ -42,9 +42,9 @@ class CouponUsage:
     reverted_usage_id: int | None
     amount_discounted: Decimal | None
     ledger_transaction_id: int | None
-    external_id: str | None
-    description: str | None
-    tags: list[str]
+    external_id: Personal[str | None]
+    description: Personal[str | None]
+    tags: Personal[list[str]]
     loyalty_event_id: int | None
     created_at: datetime
     updated_at: datetime
@@ -70,7 +70,7 @@ class MemberCoupon:
     coupon_book_id: int
     amount_assigned: Decimal
     amount_used: Decimal
-    custom_attributes: Mapping[str, Any]
+    custom_attributes: Personal[Mapping[str, Any]]
     expired_at: datetime | None
     created_at: datetime
     updated_at: datetime

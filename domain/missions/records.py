@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.fields import Internal, Key
+from domain.fields import Internal, Key, Personal
 from domain.organizations import Organization
 from domain.problems import Conflict, NotFound
 
@@ -106,14 +106,14 @@ class MissionTracking:
     goal_count: int
     happened_at: datetime
     system_unique_key: str | None
-    request_digest: Internal[bytes | None]
-    external_id: str | None
-    description: str | None
-    tags: tuple[str, ...]
+    request_digest: Personal[Internal[bytes | None]]
+    external_id: Personal[str | None]
+    description: Personal[str | None]
+    tags: Personal[tuple[str, ...]]
     # The caller of a request: the subject of the token and its user.
     actor: str | None
     user_id: int | None
-    answer: Mapping[str, Any] | None
+    answer: Personal[Mapping[str, Any] | None]
     reversal_loyalty_event_id: int | None
     created_at: datetime
 

@@ -13,6 +13,7 @@ from persistence.tables.base import (
     index,
     instant,
     metadata,
+    personal,
     refers_to,
     tenant_table,
 )
@@ -33,10 +34,10 @@ audit_log = tenant_table(
     Column("entity_id", Text, nullable=False),
     # The members whom the entry is about; erasing a member erases the entry's data about the member.
     Column("member_ids", ARRAY(BigInteger), nullable=False),
-    Column("reason", Text),
+    personal(Column("reason", Text)),
     # As text, so that the digest is of the same bytes for ever; null once erased, as is the salt.
-    Column("changes", JSON(none_as_null=True)),
-    Column("salt", LargeBinary),
+    personal(Column("changes", JSON(none_as_null=True))),
+    personal(Column("salt", LargeBinary)),
     Column("personal_digest", LargeBinary, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     index("ix_audit_log_entity", "entity_type", "entity_id", "audit_log_id"),

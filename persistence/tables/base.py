@@ -77,9 +77,9 @@ def record_table(
     no other default. `without` names fields that come from other tables. Items are constraints, indexes and columns
     that no field fills, or that replace one of the same name. A record with an `external_key` is unique by it.
     """
-    given = {item.name: item for item in items if isinstance(item, Column)}
+    others = {item.name: item for item in items if isinstance(item, Column)}
     columns = [
-        given.pop(field) if field in given else _column(field, hint, types.get(field), defaults.get(field))
+        _column(field, hint, types.get(field), defaults.get(field), others.pop(field, None))
         for field, hint in _hints(record).items()
         if field not in without
     ]
@@ -91,7 +91,7 @@ def record_table(
     key_columns = (key,) if isinstance(key, str) else key
     tenant = {"organization_id"} & {column.name for column in columns} - {*key_columns}
     primary_key = PrimaryKeyConstraint(*tenant, *key_columns)
-    return Table(name, metadata, *columns, *given.values(), primary_key, *constraints, **options)
+    return Table(name, metadata, *columns, *others.values(), primary_key, *constraints, **options)
 
 
 def _hints(record: type[Any]) -> dict[str, Any]:
@@ -99,9 +99,11 @@ def _hints(record: type[Any]) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(record)}
 
 
-def _column(name: str, hint: Any, named_type: Any, default: str | None) -> Column[Any]:
-    """The column of a field."""
+def _column(name: str, hint: Any, named_type: Any, default: str | None, replacement: Column[Any] | None) -> Column[Any]:
+    """The column of a field, or the one that replaces it, with the marks of the field."""
     hint, marks, nullable = _parts_of(hint)
+    if replacement is not None:
+        return personal(replacement) if Mark.PERSONAL in marks else replacement
     column_type, empty = (named_type, None) if named_type is not None else _type_of(name, hint, marks)
     if default is None and not nullable:
         default = empty
@@ -204,6 +206,12 @@ def exact(name: str, nullable: bool = True, default: str | None = None) -> Colum
 def texts(name: str) -> Column[Any]:
     """A list of strings that is empty when unset."""
     return Column(name, ARRAY(Text), nullable=False, server_default=text("'{}'"))
+
+
+def personal(column: Column[Any]) -> Column[Any]:
+    """The column, marked as personal data of a member, which goes when the member is erased."""
+    column.info["personal"] = True
+    return column
 
 
 def execute_on(moment: Literal["before_create", "after_create"], target: Table | MetaData, statement: str) -> None:

@@ -7,21 +7,25 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Boolean,
     Column,
     DateTime,
     Integer,
+    LargeBinary,
     MetaData,
     Numeric,
     SmallInteger,
     Table,
     Text,
     Uuid,
+    text,
 )
 
 from persistence import erasing
 from persistence.tables import metadata
+from persistence.tables.base import personal
 
 # Numbers, keys and moments say nothing of who somebody is; the figures have to stay.
 IMPERSONAL_TYPES = (BigInteger, Boolean, DateTime, Integer, Numeric, SmallInteger, Uuid)
@@ -122,6 +126,42 @@ def test_every_column_is_erased_or_stays_for_a_reason(table):
         and f"{table}.{column.name}" not in STAYING
     ]
     assert undecided == []
+
+
+def test_the_columns_marked_as_personal_are_those_that_are_erased():
+    marked = {
+        (table.name, column.name)
+        for table in metadata.sorted_tables
+        for column in table.c
+        if column.info.get("personal")
+    }
+    not_erased = {(table, name) for table, name in marked if not is_erased(metadata.tables[table].c[name])}
+    not_marked = {
+        (table, name)
+        for table, name in ERASED - marked
+        if name != "*" and not isinstance(metadata.tables[table].c[name].type, IMPERSONAL_TYPES)
+    }
+    assert len(marked) > 50
+    # A waiting event becomes a failed one.
+    assert (not_erased, not_marked) == (set(), {("events", "status")})
+
+
+def test_a_marked_column_is_emptied_without_being_named_again():
+    table = Table(
+        "shoes",
+        MetaData(),
+        personal(Column("colour", Text)),
+        personal(Column("laces", ARRAY(Text), nullable=False, server_default=text("'{}'"))),
+        personal(Column("owner", Text, nullable=False)),
+        personal(Column("digest", LargeBinary)),
+        Column("size", BigInteger),
+    )
+    assert erasing._emptied(table, "s", owner="'nobody'", size="0") == (
+        "colour = NULL, laces = '{}', owner = 'nobody',"
+        " digest = CASE WHEN s.digest IS NULL THEN NULL ELSE CAST('' AS bytea) END, size = 0"
+    )
+    with pytest.raises(TypeError, match=r"shoes\.owner"):
+        erasing._emptied(table, "s")
 
 
 def test_no_column_is_listed_in_vain():
