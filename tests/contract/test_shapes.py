@@ -1,0 +1,88 @@
+"""Answers follow from records: all their fields but internal ones, and but those that an answer names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from domain.fields import Internal, Key, Personal, field_name, wire_name
+from handlers.messages.base import Body, Plain, Shape, WireSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    wheel_id: int
+    size: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Cart:
+    cart_key: Key
+    owner_name: Personal[str | None]
+    secret: Internal[bytes]
+    price: Decimal
+    made_at: datetime
+    wheels: Sequence[Wheel]
+    spare: Wheel | None
+    options: Mapping[str, Any]
+
+    @property
+    def is_cheap(self) -> bool:
+        return self.price < 10
+
+
+class _Price(WireSchema):
+    price = Plain()
+    is_cheap = Plain()
+
+
+CART = Cart("a-1", None, b"s", Decimal("7.50"), datetime(2026, 1, 2, tzinfo=UTC), [Wheel(1, Decimal(3))], None, {})
+ANSWER = {
+    "cartKey": "a-1",
+    "ownerName": None,
+    "price": Decimal("7.5"),
+    "madeAt": "2026-01-02T00:00:00Z",
+    "wheels": [{"wheelId": 1, "size": 3}],
+    "spare": None,
+    "options": {},
+}
+
+
+def test_an_answer_has_all_fields_of_its_record_but_internal_ones():
+    assert Shape(Cart).dump(CART) == ANSWER
+
+
+def test_an_answer_names_what_it_lacks_and_what_it_calls_otherwise():
+    shape = Shape(Cart, without=("made_at", "wheels"), names={"price": "amount"}, optional=("spare", "owner_name"))
+    assert shape.dump(CART) == {"cartKey": "a-1", "amount": Decimal("7.5"), "options": {}}
+    assert Shape(Cart, only=("cart_key", "options")).dump(CART) == {"cartKey": "a-1", "options": {}}
+
+
+def test_a_field_that_several_schemas_have_is_that_of_the_first():
+    assert Shape(_Price, Cart).dump(CART) == {**ANSWER, "price": Decimal("7.50"), "isCheap": True}
+
+
+@pytest.mark.parametrize("options", [{"only": ("wheel",)}, {"without": ("secret",)}, {"names": {"cost": "price"}}])
+def test_a_name_that_no_schema_has_is_refused(options):
+    with pytest.raises(ValueError, match=r"wheel|secret|cost"):
+        Shape(Cart, **options)
+
+
+def test_a_key_is_in_lower_case_inside_however_it_is_sent():
+    @dataclass
+    class Named:
+        cart_key: Key | None = None
+        cart_keys: Sequence[Key] = ()
+
+    assert Body(Named).load({"cartKey": "A-1", "cartKeys": ["A-1", "B-2"]}) == Named("a-1", ["a-1", "b-2"])
+
+
+@pytest.mark.parametrize("name", ["member_id", "name", "max_redeems_per_referred_member_per_code"])
+def test_names_on_the_wire_lead_back_to_the_field(name):
+    assert field_name(wire_name(name)) == name
+    assert "_" not in wire_name(name)
