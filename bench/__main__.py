@@ -8,6 +8,7 @@ import sys
 BENCHMARKS = (
     "expressions",
     "http_layer",
+    "libraries",
     "tracking",
     "single_calls",
     "way_of_a_call",

@@ -1,6 +1,6 @@
 """The cost of the HTTP layer: CPU per request in one process, beside bare Flask and unmodified connexion.
 
-    python bench/http_layer.py [REQUESTS]
+    python -m bench.http_layer [REQUESTS]
 
 No sockets and no database: the ASGI (or WSGI) application is called directly, eight requests at a time, in rounds that
 take turns. Prints the median round as a table for `docs/performance.md`.
@@ -22,11 +22,15 @@ from typing import Any
 
 import connexion
 import flask
+from a2wsgi import WSGIMiddleware
 from connexion.options import SwaggerUIOptions
 
 from handlers.call import Answer, Caller
 from handlers.http.app import build_app
+from handlers.http.exchange import open_exchange
 from handlers.http.logging import configure
+from handlers.http.threads import Threads
+from handlers.http.wsgi import OneHopWsgi
 from handlers.settings import Settings
 
 CONCURRENCY = 8
@@ -170,11 +174,20 @@ def cases() -> dict[str, Case]:
     def dispatch(request: Any) -> Answer:
         return Answer(200, request.body or {"key": request.path["key"], **request.query})
 
+    async def bridged(scope: Any, receive: Any, send: Any) -> None:
+        open_exchange(scope, 0.0)
+        await bridge(scope, receive, send)
+
     ours = build_app({"bench": document(secured=True)}, dispatch, _Authenticator(), settings)
     bare, stock = _bare_flask(), _stock()
+    bridge = OneHopWsgi(bare.wsgi_app, Threads(2, "page"))
     return {
         "bare Flask, no validation, GET": _wsgi(bare, "GET", "/things/a", "page=1&limit=10"),
         "bare Flask, no validation, POST": _wsgi(bare, "POST", "/things", body=BODY),
+        "bare Flask behind this server's bridge, GET": _asgi(bridged, "GET", "/things/a", b"page=1&limit=10"),
+        "bare Flask behind a2wsgi, GET": _asgi(
+            WSGIMiddleware(bare.wsgi_app, 2), "GET", "/things/a", b"page=1&limit=10"
+        ),
         "connexion as it comes, GET": _asgi(stock, "GET", "/v2/things/a", b"page=1&limit=10"),
         "connexion as it comes, POST": _asgi(stock, "POST", "/v2/things", body=BODY),
         "this server, GET": _asgi(ours, "GET", "/v2/things/a", b"page=1&limit=10"),
