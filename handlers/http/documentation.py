@@ -1,4 +1,4 @@
-"""The documentation: the pages of docs/, read and rendered once, and searched."""
+"""The documentation: the pages of docs/, read and rendered once."""
 
 import functools
 import posixpath
@@ -15,11 +15,9 @@ from handlers.http.code_colours import coloured
 FOLDER = Path(__file__).parents[2] / "docs"
 INDEX = "README"
 DECISIONS = "decisions"
+PROBLEMS = "problems"
 # Pages are written for a server at this address; readers see that of the server that they ask.
 WRITTEN_ADDRESS = "http://127.0.0.1:8080"
-_MOST_RESULTS = 30
-_SNIPPET = 200
-_NAME = re.compile(r"[\w-]+(/[\w-]+)?")
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
 _ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\): (.+)$", re.M)
 
@@ -53,39 +51,24 @@ class GuideEntry:
     about: str
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
-    """A section that a search has found, with the words around the first match."""
-
-    page: GuidePage
-    section: GuideSection
-    snippet: str
-
-
 @functools.cache
 def names() -> tuple[str, ...]:
     """The names of all pages, such as `events` or `decisions/0001-postgresql-only`."""
     return tuple(sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.md")))
 
 
-@functools.cache
 def find(name: str, root: str = "") -> GuidePage | None:
     """A page whose links begin with `root`, the path under which the server is reached; None if there is none."""
-    if not _NAME.fullmatch(name) or name not in names():
-        return None
+    return _read(name, root) if name in names() else None
+
+
+@functools.cache
+def _read(name: str, root: str) -> GuidePage:
     markdown = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     tokens = _parser().parse(markdown)
     sections = _sections(tokens)
-    _link(tokens, name, root)
-    html = _parser().renderer.render(tokens, _parser().options, {})
+    html = _render(tokens, name, root)
     return GuidePage(name, sections[0].title, _with_served_links(markdown, name), html, sections)
-
-
-def render(markdown: str, page: str, root: str = "") -> str:
-    """The HTML of a part of a page."""
-    tokens = _parser().parse(markdown)
-    _link(tokens, page, root)
-    return str(_parser().renderer.render(tokens, _parser().options, {}))
 
 
 @functools.cache
@@ -112,44 +95,39 @@ def neighbours(name: str) -> tuple[GuideEntry | None, GuideEntry | None]:
     return (around[places[0] - 1], around[places[0] + 1]) if places else (None, None)
 
 
-def search(query: str) -> Sequence[SearchHit]:
-    """The sections that have all words, at most 30.
-
-    Those with the words in their titles come first, and of equal ones the decisions last.
-    """
-    words = query.lower().split()[:10]
-    if not words:
-        return []
-    ranked = []
-    for name in names():
-        page = find(name)
-        assert page is not None
-        for section in page.sections:
-            title, text = f"{page.name} {page.title} {section.title}".lower(), section.text.lower()
-            if all(word in title or word in text for word in words):
-                is_decision = name.startswith(f"{DECISIONS}/")
-                rank = -sum(word in title for word in words), is_decision, -sum(text.count(word) for word in words)
-                ranked.append((rank, SearchHit(page, section, _snippet(section.text, words))))
-    return [result for _, result in sorted(ranked, key=lambda one: one[0])[:_MOST_RESULTS]]
+@functools.cache
+def search_index() -> list[dict[str, str]]:
+    """The sections of all pages, as the script of the search page takes them; `url` is relative to `/docs/`."""
+    pages = [page for name in names() if (page := find(name)) is not None]
+    return [
+        {"url": f"{page.name}#{section.anchor}", "page": page.title, "title": section.title, "text": section.text}
+        for page in pages
+        for section in page.sections
+    ]
 
 
 @functools.cache
-def problem_sections() -> dict[str, str]:
-    """The text of the page of problems about each type, as Markdown by slug."""
-    text = (FOLDER / "problems.md").read_text(encoding="utf-8")
+def problem_pages(root: str = "") -> dict[str, str]:
+    """The sections of the page of problems, as HTML by the slug of their type."""
+    text = (FOLDER / f"{PROBLEMS}.md").read_text(encoding="utf-8")
     _, *parts = re.split(r"^### `/problems/([a-z-]+)`\n", text, flags=re.M)
-    return {slug: part.partition("\n## ")[0] for slug, part in zip(parts[::2], parts[1::2], strict=True)}
+    pages = {}
+    for slug, part in zip(parts[::2], parts[1::2], strict=True):
+        section, _, _ = part.partition("\n## ")
+        markdown = f"# `/problems/{slug}`\n{section}\n[All problems]({PROBLEMS}.md)\n"
+        pages[slug] = _render(_parser().parse(markdown), PROBLEMS, root)
+    return pages
 
 
-def guide(address: str, root: str) -> str:
-    """The index in the form of llms.txt: what the server is, and the Markdown of each page."""
+def guide(address: str) -> str:
+    """The index in the form of llms.txt: what the server is, and the Markdown of each page under its address."""
     lines = ["# Loyalty server", "", "> An HTTP JSON API that runs loyalty programs: events in, points out.", ""]
     lines += ["## API", ""]
     for surface, about in (("integration", "for shops and apps"), ("administration", "for those who configure")):
-        lines.append(f"- [OpenAPI, {surface}]({address}{root}/v2/{surface}/openapi.json): the interface {about}")
+        lines.append(f"- [OpenAPI, {surface}]({address}/v2/{surface}/openapi.json): the interface {about}")
     for title, entries in contents():
         lines += ["", f"## {title}", ""]
-        lines += [f"- [{entry.title}]({address}{root}/docs/{entry.name}.md): {entry.about}" for entry in entries]
+        lines += [f"- [{entry.title}]({address}/docs/{entry.name}.md): {entry.about}" for entry in entries]
     return "\n".join([*lines, ""])
 
 
@@ -162,13 +140,13 @@ def _parser() -> MarkdownIt:
 def _sections(tokens: Sequence[Token]) -> tuple[GuideSection, ...]:
     """The sections of a page; its headings get the anchors that GitHub gives them."""
     sections: list[tuple[str, str, list[str]]] = []
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for before, token in zip([None, *tokens], tokens, strict=False):
         if before is not None and before.type == "heading_open":
             title = "".join(child.content for child in token.children or ())
             anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-            taken[anchor] = taken.get(anchor, -1) + 1
-            anchor += f"-{taken[anchor]}" if taken[anchor] else ""
+            counts[anchor] = counts.get(anchor, -1) + 1
+            anchor += f"-{counts[anchor]}" if counts[anchor] else ""
             before.attrSet("id", anchor)
             sections.append((title, anchor, []))
         elif token.type == "inline":
@@ -180,6 +158,12 @@ def _sections(tokens: Sequence[Token]) -> tuple[GuideSection, ...]:
 
 def _text_of(token: Token) -> str:
     return " " if token.type == "softbreak" else token.content
+
+
+def _render(tokens: Sequence[Token], page: str, root: str) -> str:
+    """The HTML of parsed Markdown of a page, in which its links lead to what the server has."""
+    _link(tokens, page, root)
+    return str(_parser().renderer.render(tokens, _parser().options, {}))
 
 
 def _link(tokens: Sequence[Token], page: str, root: str) -> None:
@@ -212,12 +196,3 @@ def _target(href: str, page: str, root: str) -> str | None:
 def _with_served_links(markdown: str, page: str) -> str:
     """Markdown in which links to files that the server does not have are their texts alone."""
     return _OUTSIDE.sub(lambda link: link[0] if _target(link[2], page, "") is not None else link[1], markdown)
-
-
-def _snippet(text: str, words: Sequence[str]) -> str:
-    """The text around the first of the words, cut between words."""
-    at = min((place for word in words if (place := text.lower().find(word)) >= 0), default=0)
-    start = text.rfind(" ", 0, max(0, at - _SNIPPET // 3)) + 1
-    end = len(text) if len(text) <= start + _SNIPPET else text.rfind(" ", start, start + _SNIPPET)
-    end = end if end > at else start + _SNIPPET
-    return ("… " if start else "") + text[start:end] + (" …" if end < len(text) else "")

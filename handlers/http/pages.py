@@ -14,12 +14,12 @@ from domain.triggers import DeliveryFigures
 from handlers import metrics
 from handlers.http.documentation_pages import add_documentation, index_page, not_found_page
 from handlers.http.exchange import Exchange
-from handlers.http.page_answers import json_page, prefers_html
+from handlers.http.page_answers import SITE, json_page, prefers_html
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
 from handlers.http.reference_pages import add_reference
 from handlers.http.wsgi import EXCHANGE
 
-_PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/", "/docs/page.css")
+_PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/", "/docs/page.css", "/docs/page.js")
 
 
 def _nothing_to_check() -> Mapping[str, bool]:
@@ -54,7 +54,8 @@ class Site:
 
 def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
     """The Flask application; all its pages are public."""
-    app = flask.Flask(__name__, static_folder=None)
+    app = flask.Flask(__name__, static_folder=None, template_folder=SITE)
+    app.jinja_env.trim_blocks = True
     # Else a path with two slashes is redirected to whatever host the request names.
     app.url_map.merge_slashes = False
     # Errors of pages are answered like all others, outside of Flask.
@@ -69,7 +70,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app.add_url_rule("/health/ready", "ready", lambda: _ready(site))
     app.add_url_rule("/metrics", "metrics", lambda: _metrics(site))
     app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
-    add_documentation(app, documents, site.base_url)
+    add_documentation(app, site.base_url)
     for surface, document in documents.items():
         add_reference(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
     return app

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
+import subprocess
 
 import pytest
 
 import openapi
 from handlers.http import documentation
 from handlers.http.code_colours import coloured
-from handlers.http.documentation_pages import _problem_pages
 from handlers.http.pages import Site
 from tests.builders.markdown import DOCS, anchors
 from tests.http.support import operation, parameter, serve
+from tests.npm import node
 
 PATHS = {
     "/books/{code}": {"get": operation("getBook", parameters=[parameter("code", {"type": "string"}, "path")])},
@@ -113,22 +115,42 @@ def test_redirects_name_no_host(client, path):
     assert reply.headers["location"].startswith("/docs")
 
 
-def test_examples_have_the_address_of_the_reader(client):
-    text = page(client, "/docs/content", Host="points.example:9000").content.decode()
-    assert "http://points.example:9000/v2" in text
-    assert documentation.WRITTEN_ADDRESS not in text
-    assert "http://points.example/v2" in page(client, "/docs/content.md", Host="points.example").content.decode()
-    forged = page(client, "/docs/content", Host='"><script>').content.decode()
-    assert "<script>" not in forged
+def test_pages_are_the_same_for_all_readers(client):
+    replies = [page(client, "/docs/content", Host=host) for host in ("points.example", "other.example")]
+    assert replies[0].content == replies[1].content
+    assert documentation.WRITTEN_ADDRESS in replies[0].content.decode()
+    assert replies[0].headers["cache-control"] == "public, no-cache"
+
+
+def test_the_script_of_the_pages_replaces_the_address_that_they_are_written_for(client):
+    script = page(client, "/docs/page.js").content.decode()
+    assert re.findall(r'WRITTEN_ADDRESS = "(.+)"', script) == [documentation.WRITTEN_ADDRESS]
+
+
+def test_examples_in_markdown_have_the_address_of_the_reader(client):
+    reply = page(client, "/docs/content.md", Host="points.example:9000")
+    assert "http://points.example:9000/v2" in reply.content.decode()
+    assert documentation.WRITTEN_ADDRESS not in reply.content.decode()
+    assert reply.headers["cache-control"] == "private, no-cache"
+    assert "<script>" not in page(client, "/docs/content.md", Host='"><script>').content.decode()
 
 
 def test_examples_and_links_have_the_public_address_if_there_is_one():
     client, _ = serve(PATHS, site=Site(base_url="https://points.example/api/v2"))
-    text = html(client, "/docs/content")
-    assert "https://points.example/v2" in text
-    assert 'href="/api/docs/events"' in text
+    assert "https://points.example/api/v2" in page(client, "/docs/content.md").content.decode()
+    assert "(https://points.example/api/docs/events.md)" in page(client, "/llms.txt").content.decode()
+    assert 'href="/api/docs/events"' in html(client, "/docs/content")
     tag = openapi.bundle("integration")["tags"][0]
     assert tag["externalDocs"]["url"].startswith("/docs/")
+
+
+def test_unknown_pages_are_not_remembered(client):
+    sizes = []
+    for number in range(3):
+        assert page(client, f"/docs/nothing-{number}").status == 404
+        assert page(client, f"/problems/nothing-{number}").status == 404
+        sizes.append((documentation._read.cache_info().currsize, documentation.problem_pages.cache_info().currsize))
+    assert sizes[0] == sizes[-1]
 
 
 def test_the_served_document_links_to_the_public_documentation():
@@ -139,19 +161,66 @@ def test_the_served_document_links_to_the_public_documentation():
     assert text == "See [Events](https://points.example/api/docs/events#returns)."
 
 
-def test_a_search_finds_sections_that_have_all_words(client):
-    text = html(client, "/docs/search?q=partial+RETURN")
-    assert '<a href="/docs/events#returns">' in text
-    assert "<mark>return</mark>" in text.lower()
-    assert '<a href="/docs/quickstart#quick-start">' in html(client, "/docs/search?q=quickstart")
-    assert "Nothing was found" in html(client, "/docs/search?q=partial+xylophone")
-    assert "<ol>" not in html(client, "/docs/search")
+def test_the_search_index_has_every_section_of_every_page(client):
+    reply = page(client, "/docs/search.json", **{"Accept-Encoding": "gzip"})
+    assert reply.headers["content-encoding"] == "gzip"
+    urls = {section["url"] for section in json.loads(gzip.decompress(reply.content))}
+    assert urls == {f"{name}#{anchor}" for name in _names() for anchor in anchors(DOCS / f"{name}.md")}
 
 
-def test_what_was_searched_is_text_and_no_markup(client):
-    text = html(client, "/docs/search?q=%22%3E%3Cscript%3E")
-    assert "<script>" not in text
-    assert "&quot;&gt;&lt;script&gt;" in text
+SEARCH = """
+import { readFileSync } from "node:fs";
+import { buildIndex, findSections, snippetOf } from "./search.js";
+const index = buildIndex(JSON.parse(readFileSync("search.json")));
+const find = (query) => findSections(index, query).map((section) => [section.id, snippetOf(section)]);
+console.log(JSON.stringify(JSON.parse(process.argv[2]).map(find)));
+"""
+
+
+@pytest.fixture
+def search(client, tmp_path):
+    """Search as the script of the page does: for each query the sections, and their snippets with the words found."""
+    program = node()
+    if program is None:
+        pytest.skip("there is no Node")
+    for name in ("search.js", "minisearch.js", "search.json"):
+        (tmp_path / name).write_bytes(page(client, f"/docs/{name}").content)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "run.js").write_text(SEARCH)
+
+    def run(*queries):
+        command = [program, "run.js", json.dumps(queries)]
+        return json.loads(subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120).stdout)
+
+    return run
+
+
+def test_a_search_finds_sections_that_have_all_words(search):
+    returns, start, begun, mistyped, setting, nothing, empty = search(
+        "partial RETURN", "quickstart", "idempot", "campagns", "LOYALTY_THREADS", "partial xylophone", " "
+    )
+    assert returns[0][0] == "events#returns"
+    assert set(returns[0][1][1::2]) == {"partially", "returned"}
+    assert start[0][0] == "quickstart#quick-start"
+    assert begun[0][0] == "events#idempotency"
+    assert mistyped[0][0].startswith("campaigns#")
+    assert {"configuration#configuration", "operations#sizing"} <= {url for url, _ in setting}
+    assert all("LOYALTY_THREADS" in parts for _, parts in setting)
+    assert (nothing, empty) == ([], [])
+
+
+def test_a_search_shows_the_text_around_the_words(search):
+    [found] = search("savepoint")
+    for url, parts in found:
+        text = "".join(parts)
+        assert len(text) <= 206, url
+        assert all("savepoint" in word.lower() for word in parts[1::2]), url
+    assert any(parts[1::2] for _, parts in found)
+
+
+def test_a_search_with_signs_of_patterns_is_plain_text(search):
+    results = search("a.b*(c)[d]$", "\\", "<script>")
+    assert len(results) == 3
 
 
 def test_language_models_get_an_index_of_markdown(client):
@@ -165,7 +234,7 @@ def test_language_models_get_an_index_of_markdown(client):
 
 
 def test_every_problem_type_is_explained_with_an_example_and_a_cure():
-    pages = _problem_pages({surface: openapi.bundle(surface) for surface in openapi.SURFACES})
+    pages = documentation.problem_pages()
     assert len(pages) > 100
     for slug, text in pages.items():
         assert "<strong>Cure:</strong>" in text, slug
@@ -212,9 +281,9 @@ def test_pages_run_no_scripts_but_the_servers_own_files(client):
     policy = dict(part.strip().split(" ", 1) for part in reply.headers["content-security-policy"].split(";"))
     assert (policy["default-src"], policy["script-src"], policy["style-src"]) == ("'none'", "'self'", "'self'")
     text = reply.content.decode()
-    assert re.findall(r"<script[^>]*>", text) == ['<script src="/docs/page.js" defer>']
+    assert re.findall(r"<script[^>]*>", text) == ['<script type="module" src="/docs/page.js">']
     assert not re.search(r"<style|style=| on[a-z]+=", text)
-    for path in ("/docs/page.js", "/docs/page.css", "/v2/integration/docs/page.js"):
+    for path in ("/docs/page.js", "/docs/page.css", "/docs/search.js", "/v2/integration/docs/reference.js"):
         assert page(client, path).headers["cache-control"] == "public, no-cache"
 
 

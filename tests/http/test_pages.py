@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 import openapi
-from handlers.http.documentation_pages import _problem_pages
+from handlers.http import documentation
 from handlers.http.pages import Site
 from tests.contract.documents import problem_types
 from tests.http.support import operation, parameter, serve
@@ -104,7 +104,7 @@ def test_docs_pages_link_to_each_other_and_need_nothing_from_elsewhere(served, s
         assert found.status == 200, asset
         assert len(found.content) > 100
         assert page(client, f"/v2/{surface}/{asset}", **{"If-None-Match": found.headers["etag"]}).status == 304
-    script = page(client, f"/v2/{surface}/docs/page.js").content.decode()
+    script = page(client, f"/v2/{surface}/docs/reference.js").content.decode()
     assert 'url: "openapi.json"' in script
 
 
@@ -228,24 +228,21 @@ def test_what_waits_is_told_once_whichever_process_was_asked_before(tmp_path):
     assert all(line.endswith(" 7.0") and "{" not in line for line in told)
 
 
-TABLE = """| type | status | meaning |
-|---|---|---|
-| `/problems/out-of-books` | 409 | No `book` is left for <anyone>. |
-"""
-
-
-def test_the_type_of_a_problem_leads_to_what_it_means():
-    client, _ = serve(PATHS, {"Problem": {"type": "object", "description": TABLE}})
-    reply = page(client, "/problems/out-of-books")
+def test_the_type_of_a_problem_leads_to_its_meaning(served):
+    client, _ = served
+    reply = page(client, "/problems/not-found")
     assert reply.status == 200
     assert reply.headers["content-type"].startswith("text/html")
-    assert "<p>Status 409</p><p>No <code>book</code> is left for &lt;anyone&gt;.</p>" in reply.content.decode()
+    text = reply.content.decode()
+    assert "<h1><code>/problems/not-found</code></h1>" in text
+    assert '<i class="number">404</i>' in text
+    assert "## " not in text
     assert page(client, "/problems/other").status == 404
 
 
 def test_every_problem_type_of_the_documents_has_its_page():
-    found = _problem_pages({surface: openapi.bundle(surface) for surface in ("integration", "administration")})
-    assert {f"/problems/{slug}" for slug in found} == problem_types(openapi.bundle("administration")).keys()
+    slugs = documentation.problem_pages()
+    assert {f"/problems/{slug}" for slug in slugs} == problem_types(openapi.bundle("administration")).keys()
 
 
 def test_pages_for_the_management_are_on_its_own_address_alone():
@@ -254,5 +251,5 @@ def test_pages_for_the_management_are_on_its_own_address_alone():
     shown, _ = serve(PATHS, site=Site(management_port=80))
     for path in ("/metrics", "/", "/v2/integration/docs", "/v2/integration/openapi.json"):
         assert [each("GET", path).status for each in (everywhere, hidden, shown)] == [200, 404, 200]
-    for path in ("/health/live", "/.well-known/jwks.json"):
+    for path in ("/health/live", "/.well-known/jwks.json", "/problems/not-found", "/docs/page.css", "/docs/page.js"):
         assert hidden("GET", path).status == 200

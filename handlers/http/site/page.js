@@ -1,0 +1,34 @@
+// Examples are written for this address; readers see the one by which they reach the server, of which this file is part.
+const WRITTEN_ADDRESS = "http://127.0.0.1:8080";
+const address = new URL("..", import.meta.url).href.replace(/\/$/, "");
+
+const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const { data } = texts.currentNode;
+  if (data.includes(WRITTEN_ADDRESS)) texts.currentNode.data = data.replaceAll(WRITTEN_ADDRESS, address);
+}
+for (const link of document.querySelectorAll(`main a[href^="${WRITTEN_ADDRESS}"]`)) {
+  link.href = link.getAttribute("href").replace(WRITTEN_ADDRESS, address);
+}
+
+// Browsers let pages use the clipboard only on https and on this machine.
+const copy = async (text) => {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = Object.assign(document.createElement("textarea"), { value: text });
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+};
+for (const block of document.querySelectorAll("main pre")) {
+  const frame = Object.assign(document.createElement("div"), { className: "code" });
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "copy" });
+  button.textContent = "Copy";
+  block.replaceWith(frame);
+  frame.append(block, button);
+  button.addEventListener("click", async () => {
+    await copy(block.textContent);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}
