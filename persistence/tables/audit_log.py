@@ -96,7 +96,7 @@ FOR EACH STATEMENT EXECUTE FUNCTION audit_log_stays()
 """
 
 # Entries become empty only together with the entry about the erasing, which lists them. It is written after them, so it
-# is looked for at the commit; its writer is this very transaction. Earlier versions do not list the entries.
+# is looked for at the commit; its writer is this very transaction.
 _ERASING = """
 SELECT EXISTS (
     SELECT FROM {audit_log} e WHERE e.organization_id = new.organization_id AND e.operation_id = 'resetOrganization'
@@ -105,7 +105,7 @@ SELECT EXISTS (
 ) OR EXISTS (
     SELECT FROM {audit_log} e WHERE e.organization_id = new.organization_id AND e.operation_id = 'eraseMember'
         AND e.xmin = CAST(pg_current_xact_id() AS xid) AND e.salt IS NOT NULL AND (
-            e.member_ids && new.member_ids OR e.changes -> 'erasedEntries' IS NULL
+            e.member_ids && new.member_ids
             OR CAST(e.changes AS jsonb) #> '{erasedEntries,to}' @> to_jsonb(new.audit_log_id))
     ORDER BY e.audit_log_id DESC LIMIT 1
 )"""

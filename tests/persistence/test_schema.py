@@ -14,7 +14,7 @@ from persistence.engine import autocommit, create_engine
 from persistence.migrations import new
 from persistence.tables import metadata
 
-FIRST_RELEASE = "3aa78b4098eaea37bc9af6bd03697bb3c078e037dcebb19ae29f0c251ceeefcb"
+FIRST_RELEASE = "6180ea55debbab9af85c809d0bf021f78c7edfd499153ce09252f85055043ff3"
 
 
 @pytest.fixture

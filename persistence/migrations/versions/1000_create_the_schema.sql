@@ -200,7 +200,7 @@ BEGIN
 ) OR EXISTS (
     SELECT FROM audit_log e WHERE e.organization_id = new.organization_id AND e.operation_id = 'eraseMember'
         AND e.xmin = CAST(pg_current_xact_id() AS xid) AND e.salt IS NOT NULL AND (
-            e.member_ids && new.member_ids OR e.changes -> 'erasedEntries' IS NULL
+            e.member_ids && new.member_ids
             OR CAST(e.changes AS jsonb) #> '{erasedEntries,to}' @> to_jsonb(new.audit_log_id))
     ORDER BY e.audit_log_id DESC LIMIT 1
 ) INTO is_erased;
@@ -212,7 +212,7 @@ BEGIN
 ) OR EXISTS (
     SELECT FROM ' || shard_beside(TG_RELID, 'audit_log') || ' e WHERE e.organization_id = ($1).organization_id AND e.operation_id = ''eraseMember''
         AND e.xmin = CAST(pg_current_xact_id() AS xid) AND e.salt IS NOT NULL AND (
-            e.member_ids && ($1).member_ids OR e.changes -> ''erasedEntries'' IS NULL
+            e.member_ids && ($1).member_ids
             OR CAST(e.changes AS jsonb) #> ''{erasedEntries,to}'' @> to_jsonb(($1).audit_log_id))
     ORDER BY e.audit_log_id DESC LIMIT 1
 )' INTO is_erased USING new;
