@@ -1,12 +1,13 @@
-"""A rolling upgrade: the oldest version that is noted to be able to use this schema does so, also beside this version.
+"""Upgrades: the database of the first release is migrated, and older versions work on the newest schema.
 
-UPGRADE_FROM names the older version as git does; by default it is that before the oldest migration of those that the
-note passes over.
+The oldest version that is noted to be able to use this schema is tried on it, also beside this version. Versions are
+taken from git: as long as no migration follows the first release, it is the older one. UPGRADE_FROM names another.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -40,25 +41,75 @@ def git(*arguments: str) -> bytes:
     return done.stdout
 
 
-def name_of_older() -> str:
-    """The commit before the first migration that old versions may meet."""
-    first = next(
-        script
-        for script in sorted((ROOT / VERSIONS).glob("[0-9]*.py"))
-        if script.name.partition("_")[0] > schema.usable_since()
-    )
-    added = git("log", "--diff-filter=A", "--format=%H", "-1", "--", f"{VERSIONS}/{first.name}").decode().strip()
-    return f"{added}^" if added else pytest.skip("the history is not deep enough")
+def commit_of(revision: str) -> str:
+    """The commit that has a migration as it was released."""
+    return git("log", "--format=%H", "-1", "--", f"{VERSIONS}/{revision}_*").decode().strip()
+
+
+def unpack(commit: str, folder: Path) -> Path:
+    """The folder, with the files of a commit."""
+    with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))) as files:
+        files.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the first release."""
+    return unpack(commit_of(schema._revisions()[0]), tmp_path_factory.mktemp("first-release"))
 
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the older version."""
-    folder = tmp_path_factory.mktemp("older")
-    packed = git("archive", "--format=tar", os.environ.get("UPGRADE_FROM") or name_of_older())
-    with tarfile.open(fileobj=io.BytesIO(packed)) as files:
-        files.extractall(folder, filter="data")
-    return folder
+    """The folder of the oldest version that works with this schema: the one that came with the revision noted."""
+    commit = os.environ.get("UPGRADE_FROM") or commit_of(schema.usable_since())
+    return unpack(commit, tmp_path_factory.mktemp("older"))
+
+
+def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_release: Path) -> None:
+    """What the first release wrote is there, and this version goes on with it."""
+
+    def by(root: Path, *arguments: str) -> str:
+        done = loyalty(new_home, *arguments, PYTHONPATH=str(root))
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    with embedded.server(new_home):
+        assert by(first_release, "migrate").startswith("Applied: 1000")
+        by(first_release, "organizations", "create", "Corner Coffee", "--environment", "test")
+        by(first_release, "sample", "coffee-shop", "--organization", "Corner Coffee")
+        before = by(first_release, "export", "balances", "--organization", "Corner Coffee").splitlines()
+        by(ROOT, "migrate")
+        by(ROOT, "doctor")
+        by(ROOT, "verify")
+        after = by(ROOT, "export", "balances", "--organization", "Corner Coffee").splitlines()
+        assert len(after) == len(before) > 1
+        for old, new in zip(map(json.loads, before), map(json.loads, after), strict=True):
+            assert old.items() <= new.items()
+        token = by(ROOT, "token", "--admin", "--organization", "1").strip()
+        server = Server(new_home)
+        try:
+            server.wait_until_ready()
+            balance = balance_of(server.url, token, "ana")
+            call_server(server.url, token, "POST", "/events/track", {"events": [purchase("ana")]})
+            assert balance_of(server.url, token, "ana") > balance
+        finally:
+            server.stop()
+        by(ROOT, "verify")
+
+
+def call_server(url: str, token: str, method: str, path: str, body: Any = None) -> Any:
+    """What the integration surface of a server answers."""
+    headers = {"Authorization": f"Bearer {token}"}
+    reply = httpx.request(method, f"{url}/v2{path}", json=body, headers=headers, timeout=60)
+    assert reply.status_code < 300, reply.text
+    return reply.json()
+
+
+def balance_of(url: str, token: str, member: str) -> float:
+    """What a member has on all accounts."""
+    found = call_server(url, token, "GET", f"/members/{member}")["loyaltyMember"]
+    return sum(each["balance"] for each in found["ledgerBalances"])
 
 
 def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None:
@@ -101,10 +152,7 @@ def test_both_versions_work_side_by_side(home: Path, older: Path, shop: Shop) ->
         server.wait_until_ready()
 
         def by_older(path: str, body: Any) -> Any:
-            headers = {"Authorization": f"Bearer {shop.organization.token}"}
-            reply = httpx.post(f"{server.url}/v2{path}", json=body, headers=headers, timeout=60)
-            assert reply.status_code < 300, reply.text
-            return reply.json()
+            return call_server(server.url, shop.organization.token, "POST", path, body)
 
         def by_newer(path: str, body: Any) -> Any:
             reply = shop.integration.request("POST", path, body)
