@@ -1,0 +1,37 @@
+"""The version of the project, wherever it is named."""
+
+from __future__ import annotations
+
+import re
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NAMED_BY = {
+    "CHANGELOG.md": r"^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$",
+    "deploy/kubernetes/kustomization.yaml": r"^ *newTag: (\S+)$",
+    "docs/operations.md": r"loyalty_server-(\S+?)-py3-none-any|loyalty-server:(\d\S+)",
+}
+
+
+def version() -> str:
+    """The version that `setup.cfg` gives the package."""
+    settings = ConfigParser()
+    settings.read(ROOT / "setup.cfg")
+    return settings["metadata"]["version"]
+
+
+@pytest.mark.parametrize("name", NAMED_BY)
+def test_files_name_the_version_of_the_package(name: str) -> None:
+    found = re.findall(NAMED_BY[name], (ROOT / name).read_text(encoding="utf-8"), re.M)
+    named = ["".join(each) for each in found]
+    # Of the changelog the newest; of the others all.
+    assert set(named[:1] if name == "CHANGELOG.md" else named) == {version()}
+
+
+def test_the_changelog_begins_with_what_is_not_released() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert headings[0] == "[Unreleased]"
+    assert headings[-1].startswith("[1.0.0]")
