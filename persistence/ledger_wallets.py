@@ -178,8 +178,9 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
     values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]
+    stored_balance = values["current_balance"]
     values["current_balance"] = unexpired(
-        values["current_balance"],
+        stored_balance,
         values["pending_debit_balance"],
         expired_lots,
         period=periods[0] if periods else None,
@@ -187,4 +188,4 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
         now=now,
         zone=zone,
     )
-    return WalletView(**values)
+    return WalletView(**values, expired=stored_balance - values["current_balance"])

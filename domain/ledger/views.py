@@ -46,6 +46,8 @@ class WalletView:
     last_transaction_date: datetime | None
     created_at: datetime | None
     updated_at: datetime | None
+    # The value that has expired and is not posted yet.
+    expired: Decimal
     lots: WalletLots | None = None
 
 

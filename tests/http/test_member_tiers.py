@@ -9,6 +9,7 @@ import pytest
 from handlers.services.tiers.evaluate import evaluate_next
 from persistence import transactions
 from tests.builders.campaigns import mint
+from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, key, running
 
@@ -314,6 +315,31 @@ def test_an_event_goes_by_the_tier_that_the_points_give_and_writes_it(shop, ladd
     assert ladder.moves(lapsed)[2:] == [(SET, "Gold", "Silver")]
     [last, *_] = [each for each in shop.events(lapsed) if each["eventType"] == SET]
     assert last["reason"] == "Points or a tier had expired."
+
+
+def test_reads_answer_the_tier_that_expired_points_leave(shop, ladder, member):
+    book = CouponBooks(shop.organization).make(
+        type="codeless", tierKeys=[ladder.key("Silver")], publishingStatus="published"
+    )
+    shop.give(member, 250)
+    path = f"/members/{member}/coupon-books"
+    assert ladder.of(member) == "Silver"
+    assert [each["couponBookKey"] for each in shop.integration.get(path)["results"]] == [book["couponBookKey"]]
+    with shop.organization.api.engine.begin() as db:
+        db.exec_driver_sql(
+            "UPDATE ledger_lots SET expires_at = now() - interval '1 second' WHERE organization_id = %s",
+            (shop.organization.id,),
+        )
+    assert shop.balance(member) == 0
+    assert ladder.of(member) == "Basic"
+    [row] = shop.administration.get("/members/search", query=member)["results"]
+    assert row["loyaltyTierId"] == ladder.id("Basic")
+    [row] = shop.integration.get("/members", loyaltyMemberId=member)["results"]
+    assert [tier["loyaltyTierId"] for tier in row["tiers"]] == [ladder.id("Basic")]
+    assert shop.integration.get(path)["results"] == []
+    # A tier that was set by hand stays.
+    ladder.set(member, "Gold")
+    assert ladder.of(member) == "Gold"
 
 
 def test_points_that_move_settle_the_tier(shop, ladder, lapsed):

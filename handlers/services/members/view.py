@@ -24,22 +24,21 @@ def view_members(call: Call, members: Sequence[Member], *, with_balances: bool =
     With the balances come the amounts that count for the tiers.
     """
     organization = call.organization
-    tiers = current_tiers(call, members)
     balances: dict[int, list[WalletView]] | None = None
     if with_balances:
         wallet_ids = [member.wallet_id for member in members]
         balances = ledger_wallets.balances_of_wallets(
             call.db, organization.organization_id, wallet_ids, call.now, organization.zone
         )
-    return _views(call, members, tiers, balances)
+    return _views(call, members, current_tiers(call, members, balances), balances)
 
 
 def view_holdings(call: Call, known: MemberWithHoldings, *, with_balances: bool) -> dict[str, Any]:
     """The record of a member whose holdings are known already, as `view_members` has it."""
     member = known.member
-    tiers = tiers_by_now(call, [member], {member.member_id: list(known.tiers)})
-    balances = {member.wallet_id: known.balances} if with_balances else None
-    [viewed] = _views(call, [member], tiers, balances)
+    balances = {member.wallet_id: known.balances}
+    tiers = tiers_by_now(call, [member], {member.member_id: list(known.tiers)}, balances)
+    [viewed] = _views(call, [member], tiers, balances if with_balances else None)
     return viewed
 
 
