@@ -32,10 +32,10 @@ from handlers.services import references
 from handlers.services.events.cancel import cancel_event as cancel
 from handlers.services.events.evaluate_captured import evaluate_captured
 from handlers.services.events.evaluate_queued import requeue
-from handlers.services.events.track import track
+from handlers.services.events.track import track, try_out
 from handlers.services.events.track_async import queue_events
 from handlers.services.organizations.own_organization import refuse_other_organization
-from handlers.services.unit_of_work.evaluation_time import call_deadline
+from handlers.services.unit_of_work.evaluation_time import call_deadline, event_deadline
 from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, queue
@@ -68,8 +68,15 @@ def track_events(call: Call, body: Tracking) -> dict[str, Any]:
     if keys is not None:
         references.refuse_unknown_campaigns(call, keys)
     execution = call if body.now is None else replace(call, now=body.now)
-    unit = UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.trace, call_deadline=call_deadline())
-    return _tracked(track(unit, body.events), mode)
+    # People wait for a dry run, so its events share the time of one.
+    deadline = event_deadline() if mode == DRY_RUN else call_deadline()
+
+    def make_unit(mode: str) -> UnitOfWork:
+        return UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.trace, call_deadline=deadline)
+
+    if mode == DRY_RUN:
+        return _tracked(try_out(make_unit, body.events), mode)
+    return _tracked(track(make_unit(mode), body.events), mode)
 
 
 def _tracked(results: Iterable[Result], mode: str) -> dict[str, Any]:

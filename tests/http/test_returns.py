@@ -263,6 +263,41 @@ def test_a_batch_may_undo_what_it_creates(shop, points):
     assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}
 
 
+@pytest.mark.parametrize("last", ["returned", "cancelled"])
+def test_a_dry_run_of_a_batch_reverses_what_the_real_run_reverses(shop, points, last):
+    shop.campaign(running(mint(3)), eventType=f"member-purchase-order-{last}")
+    member, bystander = shop.member(), shop.member()
+    batch = [order(member, 10, external_id="o-1"), order(bystander, 7, external_id="o-2")]
+    if last == "returned":
+        batch.append(order(member, None, "confirmed", "o-1"))
+        batch.append(order(member, None, "partially-returned", "o-1", items=[{"total": 2}]))
+    batch += [order(member, None, last, "o-1"), order(member, 4, external_id="o-3"), order(member, None, last, "o-3")]
+
+    def figures(results):
+        """What is reversed, and the points of effects, of each event."""
+        return [
+            (
+                [t["revertedAmount"] for each in result.get("reverted", ()) for t in each["ledgerTransactions"]],
+                [
+                    param["value"]
+                    for effect in result["effects"]
+                    for param in effect["params"]
+                    if param["id"] == "amount"
+                ],
+            )
+            for result in results
+        ]
+
+    dry = shop.track(*batch, executionMode="dryRun")
+    assert [shop.balance(each) for each in (member, bystander)] == [0, 0]
+    assert {row.event_type for row in shop.rows("events")} == {"member-created"}
+    assert [shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "trigger_deliveries")] == [[]] * 3
+    real = shop.track(*batch)
+    assert {result["status"] for result in real} <= {"success", "failed"}
+    assert figures(dry) == figures(real)
+    assert ([10] if last == "cancelled" else [8]) in [reverted for reverted, _ in figures(real)]
+
+
 def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
     stars = shop.account()
     shop.campaign(running(mint(10, ledgerAccountKey=stars["ledgerAccountKey"])), eventType=ORDER_CREATED)

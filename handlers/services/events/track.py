@@ -4,11 +4,12 @@ A batch is one unit of work: lock the members, return the results of events trac
 on values alone, and flush all of it. An event that is refused does not affect the others.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
-from domain.events import CAPTURE_ONLY, EventOrigin, IncomingEvent
+from domain.events import CAPTURE_ONLY, DRY_RUN, FULL, EventOrigin, IncomingEvent
 from domain.members import Member
 from handlers.call import Call
 from handlers.services.events.intake import Intake
@@ -19,6 +20,8 @@ from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import events, reversals
 from persistence.events import Known
 from persistence.rows import IdAllocator, reserve_ids
+
+_TRY_OUT = "events_tried_out"
 
 
 def track(
@@ -50,6 +53,33 @@ def track(
             intake.results |= evaluate(unit, segment, orders, ids["ledger_transactions"])
             stored_orders |= named
     return intake.all_results()
+
+
+def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingEvent]) -> list[Result]:
+    """Evaluate events in units of work that are dry runs, and return a result for each.
+
+    Where an event undoes an order of earlier ones, these are tracked first, and rolled back in the end.
+    """
+    parts = segments([_Sent(event) for event in incoming])
+    if len(parts) == 1:
+        return track(make_unit(DRY_RUN), incoming)
+    results: list[Result] = []
+    unit = make_unit(DRY_RUN)
+    unit.execution.db.exec_driver_sql(f"SAVEPOINT {_TRY_OUT}")
+    for part in parts:
+        if results:
+            unit = make_unit(DRY_RUN)
+        sent = [one.event for one in part]
+        results += track(unit, sent)
+        if len(results) < len(incoming):
+            track(make_unit(FULL), sent)
+    unit.execution.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_TRY_OUT}")
+    return results
+
+
+@dataclass(slots=True)
+class _Sent:
+    event: IncomingEvent
 
 
 def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> Known:

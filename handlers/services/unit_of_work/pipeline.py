@@ -101,7 +101,7 @@ class EventPipeline:
     def _run(self, unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
         """Evaluate one event in missions, campaigns and referral programs."""
         participants = unit.participants
-        facts, deadline = _facts(unit, tracked, order), unit.deadline or event_deadline(unit.call_deadline)
+        facts, deadline = _facts(unit, tracked, order), event_deadline(unit.call_deadline)
         if unit.mode in (FULL, DRY_RUN) and participants.missions.handle(facts, deadline):
             # Campaigns see the missions' counts and rewards.
             facts = _facts(unit, tracked, order)

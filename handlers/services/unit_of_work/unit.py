@@ -26,7 +26,7 @@ from handlers.messages.orders import order_record
 from handlers.services.configuration import Configuration, complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import LedgerEvents, possible_types
-from handlers.services.unit_of_work.evaluation_time import event_deadline
+from handlers.services.unit_of_work.evaluation_time import call_deadline
 from handlers.services.unit_of_work.event_limits import open_limits
 from handlers.services.unit_of_work.event_rows import event_row
 from handlers.services.unit_of_work.orders import OrderWork
@@ -80,8 +80,6 @@ class UnitOfWork:
         self.audiences: Mapping[int, Sequence[CompiledAudience]] = {}
         self.rows: list[dict[str, Any]] = []
         self.outcomes: list[EventOutcome] = []
-        # People wait for a dry run, so its events share one deadline.
-        self.deadline = event_deadline() if mode == DRY_RUN else None
         self.call_deadline = call_deadline
         self._db = db
         self._organization_id = organization.organization_id
@@ -356,7 +354,7 @@ def unit_of_work(
     `reason` is the reason in the derived events; `moments` are those of changes that do not happen now; `reported` is
     as in `UnitOfWork`. Raises MemberErased. A Refusal raised in the block leaves no changes.
     """
-    unit = UnitOfWork(call, reported=reported)
+    unit = UnitOfWork(call, reported=reported, call_deadline=call_deadline())
     members = unit.lock(member_ids=member_ids)
     for member_id in member_ids:
         if member_id in members:
