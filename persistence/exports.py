@@ -92,14 +92,18 @@ def change_export(db: Connection, job: ExportJob, **values: Any) -> ExportJob:
     return change(db, exports, ExportJob, address, values)
 
 
-def claim(db: Connection, now: datetime) -> ExportJob | None:
-    """An export that is to be written from its beginning: one that waits, or whose worker is dead."""
-    moments = {"now": now, "abandoned": now - ABANDONED}
-    for organization_id, export_id in query(db, _WAITING, moments):
-        for row in query(db, _CLAIM, {"organization_id": organization_id, "export_id": export_id, **moments}):
-            job = ExportJob(*row)
-            remove_parts(db, job)
-            return job
+def find_waiting(db: Connection, now: datetime) -> list[tuple[int, int]]:
+    """Return the organization and id of the exports that wait, or whose worker is dead; the oldest first."""
+    return [(row[0], row[1]) for row in query(db, _WAITING, {"abandoned": now - ABANDONED})]
+
+
+def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -> ExportJob | None:
+    """Claim a waiting export, to be written from its beginning; None if another worker has claimed it meanwhile."""
+    values = {"organization_id": organization_id, "export_id": export_id, "now": now, "abandoned": now - ABANDONED}
+    for row in query(db, _CLAIM, values):
+        job = ExportJob(*row)
+        remove_parts(db, job)
+        return job
     return None
 
 

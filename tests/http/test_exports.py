@@ -425,9 +425,8 @@ def test_a_worker_goes_on_where_another_one_died(jobs, organization, monkeypatch
     path, engine, now = jobs.begin(), organization.api.engine, datetime.now(UTC)
 
     def claimed(at):
-        while (job := transactions.run(engine, lambda db: exports.claim(db, at))).organization_id != organization.id:
-            pass
-        return job
+        export_id = jobs.get(path)["exportId"]
+        return transactions.run(engine, lambda db: exports.claim(db, organization.id, export_id, at))
 
     dead = claimed(now)
     add = partial(exports.add_part, job=dead, content="{}\n", rows=1, last_id=1)
@@ -441,6 +440,22 @@ def test_a_worker_goes_on_where_another_one_died(jobs, organization, monkeypatch
     jobs.write()
     assert [row["loyaltyMemberId"] for row in jobs.part(path, 2).json["results"]] == ["ben"]
     assert jobs.get(path)["rows"] == 2
+
+
+def test_organizations_take_turns(jobs, organization, other_organization):
+    writer = ExportWriter(organization.api.engine, lambda: False)
+    while writer.step():
+        pass
+    loud, quiet = [jobs.begin() for _ in range(3)], Jobs(other_organization).begin()
+    assert writer.step()
+    assert writer.step()
+    assert [jobs.get(path)["status"] for path in loud] == ["done", "queued", "queued"]
+    assert Jobs(other_organization).get(quiet)["status"] == "done"
+    late = Jobs(other_organization).begin()
+    assert writer.step()
+    assert writer.step()
+    assert [jobs.get(path)["status"] for path in loud] == ["done", "done", "queued"]
+    assert Jobs(other_organization).get(late)["status"] == "done"
 
 
 def test_a_worker_that_ends_leaves_its_export_to_the_others(jobs, organization):
@@ -457,8 +472,8 @@ def test_an_erased_member_is_in_no_export(jobs, organization):
     members = [organization.member(name) for name in ("ana", "ben")]
     path, _ = jobs.run()
     waiting = jobs.begin()
-    while jobs.get(waiting)["status"] == "queued":
-        transactions.run(organization.api.engine, lambda db: exports.claim(db, datetime.now(UTC)))
+    export_id, now = jobs.get(waiting)["exportId"], datetime.now(UTC)
+    transactions.run(organization.api.engine, lambda db: exports.claim(db, organization.id, export_id, now))
     organization.administration.delete(f"/members/{members[0]['memberId']}", expect=200)
     assert (jobs.get(path)["status"], jobs.get(waiting)["status"]) == ("expired", "queued")
     assert Shop(organization).rows("export_parts") == []

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from domain.exports import DONE, FAILED, QUEUED, RUNNING, ExportJob
 from handlers.services.exports.rows import ROWS, ExportedRow, json_line
+from handlers.services.turns import Turns
 from persistence import exported_rows, exports, transactions
 from persistence.exported_rows import ExportRange
 from persistence.transactions import is_away
@@ -27,10 +28,11 @@ class ExportWriter:
     def __init__(self, engine: Engine, stopping: Callable[[], bool]) -> None:
         self._engine = engine
         self._stopping = stopping
+        self._turns = Turns()
 
     def step(self) -> bool:
-        """Write the export that waits longest; False if there is none."""
-        job = transactions.run(self._engine, lambda db: exports.claim(db, datetime.now(UTC)))
+        """Write the oldest export of the organization that waits longest; False if there is none."""
+        job = transactions.run(self._engine, self._claim)
         if job is None:
             return False
         try:
@@ -41,6 +43,15 @@ class ExportWriter:
             _log.exception("the export %s failed", job.export_id)
             self._run_if_mine(job, _fail)
             return True
+
+    def _claim(self, db: Connection) -> ExportJob | None:
+        now = datetime.now(UTC)
+        for address in self._turns.sort(exports.find_waiting(db, now)):
+            job = exports.claim(db, *address, now)
+            if job is not None:
+                self._turns.note(job.organization_id)
+                return job
+        return None
 
     def _write(self, job: ExportJob) -> bool:
         """Write an export; False if the worker is to end before it is done."""

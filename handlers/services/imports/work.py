@@ -41,6 +41,7 @@ from handlers.services.imports.coupons import import_coupons
 from handlers.services.imports.events import import_events
 from handlers.services.imports.members import import_members
 from handlers.services.imports.rows import ImportRow, RowReader
+from handlers.services.turns import Turns
 from handlers.settings import Settings
 from persistence import imports, organizations, transactions
 from persistence.transactions import is_away
@@ -89,9 +90,7 @@ class Importer:
         self._engine = engine
         self._settings = settings
         self._open: OrderedDict[tuple[int, int], _OpenImport] = OrderedDict()
-        # The turn in which each organization with waiting imports was served last.
-        self._turns: dict[int, int] = {}
-        self._turn = 0
+        self._turns = Turns()
         # The import whose step is under way, and the number of rows that its transaction has done.
         self._begun: ImportJob | None = None
         self._done = 0
@@ -187,13 +186,10 @@ class Importer:
 
     def _claim(self, db: Connection) -> ImportJob | None:
         """An import that no other worker works on, of the organization that was served longest ago."""
-        waiting = imports.find_waiting(db)
-        self._turns = {address[0]: self._turns.get(address[0], 0) for address in waiting}
-        for address in sorted(waiting, key=lambda address: self._turns[address[0]]):
+        for address in self._turns.sort(imports.find_waiting(db)):
             job = imports.claim(db, *address)
             if job is not None:
-                self._turn += 1
-                self._turns[job.organization_id] = self._turn
+                self._turns.note(job.organization_id)
                 return job
         return None
 

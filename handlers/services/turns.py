@@ -1,0 +1,24 @@
+"""Turns of organizations: a worker serves the one that it has served longest ago."""
+
+from collections.abc import Sequence
+
+Address = tuple[int, int]
+"""An organization's id and the id of its job."""
+
+
+class Turns:
+    """The turn in which each organization with waiting jobs was served last."""
+
+    def __init__(self) -> None:
+        self._served: dict[int, int] = {}
+        self._turn = 0
+
+    def sort(self, waiting: Sequence[Address]) -> list[Address]:
+        """Sort waiting jobs by when their organizations were served last; those of one keep their order."""
+        self._served = {address[0]: self._served.get(address[0], 0) for address in waiting}
+        return sorted(waiting, key=lambda address: self._served[address[0]])
+
+    def note(self, organization_id: int) -> None:
+        """Note that a job of an organization is served now."""
+        self._turn += 1
+        self._served[organization_id] = self._turn
