@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import pytest
 
+from handlers.services.events import evaluate_queued
 from tests.builders.campaigns import mint
-from tests.builders.queue import drain, outcome, send, waiting
-from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, running
+from tests.builders.queue import drain, drain_of, outcome, send, waiting
+from tests.builders.tracking import GENERIC, WHOLE_DOLLARS, Shop, event, order, running
 from tests.builders.triggers import add_trigger, deliveries
 
 
@@ -46,6 +47,23 @@ def test_an_event_is_queued_then_evaluated(shop):
     assert [row.external_id for row in shop.rows("purchase_orders")] == [one["payload"]["order"]["externalId"]]
     assert waiting(shop) == 0
     shop.check_ledger()
+
+
+def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
+    monkeypatch.setattr(evaluate_queued, "STEP_SECONDS", 0.0)
+    drain(shop)
+    shop.campaign(running(mint(3)), eventType=GENERIC)
+    member, another, others = shop.member(), shop.member(), Shop(api.organization())
+    sent = send(shop, *(event(member) for _ in range(3)), event(another))
+    [quick] = send(others, event(others.member()))
+    worker = drain_of(shop)
+    assert worker.step()
+    assert (waiting(shop), shop.balance(member), shop.balance(another)) == (3, 3, 0)
+    assert outcome(others, quick)["event"]["status"] == "success"
+    while worker.step():
+        pass
+    assert (waiting(shop), shop.balance(member), shop.balance(another)) == (0, 9, 3)
+    assert {outcome(shop, each)["event"]["status"] for each in sent} == {"success"}
 
 
 def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):

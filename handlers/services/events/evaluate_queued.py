@@ -1,5 +1,6 @@
 """The evaluation of queued events: the same as for tracking, but the events are stored already."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.events import EVALUATION_FAILED, FAILURE, NOT_EVALUATED, PENDING, RUNNING, IncomingEvent, LoyaltyEvent
+from domain.expressions import Deadline
 from domain.members import Member
 from domain.organizations import Organization
 from domain.problems import Refusal
@@ -23,27 +25,32 @@ from persistence import events, members, organizations, queue
 
 # Derived events have the id of the request that tracked the event; only those of expiries have none.
 _REQUEST_ID = "worker"
+# The CPU time after which a transaction begins no more events, so that one organization does not keep a worker.
+STEP_SECONDS = 1.0
 
 
 def evaluate_claimed(db: Connection, organization_id: int, queued: Sequence[QueuedEvent], now: datetime) -> None:
     """Evaluate claimed events, take them out of the queue, and tell the triggers.
 
+    The last ones stay in the queue where the others took `STEP_SECONDS`.
     They are evaluated with the present configuration, as of the moment when they were tracked.
     """
     organization = _organization(db, organization_id)
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID))
     stored = [line.event for line in queued]
     results = _evaluate(unit, stored)
-    queue.remove(db, organization_id, [event.loyalty_event_id for event in stored])
+    done = [(stored[position], result) for position, result in sorted(results.items())]
+    queue.remove(db, organization_id, [event.loyalty_event_id for event, _ in done])
     told = [
         AsyncResult(event.event_type, event.member_id, unit.members[event.member_id].loyalty_member_id, result.answer)
-        for event, result in zip(stored, results, strict=True)
+        for event, result in done
     ]
     queue_async_results(db, organization, told, now)
 
 
-def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> list[Result]:
-    """Evaluate the events in order and store their results. Returns a result for each."""
+def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> dict[int, Result]:
+    """Evaluate the events in order, and store and return their results by position, until the time is over."""
+    until = Deadline(STEP_SECONDS, time.thread_time)
     incoming = [incoming_of(event) for event in stored]
     members = lock_members_of(unit, stored, incoming)
     results: dict[int, Result] = {}
@@ -56,10 +63,12 @@ def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> list[Result]:
             results[position] = unit.fail(tracked, refusal)
         else:
             accepted.append(tracked)
-    for segment in segments(accepted) if accepted else ():
-        results |= evaluate(unit, segment, orders_of_stored(unit, segment))
+    for number, segment in enumerate(segments(accepted) if accepted else ()):
+        if number and until.has_passed():
+            break
+        results |= evaluate(unit, segment, orders_of_stored(unit, segment), until=until)
     unit.flush_events()
-    return [results[position] for position in range(len(stored))]
+    return results
 
 
 def lock_members_of(

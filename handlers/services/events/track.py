@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Any
 
 from domain.events import CAPTURE_ONLY, DRY_RUN, FULL, EventOrigin, IncomingEvent
+from domain.expressions import Deadline
 from domain.members import Member
 from handlers.call import Call
 from handlers.services.events.intake import Intake
@@ -111,12 +112,20 @@ def evaluate(
     accepted: Sequence[TrackedEvent],
     orders: OrderWork,
     transaction_ids: IdAllocator | None = None,
+    until: Deadline | None = None,
 ) -> dict[int, Result]:
-    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position."""
+    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position.
+
+    No event is begun after `until`, but the first one.
+    """
     names = set() if unit.mode == CAPTURE_ONLY else reversed_orders(event.event for event in accepted)
     led_to = {i for name in names if (order := orders.stored(name)) is not None for i in order.event_ids}
     unit.open(accepted, orders, Reversals(unit.execution, led_to), transaction_ids=transaction_ids)
-    results = {event.position: unit.evaluate(event) for event in accepted}
+    results: dict[int, Result] = {}
+    for event in accepted:
+        if results and until is not None and until.has_passed():
+            break
+        results[event.position] = unit.evaluate(event)
     if not unit.is_dry_run:
         unit.flush()
     return results
