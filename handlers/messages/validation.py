@@ -17,6 +17,9 @@ from handlers.messages.json_text import pointer_to
 ITEM_BY_ITEM = "x-checked-item-by-item"
 """On an array: what is wrong with an item is told in the answer for that item, and refuses no other."""
 
+SERVER_PATTERN = "x-server-pattern"
+"""Beside a `pattern` that all regular expression engines read: the one that the server matches, which refuses more."""
+
 MAX_EXPLAINED_VALUES = 2_000
 """Values of a body of which every fault is listed."""
 
@@ -121,6 +124,8 @@ class Schemas:
             # How a document describes the use of a component; for the validator it is the component.
             return self.translate(schema["allOf"][0])
         result = {key: schema[key] for key in _CARRIED if key in schema}
+        if SERVER_PATTERN in schema:
+            result["pattern"] = schema[SERVER_PATTERN]
         _bound(schema, result)
         if "properties" in schema:
             result["properties"] = {name: self.translate(child) for name, child in schema["properties"].items()}

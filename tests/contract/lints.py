@@ -9,6 +9,8 @@ from typing import Any
 
 import jsonschema_rs
 
+from handlers.messages.faults import PATTERN_FAULT
+from handlers.messages.validation import SERVER_PATTERN
 from handlers.server.gunicorn_server import LONGEST_REQUEST_LINE
 from tests.builders.markdown import DOCS, anchors
 from tests.contract import schemas
@@ -426,6 +428,37 @@ def patterns(document: Document) -> list[str]:
     return found
 
 
+# Escapes, groups and classes that only some of ECMA-262, PCRE, RE2 and Ruby read, or read alike.
+UNPORTABLE = {
+    r"[^\x00-\x7f]": "a character beyond ASCII",
+    r"\\u": r"\u",
+    r"\\x[^0-7]|\\x.(?![0-9a-f])": r"\x beyond 7f",
+    r"\\[^xdwsDWS./\\\]\[(){}+*?|^$-]": "an unusual escape",
+    r"\(\?(?!:)": "a group other than (?:",
+    r"[*+?}][+]|\{,": "a possessive quantifier or one without a least number",
+    r"\[[^\]]*(\[|&&)": "a class with [ or && in it",
+    r"\{\d{4,}|,\d{4,}\}": "more than 999 repetitions",
+}
+
+
+def portable_patterns(document: Document) -> list[str]:
+    """Patterns have a meaning in ECMA-262, PCRE, RE2 and Ruby; what the server refuses beyond is told in words."""
+    found = []
+    parameters = [
+        ((operation.operation_id, parameter["name"]), parameter["schema"])
+        for operation in operations(document)
+        for parameter in operation.parameters
+    ]
+    for place, schema in reached(document, written_schemas(document) + answered_schemas(document) + parameters):
+        pattern = schema.get("pattern", "")
+        # Escaped brackets begin and end no class.
+        plain = re.sub(r"\\[\[\]]", "_", pattern)
+        found += [f"{'.'.join(place)}: {what}" for form, what in UNPORTABLE.items() if re.search(form, plain)]
+        if SERVER_PATTERN in schema and not (pattern and PATTERN_FAULT in schema):
+            found.append(f"{'.'.join(place)}: {SERVER_PATTERN} without a pattern and {PATTERN_FAULT}")
+    return found
+
+
 def deprecations(document: Document) -> list[str]:
     """What is deprecated says since when, as a quoted date; an operation that has it answers `Deprecation`."""
     found = []
@@ -603,6 +636,7 @@ ALL: tuple[Lint, ...] = (
     counts,
     known_problems,
     patterns,
+    portable_patterns,
     deprecations,
     received,
     secured,

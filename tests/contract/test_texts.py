@@ -64,7 +64,9 @@ def test_every_pattern_is_told_in_words(surface):
     assert len(found) > 40
     wrong = []
     for where, schema in found:
-        alone = {name: schema[name] for name in ("type", "pattern", "x-pattern-fault") if name in schema}
+        alone = {
+            name: schema[name] for name in ("type", "pattern", "x-server-pattern", "x-pattern-fault") if name in schema
+        }
         validator = schemas.validator({"type": "object", "properties": {"field": alone}})
         told = {
             detail.partition(" Did you")[0] for text in CANDIDATES for _, detail in validator.faults({"field": text})

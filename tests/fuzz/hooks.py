@@ -10,6 +10,7 @@ import base64
 import itertools
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -226,6 +227,9 @@ def _use_real_fields(query: dict[str, Any]) -> None:
         query["locale"] = ""
 
 
+_UNREADABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]")
+
+
 def _unique(body: Body, name: str, longest: int = 255) -> None:
     """Keep what was generated, behind a number that was not used before."""
     if isinstance(body.get(name), str) and not _now_and_then():
@@ -255,9 +259,16 @@ def _expiry(body: Body, name: str) -> None:
         body[name] = FUTURE
 
 
+def _readable(body: Body, name: str) -> None:
+    """Remove the characters from an id that the server refuses, and that no portable pattern can exclude."""
+    if isinstance(body.get(name), str):
+        body[name] = _UNREADABLE.sub("", body[name]).strip() or "x"
+
+
 def _member(body: Body, path: Body) -> None:
-    _unique(body, "loyaltyMemberId")
-    _unique(body, "publicLoyaltyMemberId")
+    for name in ("loyaltyMemberId", "publicLoyaltyMemberId"):
+        _readable(body, name)
+        _unique(body, name)
 
 
 def _members(body: Body, path: Body) -> None:
@@ -280,6 +291,8 @@ def _export(body: Body, path: Body) -> None:
 
 
 def _member_change(body: Body, path: Body) -> None:
+    _readable(body, "loyaltyMemberId")
+    _readable(body, "publicLoyaltyMemberId")
     _unique(body, "publicLoyaltyMemberId")
     if "loyaltyMemberId" in body:
         if "loyaltyMemberId" in path:
