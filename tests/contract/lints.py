@@ -428,6 +428,17 @@ def patterns(document: Document) -> list[str]:
     return found
 
 
+def twins(document: Document) -> list[str]:
+    """Operations whose names collide with the twins that generators make of others have names of their own."""
+    by_id = {operation.operation_id: operation.operation for operation in operations(document)}
+    found = []
+    for name in sorted(name for name in by_id if name.removesuffix("Async") in by_id.keys() - {name}):
+        pair = [by_id[each].get("x-operation-name") for each in (name.removesuffix("Async"), name)]
+        is_apart = None not in pair and pair[1] != f"{pair[0]}Async" and pair[1] not in by_id
+        found += [] if is_apart else [f"{name}: is the name of a twin, and has no x-operation-name of its own"]
+    return found
+
+
 # Escapes, groups and classes that only some of ECMA-262, PCRE, RE2 and Ruby read, or read alike.
 UNPORTABLE = {
     r"[^\x00-\x7f]": "a character beyond ASCII",
@@ -637,6 +648,7 @@ ALL: tuple[Lint, ...] = (
     known_problems,
     patterns,
     portable_patterns,
+    twins,
     deprecations,
     received,
     secured,

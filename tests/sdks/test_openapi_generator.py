@@ -1,4 +1,4 @@
-"""The clients of openapi-generator for six languages; a test needs the toolchain of its language."""
+"""The clients of openapi-generator for seven languages; a test needs the toolchain of its language."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ JARS_FOR_KOTLIN = (
     # Else that of another package, which is older than the compiler can run with.
     "org.jetbrains.kotlin:kotlin-stdlib:2.4.0",
 )
+# Where Debian's package php-guzzlehttp-guzzle has the client that the generated code needs, with what loads it.
+GUZZLE = Path("/usr/share/php/GuzzleHttp/autoload.php")
 STRICT_TYPESCRIPT = ("--strict", "--target", "es2022", "--lib", "es2022,dom")
 
 
@@ -157,3 +159,20 @@ def test_its_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -
     run([*compiler, "-Werror", "-d", "classes", "-cp", classes, journey], cwd=tmp_path)
     command = [java, "-cp", classes, f"{journey.stem}Kt"]
     assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == seen(decimal=TWENTY_DIGITS)
+
+
+def test_its_php_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+    php = _program("php")
+    if not GUZZLE.exists():
+        pytest.skip("needs php-guzzlehttp-guzzle")
+    for surface in SURFACES:
+        properties = f"invokerPackage=Loyalty\\{surface.capitalize()}"
+        # Else the asynchronous twin of trackEvents has the name of trackEventsAsync.
+        mapping = ("--operation-id-name-mappings", "trackEventsAsync=queueEvents")
+        _generate(running, tmp_path, "php", surface, *mapping, "--additional-properties", properties)
+    shutil.copy(JOURNEYS / "openapi_generator.php", tmp_path / "journey.php")
+    options = ("-d", "error_reporting=E_ALL & ~E_DEPRECATED", "-d", "display_errors=stderr")
+    saw = running.journey(
+        [php, *options, "journey.php"], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_AUTOLOAD=str(GUZZLE)
+    )
+    assert saw == seen(decimal=FIFTEEN_DIGITS)
