@@ -70,7 +70,7 @@ def test_the_source_archive_has_the_project(built: Path) -> None:
     [archive] = built.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         found = {name.partition("/")[2] for name in opened.getnames()}
-    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql") <= found
+    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html") <= found
     for name in ("deploy/Dockerfile", "tests/conftest.py", "bench/__init__.py", "constraints.txt", "CHANGELOG.md"):
         assert name in found
 
