@@ -34,9 +34,10 @@ from handlers.services.coupons.assign_and_use import (
     use_coupon,
 )
 from handlers.settings import Settings
-from persistence import embedded, members, organizations, schema, transactions
+from persistence import embedded, organizations, schema, transactions
 from persistence.coupons import codes
 from persistence.engine import create_engine
+from persistence.members import MEMBERS
 from persistence.rows import add
 from persistence.tables.coupons import coupon_books
 
@@ -109,7 +110,9 @@ def new_place(url: str, engine: Engine) -> Place:
         [coupon] = codes.add_codes(db, book, [None], now)
         found = "SELECT member_id FROM members WHERE organization_id = :organization ORDER BY 1"
         ids = db.execute(text(found), {"organization": organization_id}).scalars().all()
-        return Place(url, organization_id, book, coupon.coupon_id, tuple(members.find_all(db, organization_id, ids)))
+        return Place(
+            url, organization_id, book, coupon.coupon_id, tuple(MEMBERS.find_all(db, organization_id, member_id=ids))
+        )
 
     place = transactions.run(engine, fill)
     for first in range(0, len(place.members), BATCH):

@@ -22,6 +22,7 @@ from handlers.services.members.timeline import TimelineQuery, timeline_of
 from handlers.services.organizations.create import CreatedOrganization, create_organization
 from persistence import embedded, members, schema, transactions
 from persistence.engine import autocommit, create_engine
+from persistence.members import MEMBERS
 
 EVENTS, OTHERS, ROUNDS = 100_000, 1_000, 15
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -160,7 +161,7 @@ def _measure(engine: Engine) -> None:
         db.execute(text("VACUUM ANALYZE"))
     print("| page | shortest | median |\n|---|---|---|")
     with engine.connect() as db:
-        member = members.find(db, created.organization_id, member_id)
+        member = MEMBERS.find(db, created.organization_id, member_id)
         assert member is not None
         for name, query in _pages(db, member).items():
 

@@ -28,7 +28,8 @@ from handlers.services.audiences.change_list import change_list, refuse_without_
 from handlers.services.organizations.own_organization import refuse_other_organization
 from handlers.services.references import unknown_member
 from persistence import audiences
-from persistence.paging import Page, Paged
+from persistence.audiences import AUDIENCES
+from persistence.paging import Paged
 
 _AUDITED = Audited("audience", "audience_id", AUDIENCE)
 
@@ -36,16 +37,7 @@ _AUDITED = Audited("audience", "audience_id", AUDIENCE)
 @operation("listAudiences", answer=listed(AUDIENCE))
 def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
     """A page of the audiences that match all filters."""
-    return audiences.find_page(
-        call.db,
-        call.organization.organization_id,
-        Page.of(query),
-        matcher_type=query.get("matcherType"),
-        active=query.get("active"),
-        search=query.get("search"),
-        audience_keys=query.get("audienceKeys"),
-        external_key=query.get("externalKey"),
-    )
+    return AUDIENCES.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation(
@@ -62,15 +54,8 @@ def create_audience(call: Call, body: AudienceProperties) -> Audience:
         body = replace(body, member_count=0, refreshed_at=call.now)
     elif body.matcher_type == ATTRIBUTE_MATCHER and body.refreshed_at is None:
         body = replace(body, refreshed_at=call.now)
-    organization_id = call.organization.organization_id
-    return audiences.add_audience(
-        call.db,
-        organization_id,
-        audience_key=call.new_key(),
-        created_at=call.now,
-        updated_at=call.now,
-        **values_of(body),
-    )
+    values = {"audience_key": call.new_key(), **values_of(body)}
+    return AUDIENCES.add(call.db, call.organization.organization_id, values, call.now)
 
 
 @operation("getAudience", answer=wrapped("audience", AUDIENCE))
@@ -103,7 +88,7 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
         is_new = "refreshed_at" not in body.sent and properties.matcher != audience.matcher
         if is_new or ("refreshed_at" in body.sent and properties.refreshed_at is None):
             properties = replace(properties, refreshed_at=call.now)
-    return audiences.change_audience(call.db, audience, updated_at=call.now, **values_of(properties))
+    return audiences.store_audience(call.db, audience, values_of(properties), call.now)
 
 
 @operation("updateAudienceMembers", body=LIST_CHANGE, answer=wrapped("audience", AUDIENCE), audit="audience")
@@ -119,7 +104,7 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
         detail = "remove names the member {}, and so does add"
         named = [(index, body.remove[index]) for index in contradictions]
         raise InvalidRequest([FieldFault(detail.format(one), pointer=f"/remove/{index}") for index, one in named])
-    unknown = audiences.unknown_members(call.db, audience.organization_id, added)
+    unknown = audiences.find_unknown_members(call.db, audience.organization_id, added)
     if unknown:
         raise unknown_member(min(unknown))
     return change_list(call, audience, added, removed)

@@ -39,7 +39,8 @@ from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.known_keys import known_keys
 from handlers.services.webhooks.outbox import entity_changed
 from persistence import campaigns
-from persistence.paging import Page, Paged
+from persistence.campaigns import ACTIONS, CAMPAIGNS
+from persistence.paging import Paged
 
 _AUDITED = Audited("campaign", "campaign_id", campaign_record)
 _AUDITED_ACTION = Audited("action", "action_id", ACTION)
@@ -48,16 +49,7 @@ _AUDITED_ACTION = Audited("action", "action_id", ACTION)
 @operation("listCampaigns", answer=listed(campaign_record))
 def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
     """A page of campaigns."""
-    return campaigns.find_page(
-        call.db,
-        call.organization.organization_id,
-        Page.of(query),
-        loyalty_program_id=query.get("loyaltyProgramId"),
-        type_=query.get("type"),
-        tags=query.get("tags", ()),
-        codes=query.get("codes", ()),
-        external_key=query.get("externalKey"),
-    )
+    return CAMPAIGNS.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation(
@@ -69,11 +61,8 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
 )
 def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
-    body, organization_id = _validated(call, body, None), call.organization.organization_id
-    values = values_of(body)
-    made = campaigns.add_campaign(
-        call.db, organization_id, campaign_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
-    )
+    values = {"campaign_key": call.new_key(), **values_of(_validated(call, body, None))}
+    made = CAMPAIGNS.add(call.db, call.organization.organization_id, values, call.now)
     entity_changed(call, CAMPAIGN, CREATED, lambda: campaign_record(made))
     return made
 
@@ -95,7 +84,7 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
 def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) -> Campaign:
     """Change a campaign; all processes use the change from their next event on."""
     body = _validated(call, body, campaign)
-    changed = campaigns.change_campaign(call.db, campaign, updated_at=call.now, **values_of(body))
+    changed = campaigns.store_campaign(call.db, campaign, values_of(body), call.now)
     entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(changed))
     return changed
 
@@ -103,9 +92,7 @@ def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) ->
 @operation("listActions", answer=listed(ACTION))
 def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Paged[Action]:
     """A page of a campaign's actions."""
-    return campaigns.find_action_page(
-        call.db, campaign, Page.of(query), status=query.get("status"), external_key=query.get("externalKey")
-    )
+    return ACTIONS.find_page(call.db, campaign.organization_id, query, campaign_id=campaign.campaign_id)
 
 
 @operation(
@@ -122,9 +109,7 @@ def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Act
     _refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:
         body = replace(body, action_index=campaigns.next_action_index(call.db, campaign))
-    made = campaigns.add_action(
-        call.db, campaign, action_key=call.new_key(), created_at=call.now, updated_at=call.now, **values_of(body)
-    )
+    made = campaigns.add_action(call.db, campaign, {"action_key": call.new_key(), **values_of(body)}, call.now)
     entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
     return made
 
@@ -149,14 +134,14 @@ def update_action(call: Call, campaign: Campaign, action: Action, body: ActionPr
     _refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:
         body = replace(body, action_index=action.action_index)
-    changed = campaigns.change_action(call.db, campaign, action, updated_at=call.now, **values_of(body))
+    changed = campaigns.store_action(call.db, campaign, action, values_of(body), call.now)
     entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
     return changed
 
 
 def _present_record(call: Call, campaign: Campaign) -> dict[str, Any]:
     """The record of a campaign whose actions have changed, and therefore its version."""
-    return campaign_record(campaigns.find(call.db, campaign.organization_id, campaign.campaign_id))
+    return campaign_record(CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id))
 
 
 def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None:
@@ -166,7 +151,7 @@ def _refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> Non
     """
     if version is None:
         return
-    now = campaigns.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
+    now = CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
     if now.campaign_version_id != version:
         raise CampaignChanged(f"The campaign is at version {now.campaign_version_id}, not {version}.")
 

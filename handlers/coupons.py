@@ -8,9 +8,9 @@ from handlers.call import Call
 from handlers.messages.base import walked
 from handlers.operation import operation
 from handlers.schemas.coupons import COUPON
-from persistence import members
 from persistence.coupons import books, code_lists, codes
 from persistence.coupons.code_lists import CouponFilter
+from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
 
 
@@ -24,7 +24,7 @@ def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
         if book is None:
             return Paged(0, page.page, page.limit, [])
     if "loyaltyMemberId" in query:
-        member = members.find_by_loyalty_member_id(call.db, organization_id, query["loyaltyMemberId"])
+        member = MEMBERS.find_by(call.db, organization_id, loyalty_member_id=query["loyaltyMemberId"])
         if member is None:
             return Paged(0, page.page, page.limit, [])
     filters = CouponFilter(query.get("code"), book, member, query.get("expired"))

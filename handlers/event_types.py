@@ -10,8 +10,8 @@ from handlers.call import Call
 from handlers.messages.base import listed, results, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE, EventTypeProperties
-from persistence import event_types
-from persistence.paging import Page, Paged
+from persistence.event_types import EVENT_TYPES
+from persistence.paging import Paged
 
 _AUDITED = Audited("event-type", "api_code", EVENT_TYPE)
 
@@ -21,15 +21,13 @@ def list_event_types(call: Call) -> list[Any]:
     """The event types to choose from: the built-in ones, then the organization's active ones."""
     organization_id = call.organization.organization_id
     offered = [{**built_in(code), "organization_id": organization_id} for code in BUILT_IN_EVENT_TYPES]
-    return [*offered, *event_types.active(call.db, organization_id)]
+    return [*offered, *EVENT_TYPES.find_all(call.db, organization_id, active=True)]
 
 
 @operation("listCustomEventTypes", answer=listed(EVENT_TYPE))
 def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[CustomEventType]:
     """A page of the organization's own event types."""
-    return event_types.find_page(
-        call.db, call.organization.organization_id, Page.of(query), external_key=query.get("externalKey")
-    )
+    return EVENT_TYPES.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation(
@@ -43,9 +41,7 @@ def create_custom_event_type(call: Call, body: EventTypeProperties) -> CustomEve
     """Add an event type. Refuses an `apiCode` that exists, built-in or not."""
     if body.api_code in BUILT_IN_EVENT_TYPES:
         raise NameTaken(f"{body.api_code} is a built-in event type.")
-    return event_types.add_event_type(
-        call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **values_of(body)
-    )
+    return EVENT_TYPES.add(call.db, call.organization.organization_id, values_of(body), call.now)
 
 
 @operation("getCustomEventType", answer=wrapped("eventType", EVENT_TYPE))
@@ -66,4 +62,4 @@ def update_custom_event_type(call: Call, event_type: CustomEventType, body: Even
     """Change an event type; events of an inactive one can no longer be tracked."""
     if body.api_code != event_type.api_code:
         raise ApiCodeFixed(f"This event type is called {event_type.api_code} and cannot be renamed.")
-    return event_types.change_event_type(call.db, event_type, updated_at=call.now, **values_of(body))
+    return EVENT_TYPES.store(call.db, event_type, values_of(body), call.now)

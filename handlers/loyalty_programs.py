@@ -15,7 +15,7 @@ from handlers.operation import operation
 from handlers.schemas.loyalty_programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES, ProgramProperties
 from handlers.services import references
 from persistence import organizations, programs
-from persistence.paging import Page
+from persistence.programs import PROGRAMS
 
 _AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
 
@@ -24,14 +24,7 @@ _AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
 def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The organization's programs; with `default=false` without the default one."""
     default_id = call.organization.default_loyalty_program_id
-    page = programs.find_page(
-        call.db,
-        call.organization.organization_id,
-        Page.of(query),
-        key=query.get("loyaltyProgramKey"),
-        external_key=query.get("externalKey"),
-        without=None if query["default"] else default_id,
-    )
+    page = programs.find_page(call.db, call.organization, query)
     return [_answered(program, default_id) for program in page.results]
 
 
@@ -47,15 +40,8 @@ def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any
     body = _validated(call, body)
     if body.default_tier_id is not None:
         raise UnknownTier(f"There is no tier {body.default_tier_id} in the new loyalty program, which has none yet.")
-    organization_id = call.organization.organization_id
-    program = programs.add_program(
-        call.db,
-        organization_id,
-        loyalty_program_key=call.new_key(),
-        created_at=call.now,
-        updated_at=call.now,
-        **values_of(body),
-    )
+    values = {"loyalty_program_key": call.new_key(), **values_of(body)}
+    program = PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
     return _answered(program, _default_after(call, program, body.set_as_default))
 
 
@@ -85,7 +71,7 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
         changed = programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
         for changed_tier_id, is_default in changed.items():
             call.audit.add_mark("tier", changed_tier_id, "isDefault", is_set=is_default)
-    program = programs.change_program(call.db, program, updated_at=call.now, **values_of(properties))
+    program = PROGRAMS.store(call.db, program, values_of(properties), call.now)
     return _answered(program, _default_after(call, program, properties.set_as_default))
 
 

@@ -10,8 +10,8 @@ from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES, MatcherProperties
 from handlers.services.organizations.own_organization import refuse_other_organization
-from persistence import matchers
-from persistence.paging import Page, Paged
+from persistence.matchers import MATCHERS
+from persistence.paging import Paged
 
 _AUDITED = Audited("matcher", "matcher_id", MATCHER)
 
@@ -19,14 +19,7 @@ _AUDITED = Audited("matcher", "matcher_id", MATCHER)
 @operation("listMatchers", answer=listed(MATCHER))
 def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
     """A page of matchers."""
-    return matchers.find_page(
-        call.db,
-        call.organization.organization_id,
-        Page.of(query),
-        type_=query.get("type"),
-        matcher_key=query.get("matcherKey"),
-        external_key=query.get("externalKey"),
-    )
+    return MATCHERS.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation(
@@ -35,10 +28,8 @@ def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
 def create_matcher(call: Call, body: MatcherProperties) -> Matcher:
     """Create a matcher; expressions can name it by its key at once."""
     _check(call, body)
-    organization_id, values = call.organization.organization_id, values_of(body)
-    return matchers.add_matcher(
-        call.db, organization_id, matcher_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
-    )
+    values = {"matcher_key": call.new_key(), **values_of(body)}
+    return MATCHERS.add(call.db, call.organization.organization_id, values, call.now)
 
 
 @operation("getMatcher", answer=wrapped("matcher", MATCHER))
@@ -64,7 +55,7 @@ def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
 def update_matcher(call: Call, matcher: Matcher, body: MatcherProperties) -> Matcher:
     """Change a matcher; all processes use the change from their next event on."""
     _check(call, body)
-    return matchers.change_matcher(call.db, matcher, updated_at=call.now, **values_of(body))
+    return MATCHERS.store(call.db, matcher, values_of(body), call.now)
 
 
 def _check(call: Call, body: MatcherProperties) -> None:

@@ -15,7 +15,8 @@ from handlers.schemas.member_badges import BALANCE, GRANT, MEMBER_BADGE, GrantRe
 from handlers.services.badges.assign import ASSIGN, UNASSIGN, assign_badges, grant, unassign_badges
 from handlers.services.unit_of_work.unit import only, unit_of_work
 from persistence import badges
-from persistence.paging import Page, Paged
+from persistence.badges import BADGES
+from persistence.paging import Paged
 
 _AUDITED = Audited("badge-tracking", "badge_tracking_id", TRACKING)
 
@@ -23,14 +24,7 @@ _AUDITED = Audited("badge-tracking", "badge_tracking_id", TRACKING)
 @operation("listMemberBadges", answer=listed(MEMBER_BADGE))
 def list_member_badges(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
     """A page of the badges that the member holds, and of those that are requested by key."""
-    return badges.find_page_of_member(
-        call.db,
-        member,
-        Page.of(query),
-        active=query.get("active"),
-        tags=query.get("tags", ()),
-        badge_keys=query.get("badgeKeys", ()),
-    )
+    return badges.find_page_of_member(call.db, member, query)
 
 
 @operation("getMemberBadgeBalance", answer=wrapped("balance", BALANCE))
@@ -74,7 +68,7 @@ def unassign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest)
 @operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTracking) -> BadgeTracking:
     """Revert one assignment or unassignment; campaigns evaluate the event."""
-    badge = badges.find(call.db, member.organization_id, badge_tracking.badge_id)
+    badge = BADGES.find(call.db, member.organization_id, badge_tracking.badge_id)
     if badge is None:
         raise UnknownBadge(f"The badge of the tracking {badge_tracking.badge_tracking_key} does not exist.")
     reason = f"The badge tracking {badge_tracking.badge_tracking_key} was reverted by request."

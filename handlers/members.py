@@ -73,10 +73,11 @@ from handlers.services.members.view import view_holdings, view_members
 from handlers.services.tiers.current import current_tiers
 from handlers.services.tiers.set_tier import set_tier
 from handlers.services.webhooks.outbox import entity_changed
-from persistence import members, programs
+from persistence import members
 from persistence.member_holdings import MemberWithHoldings
-from persistence.members import MemberFilter
+from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
+from persistence.programs import TIERS
 
 _AUDITED = Audited("member", "member_id", MEMBER_PROPERTIES)
 _ONE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
@@ -85,15 +86,7 @@ _ONE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("
 @operation("listMembers", answer={INTEGRATION: member_page, ADMINISTRATION: walked(MEMBER)})
 def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the members that match all filters."""
-    filters = MemberFilter(
-        email=query.get("email"),
-        loyalty_member_id=query.get("loyaltyMemberId"),
-        gov_id=query.get("govId"),
-        wallet_id=query.get("walletId"),
-        created_from=_moment(query, "fromCreatedAt"),
-        created_to=_moment(query, "toCreatedAt"),
-    )
-    page = members.find_page(call.db, call.organization.organization_id, Page.of(query), filters)
+    page = members.find_page(call.db, call.organization.organization_id, query)
     return page.showing(view_members(call, page.results))
 
 
@@ -131,7 +124,7 @@ def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
 def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     """The members with these ids, in the order of the request; unknown ids are left out."""
     ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= LONGEST_ID]
-    existing = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, ids)
+    existing = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=ids)
     by_id = {member.loyalty_member_id: member for member in existing}
     return [by_id[member_id] for member_id in ids if member_id in by_id]
 
@@ -140,7 +133,7 @@ def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
 def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     """The members with these ids, and the unknown ids, both in the order of the request."""
     ids = list(dict.fromkeys(body.member_ids))
-    existing = members.find_all(call.db, call.organization.organization_id, ids)
+    existing = MEMBERS.find_all(call.db, call.organization.organization_id, member_id=ids)
     by_id = {member.member_id: member for member in existing}
     return {
         "members": view_members(call, [by_id[member_id] for member_id in ids if member_id in by_id]),
@@ -172,7 +165,7 @@ def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> di
     update = body.of(before)
     values = changed_values(before, body)
     is_changed = _properties_of(replace(before, **values)) != _properties_of(before)
-    after = members.change_member(call.db, before, updated_at=call.now, **values) if is_changed else before
+    after = members.store_member(call.db, before, values, call.now) if is_changed else before
     call.audit.reason = update.update_reason
     call.audit.keep_before(before)
     if not is_changed:
@@ -200,23 +193,14 @@ def erase_member(call: Call, member: Member) -> dict[str, Any]:
 @operation("searchMembers", answer=listed(search_row))
 def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
     """A page of the matching members, each with the tier in the program searched for, else in the default program."""
-    organization_id, page = call.organization.organization_id, Page.of(query)
-    program_id, tier = query.get("loyaltyProgramId"), None
-    if "loyaltyTierId" in query or "loyaltyTierKey" in query:
+    filters, program_id = dict(query), query.get("loyaltyProgramId")
+    if "loyaltyTierId" in query or filters.pop("loyaltyTierKey", None) is not None:
         tier = _tier_searched(call, query)
         if tier is None or program_id not in (None, tier.loyalty_program_id):
-            return Paged(0, page.page, page.limit, [])
+            return Paged.empty(query)
         program_id = tier.loyalty_program_id
-    filters = MemberFilter(
-        words=query.get("query"),
-        member_type=query.get("memberType"),
-        channel_acquisition=query.get("channelAcquisition"),
-        created_from=_moment(query, "sinceFrom"),
-        created_to=_moment(query, "sinceTo"),
-        loyalty_program_id=program_id,
-        loyalty_tier_id=None if tier is None else tier.loyalty_tier_id,
-    )
-    matching = members.find_page(call.db, organization_id, page, filters)
+        filters |= {"loyaltyProgramId": program_id, "loyaltyTierId": tier.loyalty_tier_id}
+    matching = members.find_page(call.db, call.organization.organization_id, filters)
     tiers = current_tiers(call, matching.results)
     shown = call.organization.default_loyalty_program_id if program_id is None else program_id
     rows = [
@@ -230,9 +214,9 @@ def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
     """The tier that the id and the key mean, as far as they are given."""
     organization_id, tiers = call.organization.organization_id, []
     if "loyaltyTierId" in query:
-        tiers.append(programs.find_tier(call.db, organization_id, query["loyaltyTierId"]))
+        tiers.append(TIERS.find(call.db, organization_id, query["loyaltyTierId"]))
     if "loyaltyTierKey" in query:
-        tiers.append(programs.find_tier_by_key(call.db, organization_id, query["loyaltyTierKey"]))
+        tiers.append(TIERS.find_by(call.db, organization_id, loyalty_tier_key=query["loyaltyTierKey"]))
     return tiers[0] if all(tier == tiers[0] for tier in tiers) else None
 
 
@@ -280,7 +264,7 @@ def _tier_set(
     if tier is not None and done.answered_tier_id == tier.loyalty_tier_id:
         return done, tier
     held = done.answered_tier_id
-    return done, None if held is None else programs.find_tier(call.db, member.organization_id, held)
+    return done, None if held is None else TIERS.find(call.db, member.organization_id, held)
 
 
 @operation("checkMemberAudiences", body=AUDIENCE_IDS, answer=audience_ids)

@@ -21,9 +21,9 @@ from handlers.services.missions.advance import (
     advance_missions,
 )
 from handlers.services.missions.validate import MissionProperties, validated_mission
-from persistence import member_missions, missions
-from persistence.member_missions import MemberMissionFilter
-from persistence.paging import Page, Paged
+from persistence import member_missions
+from persistence.missions import MISSIONS
+from persistence.paging import Paged
 
 _AUDITED = Audited("mission", "mission_id", MISSION)
 
@@ -31,16 +31,7 @@ _AUDITED = Audited("mission", "mission_id", MISSION)
 @operation("listMissions", answer=listed(MISSION))
 def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
     """A page of missions."""
-    return missions.find_page(
-        call.db,
-        call.organization.organization_id,
-        Page.of(query),
-        loyalty_program_id=query.get("loyaltyProgramId"),
-        type_=query.get("type"),
-        codes=query.get("codes", ()),
-        tags=query.get("tags", ()),
-        external_key=query.get("externalKey"),
-    )
+    return MISSIONS.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation(
@@ -48,10 +39,8 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
 )
 def create_mission(call: Call, body: MissionProperties) -> Mission:
     """Create a mission, which counts from the next event on."""
-    organization_id, values = call.organization.organization_id, values_of(validated_mission(call, body, None))
-    return missions.add_mission(
-        call.db, organization_id, mission_key=call.new_key(), created_at=call.now, updated_at=call.now, **values
-    )
+    values = {"mission_key": call.new_key(), **values_of(validated_mission(call, body, None))}
+    return MISSIONS.add(call.db, call.organization.organization_id, values, call.now)
 
 
 @operation("getMission", answer=wrapped("mission", MISSION))
@@ -74,7 +63,7 @@ def update_mission(call: Call, mission: Mission, body: MissionProperties) -> Mis
     Members keep their progress, and all processes use the change from their next event on.
     """
     properties = validated_mission(call, body, mission)
-    return missions.change_mission(call.db, mission, updated_at=call.now, **values_of(properties))
+    return MISSIONS.store(call.db, mission, values_of(properties), call.now)
 
 
 @operation("listMemberMissions", answer=listed(member_mission))
@@ -82,26 +71,12 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     """A page of missions with the member's progress in each."""
     configuration = configuration_of(call.db, call.organization)
     audiences_by_member = match_audiences(call.db, member.organization_id, configuration.audiences, [member], call.now)
-    filters = MemberMissionFilter(
-        loyalty_program_id=query.get("loyaltyProgramId"),
-        type=query.get("type"),
-        codes=query.get("codes", ()),
-        tags=query.get("tags", ()),
-        mission_key=query.get("missionKey"),
-        active=query.get("active"),
-        valid_from=_moment(query, "validFrom"),
-        valid_to=_moment(query, "validTo"),
-        min_times_achieved=query.get("minTimesAchieved"),
-        min_counter_count=query.get("minCounterCount"),
-        is_available=query.get("available"),
-        is_in_progress=query.get("inProgress"),
-    )
     audience_ids = [audience.audience_id for audience in audiences_by_member[member.member_id]]
     named = {
         mission.mission.timezone for mission in configuration.missions.values() if mission.mission.timezone is not None
     }
     zones = [call.organization.timezone, *sorted(named - {call.organization.timezone})]
-    return member_missions.find_page(call.db, member, Page.of(query), filters, audience_ids, call.now, zones)
+    return member_missions.find_page(call.db, member, query, audience_ids, zones, call.now)
 
 
 def _advance_together(

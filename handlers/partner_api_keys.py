@@ -12,7 +12,8 @@ from handlers.schemas.partner_api_keys import KEY, KEY_BODY, KeyProperties
 from handlers.schemas.partner_api_keys import new_key as answered_key
 from handlers.services.partners.authentication import HINT_LENGTH, hash_of, new_key
 from persistence import partners
-from persistence.paging import Page, Paged
+from persistence.paging import Paged
+from persistence.partners import PARTNER_API_KEYS
 
 _ENTITY = "partner-api-key"
 _AUDITED = Audited(_ENTITY, "partner_api_key_id", KEY, records=lambda made: made[:1])
@@ -21,13 +22,7 @@ _AUDITED = Audited(_ENTITY, "partner_api_key_id", KEY, records=lambda made: made
 @operation("listPartnerApiKeys", answer=listed(KEY))
 def list_partner_api_keys(call: Call, query: Mapping[str, Any]) -> Paged[PartnerApiKey]:
     """A page of the organization's keys, including revoked ones."""
-    return partners.find_page(
-        call.db,
-        call.organization.organization_id,
-        Page.of(query),
-        partner=query.get("partner"),
-        revoked=query.get("revoked"),
-    )
+    return PARTNER_API_KEYS.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation("createPartnerApiKey", body=KEY_BODY, answer=answered_key, audit=_AUDITED)
@@ -35,16 +30,8 @@ def create_partner_api_key(call: Call, body: KeyProperties) -> tuple[PartnerApiK
     """Create a key; its text is returned only this once and not stored."""
     organization_id = call.organization.organization_id
     key = new_key(organization_id)
-    made = partners.add_key(
-        call.db,
-        organization_id,
-        key_hash=hash_of(key),
-        key_hint=key[-HINT_LENGTH:],
-        created_at=call.now,
-        updated_at=call.now,
-        **values_of(body),
-    )
-    return made, key
+    values = {"key_hash": hash_of(key), "key_hint": key[-HINT_LENGTH:], **values_of(body)}
+    return PARTNER_API_KEYS.add(call.db, organization_id, values, call.now), key
 
 
 @operation("revokePartnerApiKey", audit=_ENTITY)

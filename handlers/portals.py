@@ -11,16 +11,14 @@ from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.portals import PORTAL, PORTAL_BODY, PortalProperties
 from handlers.services import references
-from persistence import portals
-from persistence.paging import Page, Paged
+from persistence.paging import Paged
+from persistence.portals import PORTALS
 
 
 @operation("listPortals", answer=listed(PORTAL))
 def list_portals(call: Call, query: Mapping[str, Any]) -> Paged[Portal]:
     """A page of portals."""
-    return portals.find_page(
-        call.db, call.organization.organization_id, Page.of(query, 100), public_id=query.get("publicId")
-    )
+    return PORTALS.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation(
@@ -31,11 +29,9 @@ def list_portals(call: Call, query: Mapping[str, Any]) -> Paged[Portal]:
 )
 def create_portal(call: Call, body: PortalProperties) -> Portal:
     """Create a portal with a new public id."""
-    organization_id = call.organization.organization_id
     fault = None if body.auth_redirect_url is None else redirect_url_fault(body.auth_redirect_url)
     if fault is not None:
         raise InvalidRequest([FieldFault(f"authRedirectUrl {fault}", pointer="/authRedirectUrl")])
     references.refuse_unknown(call, loyalty_program=body.loyalty_program_id)
-    return portals.add_portal(
-        call.db, organization_id, public_id=call.new_key(), created_at=call.now, updated_at=call.now, **values_of(body)
-    )
+    values = {"public_id": call.new_key(), **values_of(body)}
+    return PORTALS.add(call.db, call.organization.organization_id, values, call.now)

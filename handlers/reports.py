@@ -26,7 +26,8 @@ from handlers.schemas.reports import (
     series_as_csv,
     tag_total,
 )
-from persistence import event_types, ledger
+from persistence import ledger
+from persistence.event_types import EVENT_TYPES
 from persistence.reports import books, figures, missions, wallets
 from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS
 
@@ -110,7 +111,7 @@ def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapp
 def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The number of events of a type."""
     event_type = query["eventType"]
-    if event_type not in BUILT_IN_EVENT_TYPES and event_types.find(call.db, _organization(call), event_type) is None:
+    if event_type not in BUILT_IN_EVENT_TYPES and EVENT_TYPES.find(call.db, _organization(call), event_type) is None:
         fault = f"eventType {event_type} is neither a built-in event type nor one of the organization's own."
         raise InvalidRequest([FieldFault(fault, parameter="eventType")])
     asked_range = _range(call, query)

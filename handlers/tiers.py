@@ -12,7 +12,8 @@ from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
 from handlers.schemas.tiers import TIER, TIER_BODY, TIER_CHANGES, TierProperties
 from persistence import programs
-from persistence.paging import Page, Paged
+from persistence.paging import Paged
+from persistence.programs import TIERS
 
 _AUDITED = Audited("tier", "loyalty_tier_id", TIER)
 
@@ -20,14 +21,7 @@ _AUDITED = Audited("tier", "loyalty_tier_id", TIER)
 @operation("listTiers", answer=listed(TIER))
 def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the program's tiers."""
-    page = programs.find_tier_page(
-        call.db,
-        program,
-        Page.of(query),
-        key=query.get("loyaltyTierKey"),
-        external_key=query.get("externalKey"),
-        only_active=query["onlyActive"],
-    )
+    page = TIERS.find_page(call.db, program.organization_id, query, loyalty_program_id=program.loyalty_program_id)
     return page.showing([_answered(program, tier) for tier in page.results])
 
 
@@ -36,9 +30,8 @@ def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> di
     """Add a tier to the program, as its default one if the body says so."""
     if body.is_default:
         refuse_inactive_default(body.name, body.active)
-    tier = programs.add_tier(
-        call.db, program, loyalty_tier_key=call.new_key(), created_at=call.now, updated_at=call.now, **values_of(body)
-    )
+    values = {"loyalty_program_id": program.loyalty_program_id, "loyalty_tier_key": call.new_key(), "is_default": False}
+    tier = TIERS.add(call.db, program.organization_id, {**values, **values_of(body)}, call.now)
     return _answered(program, _made_default(call, tier) if body.is_default else tier)
 
 
@@ -64,7 +57,7 @@ def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Ti
     if body.is_default or tier.is_default:
         refuse_inactive_default(tier.name, body.active)
     call.audit.keep_before(_answered(program, tier))
-    tier = programs.change_tier(call.db, tier, updated_at=call.now, **values_of(body))
+    tier = TIERS.store(call.db, tier, values_of(body), call.now)
     return _answered(program, _made_default(call, tier) if body.is_default else tier)
 
 

@@ -30,7 +30,8 @@ from handlers.services import references
 from handlers.services.configuration import configuration_of
 from handlers.settings import ports_of
 from persistence import triggers
-from persistence.paging import Page, Paged
+from persistence.paging import Paged
+from persistence.triggers import DELIVERIES, TRIGGERS
 
 # The time for which a replaced secret signs beside the new one.
 OVERLAP = timedelta(hours=24)
@@ -51,15 +52,7 @@ _AUDITED = Audited("trigger", "trigger_id", _audited)
 @operation("listTriggers", answer=listed(trigger_record))
 def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
     """A page of the triggers that match all filters."""
-    page = triggers.find_page(
-        call.db,
-        call.organization.organization_id,
-        Page.of(query),
-        type_=query.get("type"),
-        active=query.get("active"),
-        name=query.get("name"),
-        external_key=query.get("externalKey"),
-    )
+    page = TRIGGERS.find_page(call.db, call.organization.organization_id, query)
     return page.showing([ShownTrigger(result) for result in page.results])
 
 
@@ -75,10 +68,8 @@ def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     _refuse_reach(call, body.settings)
     body, given = _validated(call, body, {})
     secret = given or secret_of(secrets.token_bytes(SECRET_BYTES))
-    organization_id = call.organization.organization_id
-    made = triggers.add_trigger(
-        call.db, organization_id, secret=secret, created_at=call.now, updated_at=call.now, **values_of(body)
-    )
+    values = {"secret": secret, **values_of(body)}
+    made = TRIGGERS.add(call.db, call.organization.organization_id, values, call.now)
     return ShownTrigger(made, secret)
 
 
@@ -97,7 +88,7 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
 )
 def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties]) -> ShownTrigger:
     """Change a trigger and single settings of it; all processes use the change from their next event on."""
-    before = triggers.lock(call.db, trigger)
+    before = TRIGGERS.lock(call.db, trigger)
     _refuse_reach(call, body.sent.get("settings", {}), before.settings)
     call.audit.keep_before(before)
     properties, given = _validated(call, body.of(before), before.settings)
@@ -109,14 +100,14 @@ def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties
             "previous_secret": before.secret,
             "previous_secret_until": call.now + OVERLAP,
         }
-    after = triggers.change_trigger(call.db, before, updated_at=call.now, **values)
+    after = TRIGGERS.store(call.db, before, values, call.now)
     return ShownTrigger(after, given if is_new else None)
 
 
 @operation("listTriggerDeliveries", answer=walked(delivery_record))
 def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, Any]) -> Paged[TriggerDelivery]:
     """A page of the sent and waiting deliveries of the trigger."""
-    return triggers.find_delivery_page(call.db, trigger, Page.of(query), query.get("status"))
+    return DELIVERIES.find_page(call.db, trigger.organization_id, query, trigger_id=trigger.trigger_id)
 
 
 @operation(

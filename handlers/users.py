@@ -34,8 +34,9 @@ from handlers.services.users import change_many_users, change_users
 from handlers.services.users.administer_users import administering
 from handlers.services.users.change_many_users import UserOutcome, UsersToChange
 from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
-from persistence import permission_groups, users
+from persistence import users
 from persistence.paging import Page, Paged
+from persistence.permission_groups import PERMISSION_GROUPS
 from persistence.users import UserFilters
 
 _AUDITED_GROUP = Audited("permission-group", "permission_group_id", GROUP)
@@ -131,7 +132,7 @@ def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result
 @operation("listPermissionGroups", answer=listed(GROUP))
 def list_permission_groups(call: Call, query: Mapping[str, Any]) -> Paged[PermissionGroup]:
     """A page of permission groups."""
-    return permission_groups.find_page(call.db, call.organization.organization_id, Page.of(query, 100))
+    return PERMISSION_GROUPS.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation("createPermissionGroup", body=NEW_GROUP, answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
@@ -140,9 +141,7 @@ def create_permission_group(call: Call, body: GroupProperties) -> PermissionGrou
     values = values_of(body) | {"roles": sorted(highest(body.roles))}
     with administering(call) as held:
         require_held(held, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
-        return permission_groups.add_group(
-            call.db, call.organization.organization_id, created_at=call.now, updated_at=call.now, **values
-        )
+        return PERMISSION_GROUPS.add(call.db, call.organization.organization_id, values, call.now)
 
 
 @operation(
@@ -156,7 +155,7 @@ def update_permission_group(
 ) -> PermissionGroup:
     """Change a group; its users have the new permissions from their next request on."""
     with administering(call) as held:
-        before = permission_groups.lock(call.db, permission_group)
+        before = PERMISSION_GROUPS.lock(call.db, permission_group)
         call.audit.keep_before(before)
         properties = body.of(before)
         values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
@@ -164,7 +163,7 @@ def update_permission_group(
         require_held(held, added(before.grant, after), "The group cannot give this")
         if before.is_admin:
             require_held(held, Grant(frozenset(), is_admin=True), "The group is of administrators")
-        return permission_groups.change_group(call.db, before, updated_at=call.now, **values)
+        return PERMISSION_GROUPS.store(call.db, before, values, call.now)
 
 
 def _sees_all(call: Call) -> bool:

@@ -4,40 +4,37 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, cast, func, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
 from persistence.connections import Prepared, defer, query
-from persistence.paging import Page, Paged, paged, paged_columns, sorting_of
+from persistence.filters import conditions_of, has_all, is_any_of
+from persistence.paging import Page, Paged, paged_columns, sorting_of
+from persistence.records import Records
 from persistence.rows import (
-    add,
     add_all,
     as_json,
-    change,
-    columns_of,
     fields_of,
     given,
-    record,
-    records,
-    with_external_key,
 )
 from persistence.tables.badges import badge_trackings, badges, member_badges
 
-ORDER_COLUMNS = {
-    "badgeId": badges.c.badge_id,
-    "name": badges.c.name,
-    "active": badges.c.active,
-    "maxAmount": badges.c.max_amount,
-    "createdAt": badges.c.created_at,
-    "updatedAt": badges.c.updated_at,
-}
-
-_COLUMNS = columns_of(badges, Badge)
-_HELD = func.coalesce(member_badges.c.assigned_balance, 0)
-_TRACKING_COLUMNS = tuple(
-    badges.c.badge_key if name == "badge_key" else badge_trackings.c[name] for name in fields_of(BadgeTracking)
+BADGES = Records(badges, Badge, equal=("active",), filters={"tags": has_all(badges.c.tags)})
+TRACKINGS = Records(
+    badge_trackings,
+    BadgeTracking,
+    source=badge_trackings.join(
+        badges,
+        and_(
+            badges.c.organization_id == badge_trackings.c.organization_id,
+            badges.c.badge_id == badge_trackings.c.badge_id,
+        ),
+    ),
+    columns={"badge_key": badges.c.badge_key},
 )
+
+_HELD = func.coalesce(member_badges.c.assigned_balance, 0)
 _TRACKING_NAMES = tuple(name for name in fields_of(BadgeTracking) if name != "badge_key")
 
 _BALANCES = Prepared("""
@@ -63,58 +60,8 @@ WHERE t.organization_id = %s AND t.badge_tracking_id = x.badge_tracking_id
 """
 
 
-def find(db: Connection, organization_id: int, badge_id: int) -> Badge | None:
-    """The badge with this id."""
-    return _find(db, organization_id, badges.c.badge_id == badge_id)
-
-
-def find_by_key(db: Connection, organization_id: int, badge_key: str) -> Badge | None:
-    """The badge with this key."""
-    return _find(db, organization_id, badges.c.badge_key == badge_key)
-
-
-def _find(db: Connection, organization_id: int, condition: Any) -> Badge | None:
-    statement = select(*_COLUMNS).where(badges.c.organization_id == organization_id, condition)
-    return record(Badge, db.execute(statement).one_or_none())
-
-
-def find_all_by_key(db: Connection, organization_id: int, badge_keys: Collection[str]) -> list[Badge]:
-    """The existing badges among these, in no certain order."""
-    is_listed = badges.c.badge_key.in_(list(badge_keys))
-    return records(Badge, db.execute(select(*_COLUMNS).where(badges.c.organization_id == organization_id, is_listed)))
-
-
-def find_all(db: Connection, organization_id: int) -> list[Badge]:
-    """Every badge of the organization, active or not, by id."""
-    statement = select(*_COLUMNS).where(badges.c.organization_id == organization_id).order_by(badges.c.badge_id)
-    return records(Badge, db.execute(statement))
-
-
-def find_page(
-    db: Connection,
-    organization_id: int,
-    page: Page,
-    *,
-    active: bool | None = None,
-    tags: Collection[str] = (),
-    external_key: str | None = None,
-) -> Paged[Badge]:
-    """A page of badges; all of `tags` must be there."""
-    own = badges.c.organization_id == organization_id
-    conditions = [own, *_restrictions(active, tags), *with_external_key(badges, external_key)]
-    return paged(db, Badge, badges, conditions, page, badges.c.badge_id, ORDER_COLUMNS)
-
-
-def find_page_of_member(
-    db: Connection,
-    member: Member,
-    page: Page,
-    *,
-    active: bool | None = None,
-    tags: Collection[str] = (),
-    badge_keys: Collection[str] = (),
-) -> Paged[MemberBadge]:
-    """A page of the badges that the member holds, or of those with `badge_keys`, held or not."""
+def find_page_of_member(db: Connection, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
+    """A page of the badges that the member holds, or of those with the `badgeKeys` of the query, held or not."""
     held = badges.outerjoin(
         member_badges,
         and_(
@@ -123,28 +70,12 @@ def find_page_of_member(
             member_badges.c.member_id == member.member_id,
         ),
     )
-    shown = badges.c.badge_key.in_(list(badge_keys)) if badge_keys else member_badges.c.assigned_balance > 0
-    conditions = [badges.c.organization_id == member.organization_id, shown, *_restrictions(active, tags)]
-    sorting = sorting_of(page.order, {**ORDER_COLUMNS, "assignedBalance": _HELD}, badges.c.badge_id)
-    return paged_columns(db, MemberBadge, [*_COLUMNS, _HELD], held, conditions, page, sorting)
-
-
-def _restrictions(active: bool | None, tags: Collection[str]) -> list[Any]:
-    restrictions: list[Any] = [] if active is None else [badges.c.active == active]
-    if tags:
-        restrictions.append(badges.c.tags.op("@>")(cast(list(tags), badges.c.tags.type)))
-    return restrictions
-
-
-def add_badge(db: Connection, organization_id: int, **values: Any) -> Badge:
-    """Insert a badge."""
-    return add(db, badges, Badge, {"organization_id": organization_id, **values})
-
-
-def change_badge(db: Connection, badge: Badge, /, **values: Any) -> Badge:
-    """Change a badge."""
-    address = {"organization_id": badge.organization_id, "badge_id": badge.badge_id}
-    return change(db, badges, Badge, address, values)
+    page, filters = Page.of(query), {**BADGES.filters, "badgeKeys": is_any_of(badges.c.badge_key)}
+    conditions = [badges.c.organization_id == member.organization_id, *conditions_of(filters, query)]
+    if "badgeKeys" not in query:
+        conditions.append(member_badges.c.assigned_balance > 0)
+    sorting = sorting_of(page.order, {**BADGES.order_columns, "assignedBalance": _HELD}, badges.c.badge_id)
+    return paged_columns(db, MemberBadge, [*BADGES.columns, _HELD], held, conditions, page, sorting)
 
 
 def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
@@ -165,21 +96,6 @@ def balances_of(db: Connection, organization_id: int, member_ids: Collection[int
     return {(member_id, badge_id): held for member_id, badge_id, held in rows}
 
 
-def find_tracking(db: Connection, organization_id: int, badge_tracking_id: int) -> BadgeTracking | None:
-    """The tracking with this id."""
-    return next(iter(_trackings(db, organization_id, badge_trackings.c.badge_tracking_id == badge_tracking_id)), None)
-
-
-def find_tracking_by_key(db: Connection, organization_id: int, badge_tracking_key: str) -> BadgeTracking | None:
-    """The tracking with this key."""
-    return next(iter(_trackings(db, organization_id, badge_trackings.c.badge_tracking_key == badge_tracking_key)), None)
-
-
-def find_tracked(db: Connection, organization_id: int, system_unique_keys: Collection[str]) -> list[BadgeTracking]:
-    """The trackings made under these keys."""
-    return _trackings(db, organization_id, badge_trackings.c.system_unique_key.in_(list(system_unique_keys)))
-
-
 def find_revertible(
     db: Connection,
     organization_id: int,
@@ -195,20 +111,7 @@ def find_revertible(
         conditions.append(columns.loyalty_event_id.in_(list(event_ids)))
     if badge_tracking_ids:
         conditions.append(columns.badge_tracking_id.in_(list(badge_tracking_ids)))
-    return _trackings(db, organization_id, or_(*conditions))
-
-
-def _trackings(db: Connection, organization_id: int, condition: Any) -> list[BadgeTracking]:
-    joined = badge_trackings.join(
-        badges,
-        and_(
-            badges.c.organization_id == badge_trackings.c.organization_id,
-            badges.c.badge_id == badge_trackings.c.badge_id,
-        ),
-    )
-    statement = select(*_TRACKING_COLUMNS).select_from(joined)
-    rows = db.execute(statement.where(badge_trackings.c.organization_id == organization_id, condition))
-    return records(BadgeTracking, rows)
+    return TRACKINGS.find_where(db, organization_id, or_(*conditions))
 
 
 def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datetime) -> None:

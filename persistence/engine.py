@@ -82,20 +82,21 @@ def create_engine(
             "options": " ".join(f"-c {name}={value}" for name, value in {**options, _MARK: "on"}.items()),
         },
     )
-    event.listen(engine, "connect", _read_keys_as_text)
+    event.listen(engine, "connect", _read_plain_values)
     event.listen(engine, "connect", partial(_keep_settings, options))
     event.listen(engine, "before_cursor_execute", check_deadline)
     _survive_losses(engine)
     return engine
 
 
-# A key is its text everywhere, whichever way it is read.
+# A key is its text everywhere, and a digest its bytes, whichever way it is read.
 _UUID = driver.new_type((2950,), "UUID", lambda value, cursor: value)
 _UUIDS = driver.new_array_type((2951,), "UUID[]", _UUID)
+_BYTES = driver.new_type((17,), "BYTEA", lambda value, cursor: None if value is None else bytes.fromhex(value[2:]))
 
 
-def _read_keys_as_text(connection: Any, _: Any) -> None:
-    for kind in (_UUID, _UUIDS):
+def _read_plain_values(connection: Any, _: Any) -> None:
+    for kind in (_UUID, _UUIDS, _BYTES):
         driver.register_type(kind, connection)
 
 

@@ -2,39 +2,54 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, func, join, or_, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select
 
 from domain.members import Member, MemberProperties, member_exists, public_id_taken
 from domain.tiers import HeldTier
-from persistence.connections import CompiledStatement, Prepared, query
+from persistence.connections import CompiledStatement, query
+from persistence.filters import before_moment, equals, from_moment
 from persistence.lookups import Lookup
-from persistence.paging import Page, Paged, paged
+from persistence.paging import Paged
+from persistence.records import Records
 from persistence.reports.figures import count_all
-from persistence.reports.records import MEMBERS
-from persistence.rows import as_json, change, columns_of, fields_of, records, typed
+from persistence.reports.records import MEMBERS as MEMBERS_KIND
+from persistence.rows import as_json, fields_of, records, typed
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
 
-MEMBER_ORDER = {
-    "memberId": members.c.member_id,
-    "loyaltyMemberId": members.c.loyalty_member_id,
-    "active": members.c.active,
-    "memberType": members.c.member_type,
-    "email": members.c.email,
-    "since": members.c.created_at,
-    "createdAt": members.c.created_at,
-    "updatedAt": members.c.updated_at,
-}
+# The punctuation that the column `search_text` takes for blanks.
+_BETWEEN_WORDS = re.compile(r"[\x00-\x20!-/:-@\[-`{-~]+")
 
-_COLUMNS = columns_of(members, Member)
-_OF_ORGANIZATION = f"SELECT {', '.join(fields_of(Member))} FROM members WHERE organization_id = %s"
-_BY_IDS = Prepared(f"{_OF_ORGANIZATION} AND member_id = ANY(%s::bigint[])")
-_BY_LOYALTY_MEMBER_IDS = Prepared(f"{_OF_ORGANIZATION} AND loyalty_member_id = ANY(%s)")
+
+def _has_words(words: str) -> Any:
+    """The condition that a member has all the words, the last of which may be unfinished; nobody has no word."""
+    quoted = [f"'{word}'" for word in _BETWEEN_WORDS.split(words) if word]
+    text_query = " & ".join(quoted) + ":*" if quoted else ""
+    return members.c.search_text.bool_op("@@")(func.to_tsquery("simple", text_query))
+
+
+MEMBERS = Records(
+    members,
+    Member,
+    equal=("loyaltyMemberId", "govId", "walletId", "memberType", "channelAcquisition"),
+    filters={
+        "email": lambda email: members.c.email == func.lower(email),
+        "query": _has_words,
+        "fromCreatedAt": from_moment(members.c.created_at),
+        "toCreatedAt": before_moment(members.c.created_at),
+        "sinceFrom": from_moment(members.c.created_at),
+        "sinceTo": before_moment(members.c.created_at),
+        "loyaltyProgramId": equals(member_tiers.c.loyalty_program_id),
+        "loyaltyTierId": equals(member_tiers.c.loyalty_tier_id),
+    },
+    order={"since": members.c.created_at},
+)
+
+_COLUMNS = MEMBERS.columns
 
 
 def _lookup(address: ColumnElement[Any]) -> Lookup[Member]:
@@ -44,9 +59,6 @@ def _lookup(address: ColumnElement[Any]) -> Lookup[Member]:
 
 BY_ID = _lookup(members.c.member_id)
 BY_LOYALTY_MEMBER_ID = _lookup(members.c.loyalty_member_id)
-
-# The punctuation that the column `search_text` takes for blanks.
-_BETWEEN_WORDS = re.compile(r"[\x00-\x20!-/:-@\[-`{-~]+")
 
 _MEMBER_FIELDS = ", ".join(f"member.{name}" for name in fields_of(Member))
 
@@ -102,102 +114,28 @@ ORDER BY member.member_id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class MemberFilter:
-    """Filters of a list of members; None leaves out a condition. Moments: from inclusive, to exclusive."""
-
-    email: str | None = None
-    loyalty_member_id: str | None = None
-    gov_id: str | None = None
-    wallet_id: int | None = None
-    member_type: str | None = None
-    channel_acquisition: str | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
-    words: str | None = None
-    loyalty_program_id: int | None = None
-    loyalty_tier_id: int | None = None
-
-
-def find(db: Connection, organization_id: int, member_id: int) -> Member | None:
-    """The member with this id."""
-    existing = find_all(db, organization_id, [member_id])
-    return existing[0] if existing else None
-
-
-def find_by_loyalty_member_id(db: Connection, organization_id: int, loyalty_member_id: str) -> Member | None:
-    """The member with this `loyaltyMemberId`."""
-    existing = find_all_by_loyalty_member_id(db, organization_id, [loyalty_member_id])
-    return existing[0] if existing else None
-
-
-def find_all(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[Member]:
-    """The existing members among these, in no certain order."""
-    return records(Member, query(db, _BY_IDS, (organization_id, list(member_ids))))
-
-
-def find_all_by_loyalty_member_id(
-    db: Connection, organization_id: int, loyalty_member_ids: Collection[str]
-) -> list[Member]:
-    """The existing members among these, in no certain order."""
-    return records(Member, query(db, _BY_LOYALTY_MEMBER_IDS, (organization_id, list(loyalty_member_ids))))
-
-
 def find_all_by_either_id(db: Connection, organization_id: int, member_id: int, loyalty_member_id: str) -> list[Member]:
     """The members, at most two, that have the one id or the other."""
     is_meant = or_(members.c.member_id == member_id, members.c.loyalty_member_id == loyalty_member_id)
-    rows = db.execute(select(*_COLUMNS).where(members.c.organization_id == organization_id, is_meant))
-    return records(Member, rows.all())
+    return MEMBERS.find_where(db, organization_id, is_meant)
 
 
 def find_all_by_gov_id(db: Connection, organization_id: int, gov_id: str, most: int) -> list[Member]:
     """At most so many of the members with this government id, in no certain order."""
-    mine = members.c.organization_id == organization_id, members.c.gov_id == gov_id
-    return records(Member, db.execute(select(*_COLUMNS).where(*mine).limit(most)).all())
+    return MEMBERS.find_where(db, organization_id, members.c.gov_id == gov_id, limit=most)
 
 
-def find_page(db: Connection, organization_id: int, page: Page, filters: MemberFilter) -> Paged[Member]:
-    """A page of the members that meet every condition."""
-    table: Any = members
-    conditions = [members.c.organization_id == organization_id, *_conditions(filters)]
-    if filters.loyalty_program_id is not None:
-        table = join(
-            members,
+def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) -> Paged[Member]:
+    """A page of members; a `loyaltyTierId` needs its `loyaltyProgramId`."""
+    source = None
+    if "loyaltyProgramId" in query:
+        source = members.join(
             member_tiers,
             (member_tiers.c.organization_id == members.c.organization_id)
             & (member_tiers.c.member_id == members.c.member_id),
         )
-        conditions.append(member_tiers.c.loyalty_program_id == filters.loyalty_program_id)
-        if filters.loyalty_tier_id is not None:
-            conditions.append(member_tiers.c.loyalty_tier_id == filters.loyalty_tier_id)
-    count = partial(count_all, db, organization_id, MEMBERS) if filters == MemberFilter() else None
-    return paged(db, Member, table, conditions, page, members.c.member_id, MEMBER_ORDER, count)
-
-
-def _conditions(filters: MemberFilter) -> list[ColumnElement[bool]]:
-    equal = {
-        members.c.loyalty_member_id: filters.loyalty_member_id,
-        members.c.gov_id: filters.gov_id,
-        members.c.wallet_id: filters.wallet_id,
-        members.c.member_type: filters.member_type,
-        members.c.channel_acquisition: filters.channel_acquisition,
-    }
-    conditions: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
-    if filters.email is not None:
-        conditions.append(members.c.email == func.lower(filters.email))
-    if filters.created_from is not None:
-        conditions.append(members.c.created_at >= filters.created_from)
-    if filters.created_to is not None:
-        conditions.append(members.c.created_at < filters.created_to)
-    if filters.words is not None:
-        conditions.append(members.c.search_text.bool_op("@@")(func.to_tsquery("simple", _text_query(filters.words))))
-    return conditions
-
-
-def _text_query(words: str) -> str:
-    """All the words, the last of which may be unfinished; text without a word finds nobody."""
-    quoted = [f"'{word}'" for word in _BETWEEN_WORDS.split(words) if word]
-    return " & ".join(quoted) + ":*" if quoted else ""
+    count = None if query.keys() & MEMBERS.filters.keys() else partial(count_all, db, organization_id, MEMBERS_KIND)
+    return MEMBERS.find_page(db, organization_id, query, source=source, count=count)
 
 
 def find_taken(
@@ -252,20 +190,19 @@ def lock(db: Connection, member: Member) -> Member:
     return Member(*row)
 
 
-def change_member(db: Connection, member: Member, **values: Any) -> Member:
-    """Change a member; an id that another member has raises MemberExists."""
-    address = {"organization_id": member.organization_id, "member_id": member.member_id}
+def store_member(db: Connection, member: Member, values: Mapping[str, Any], now: datetime) -> Member:
+    """Store other values of a member; an id that another member has raises MemberExists."""
     taken = {
         "uq_members_organization_id_loyalty_member_id": member_exists(values.get("loyalty_member_id")),
         "uq_members_organization_id_public_loyalty_member_id": public_id_taken(values.get("public_loyalty_member_id")),
     }
-    return change(db, members, Member, address, values, taken)
+    return MEMBERS.store(db, member, values, now, taken)
 
 
-def change_members(
+def store_members(
     db: Connection, organization_id: int, changes: Sequence[tuple[int, Mapping[str, Any]]], now: datetime
 ) -> dict[int, Member]:
-    """Change members, given by id with all values of each, with one statement; returns them by id.
+    """Store other values of members, given by id with all values of each, with one statement; returns them by id.
 
     An id that another member has violates a unique key.
     """

@@ -4,38 +4,27 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import Connection, cast, select
+from sqlalchemy import Connection
 
 from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
 from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
 from domain.problems import NameTaken
 from persistence.connections import Prepared, defer, query
-from persistence.paging import Page, Paged, paged
-from persistence.rows import add, add_all, as_json, change, columns_of, fields_of, given, records, with_external_key
+from persistence.filters import has_all, is_any_of
+from persistence.records import Records
+from persistence.rows import add_all, as_json, fields_of, given
 from persistence.tables.missions import mission_trackings, missions
 
-ORDER_COLUMNS = {
-    name: missions.c[column]
-    for name, column in {
-        "missionId": "mission_id",
-        "code": "code",
-        "name": "name",
-        "type": "type",
-        "eventType": "event_type",
-        "active": "active",
-        "validFrom": "valid_from",
-        "validTo": "valid_to",
-        "maxRepetitions": "max_repetitions",
-        "goalCount": "goal_count",
-        "pointsAccrual": "points_accrual",
-        "createdAt": "created_at",
-        "updatedAt": "updated_at",
-    }.items()
-}
+MISSIONS = Records(
+    missions,
+    Mission,
+    equal=("loyaltyProgramId", "type"),
+    filters={"codes": is_any_of(missions.c.code), "tags": has_all(missions.c.tags)},
+    taken={"uq_missions_organization_id_code": (NameTaken, "A mission with the code {code} already exists.")},
+)
 
-_COLUMNS = columns_of(missions, Mission)
-_TRACKING_COLUMNS = columns_of(mission_trackings, MissionTracking)
+TRACKINGS = Records(mission_trackings, MissionTracking)
 # The database assigns the id.
 _NEW_TRACKING = tuple(name for name in fields_of(MissionTracking) if name != "mission_tracking_id")
 
@@ -88,79 +77,6 @@ WHERE m.organization_id = %s AND m.member_id = x.member_id AND m.mission_id = x.
 """
 
 
-def find(db: Connection, organization_id: int, mission_id: int) -> Mission | None:
-    """The mission with this id."""
-    existing = find_some(db, organization_id, [mission_id])
-    return existing[0] if existing else None
-
-
-def find_some(db: Connection, organization_id: int, mission_ids: Collection[int]) -> list[Mission]:
-    """The existing missions among these, in no certain order."""
-    is_listed = missions.c.mission_id.in_(list(mission_ids))
-    return records(
-        Mission, db.execute(select(*_COLUMNS).where(missions.c.organization_id == organization_id, is_listed))
-    )
-
-
-def find_all(db: Connection, organization_id: int) -> list[Mission]:
-    """Every mission of the organization, active or not, by id."""
-    rows = db.execute(
-        select(*_COLUMNS).where(missions.c.organization_id == organization_id).order_by(missions.c.mission_id)
-    )
-    return records(Mission, rows)
-
-
-def find_page(
-    db: Connection,
-    organization_id: int,
-    page: Page,
-    *,
-    loyalty_program_id: int | None = None,
-    type_: str | None = None,
-    codes: Collection[str] = (),
-    tags: Collection[str] = (),
-    external_key: str | None = None,
-) -> Paged[Mission]:
-    """A page of missions; all of `tags` must be there, any of `codes` matches."""
-    conditions = [
-        missions.c.organization_id == organization_id,
-        *filters(loyalty_program_id=loyalty_program_id, type_=type_, codes=codes, tags=tags),
-        *with_external_key(missions, external_key),
-    ]
-    return paged(db, Mission, missions, conditions, page, missions.c.mission_id, ORDER_COLUMNS)
-
-
-def filters(
-    *, loyalty_program_id: int | None, type_: str | None, codes: Collection[str], tags: Collection[str]
-) -> list[Any]:
-    """The conditions on missions that all lists of them offer."""
-    conditions: list[Any] = []
-    if loyalty_program_id is not None:
-        conditions.append(missions.c.loyalty_program_id == loyalty_program_id)
-    if type_ is not None:
-        conditions.append(missions.c.type == type_)
-    if codes:
-        conditions.append(missions.c.code.in_(list(codes)))
-    if tags:
-        conditions.append(missions.c.tags.op("@>")(cast(list(tags), missions.c.tags.type)))
-    return conditions
-
-
-def add_mission(db: Connection, organization_id: int, **values: Any) -> Mission:
-    """Insert a mission; a code that exists raises NameTaken."""
-    return add(db, missions, Mission, {"organization_id": organization_id, **values}, _code_taken(values["code"]))
-
-
-def change_mission(db: Connection, mission: Mission, /, **values: Any) -> Mission:
-    """Change a mission; a code that another has raises NameTaken."""
-    address = {"organization_id": mission.organization_id, "mission_id": mission.mission_id}
-    return change(db, missions, Mission, address, values, _code_taken(values["code"]))
-
-
-def _code_taken(code: str | None) -> dict[str, NameTaken]:
-    return {"uq_missions_organization_id_code": NameTaken(f"A mission with the code {code} already exists.")}
-
-
 def progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
 ) -> dict[MemberMission, MissionProgress]:
@@ -189,25 +105,8 @@ def achieved_in_periods(
 
 def find_trackings(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[MissionTracking]:
     """The unreversed trackings of these events, newest first."""
-    table = mission_trackings
-    rows = db.execute(
-        select(*_TRACKING_COLUMNS)
-        .where(
-            table.c.organization_id == organization_id,
-            table.c.loyalty_event_id.in_(list(event_ids)),
-            table.c.reversal_loyalty_event_id.is_(None),
-        )
-        .order_by(table.c.mission_tracking_id.desc())
-    )
-    return records(MissionTracking, rows)
-
-
-def find_tracked(db: Connection, organization_id: int, system_unique_keys: Collection[str]) -> list[MissionTracking]:
-    """The trackings made under these keys."""
-    table = mission_trackings
-    is_listed = table.c.system_unique_key.in_(list(system_unique_keys))
-    rows = db.execute(select(*_TRACKING_COLUMNS).where(table.c.organization_id == organization_id, is_listed))
-    return records(MissionTracking, rows)
+    trackings = TRACKINGS.find_all(db, organization_id, loyalty_event_id=event_ids, reversal_loyalty_event_id=None)
+    return sorted(trackings, key=lambda tracking: tracking.mission_tracking_id, reverse=True)
 
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:

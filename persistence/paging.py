@@ -73,6 +73,12 @@ class Paged(Generic[Kind]):
         """The cursor of the next page; None on the last one."""
         return None if self.next is None else self.next.cursor
 
+    @classmethod
+    def empty(cls, query: Mapping[str, Any]) -> Paged[Kind]:
+        """The page that a validated query requests of a list without records."""
+        page = Page.of(query)
+        return cls(0, page.page, page.limit, [])
+
     def showing(self, results: list[Other]) -> Paged[Other]:
         """The same page, with its records in another form."""
         return Paged(self.total_count, self.page, self.limit, results, self.next, self.is_exact)

@@ -2,27 +2,22 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, text, update
 
 from domain.partners import LAST_USE_KEPT_FOR, PartnerApiKey
 from persistence.connections import Prepared, query
-from persistence.paging import Page, Paged, paged
-from persistence.rows import add, as_json, columns_of, record
+from persistence.filters import is_true
+from persistence.records import Records
+from persistence.rows import as_json
 from persistence.tables.partners import partner_api_keys
 
-ORDER_COLUMNS = {
-    "partnerApiKeyId": partner_api_keys.c.partner_api_key_id,
-    "partner": partner_api_keys.c.partner,
-    "name": partner_api_keys.c.name,
-    "lastUsedAt": partner_api_keys.c.last_used_at,
-    "revokedAt": partner_api_keys.c.revoked_at,
-    "createdAt": partner_api_keys.c.created_at,
-    "updatedAt": partner_api_keys.c.updated_at,
-}
-
-_COLUMNS = columns_of(partner_api_keys, PartnerApiKey)
+PARTNER_API_KEYS = Records(
+    partner_api_keys,
+    PartnerApiKey,
+    equal=("partner",),
+    filters={"revoked": is_true(partner_api_keys.c.revoked_at.is_not(None))},
+)
 
 _PAYMENTS = Prepared("SELECT payment_id FROM partner_payments WHERE organization_id = %s AND payment_id = ANY(%s)")
 
@@ -47,40 +42,7 @@ _LOCK_CUSTOMERS = text(
 )
 
 
-def find(db: Connection, organization_id: int, partner_api_key_id: int) -> PartnerApiKey | None:
-    """The key with this id, revoked or not."""
-    return _find(db, organization_id, partner_api_keys.c.partner_api_key_id == partner_api_key_id)
-
-
-def find_valid(db: Connection, organization_id: int, key_hash: bytes) -> PartnerApiKey | None:
-    """The key with this hash, unless it is revoked."""
-    return _find(db, organization_id, partner_api_keys.c.key_hash == key_hash, partner_api_keys.c.revoked_at.is_(None))
-
-
-def _find(db: Connection, organization_id: int, *conditions: Any) -> PartnerApiKey | None:
-    statement = select(*_COLUMNS).where(partner_api_keys.c.organization_id == organization_id, *conditions)
-    return record(PartnerApiKey, db.execute(statement).one_or_none())
-
-
-def find_page(
-    db: Connection, organization_id: int, page: Page, *, partner: str | None = None, revoked: bool | None = None
-) -> Paged[PartnerApiKey]:
-    """A page of keys, optionally of one partner, and revoked or not."""
-    conditions: list[Any] = [partner_api_keys.c.organization_id == organization_id]
-    if partner is not None:
-        conditions.append(partner_api_keys.c.partner == partner)
-    if revoked is not None:
-        conditions.append(partner_api_keys.c.revoked_at.is_not(None) == revoked)
-    tie_break = partner_api_keys.c.partner_api_key_id
-    return paged(db, PartnerApiKey, partner_api_keys, conditions, page, tie_break, ORDER_COLUMNS)
-
-
-def add_key(db: Connection, organization_id: int, **values: Any) -> PartnerApiKey:
-    """Insert a key."""
-    return add(db, partner_api_keys, PartnerApiKey, {"organization_id": organization_id, **values})
-
-
-def note_use(db: Connection, key: PartnerApiKey, at: datetime) -> None:
+def record_use(db: Connection, key: PartnerApiKey, now: datetime) -> None:
     """Store that a key was used, unless a use within the last minute is stored already."""
     last = partner_api_keys.c.last_used_at
     db.execute(
@@ -88,9 +50,9 @@ def note_use(db: Connection, key: PartnerApiKey, at: datetime) -> None:
         .where(
             partner_api_keys.c.organization_id == key.organization_id,
             partner_api_keys.c.partner_api_key_id == key.partner_api_key_id,
-            last.is_(None) | (last <= at - LAST_USE_KEPT_FOR),
+            last.is_(None) | (last <= now - LAST_USE_KEPT_FOR),
         )
-        .values(last_used_at=at)
+        .values(last_used_at=now)
     )
 
 

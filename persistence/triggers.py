@@ -16,33 +16,23 @@ from sqlalchemy import Connection, func, select
 from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
 from persistence.connections import defer, query
-from persistence.paging import Page, Paged, paged
-from persistence.rows import add, add_all, as_json, change, columns_of, record, with_external_key
+from persistence.filters import contains
+from persistence.records import Records
+from persistence.rows import add_all, as_json
 from persistence.tables.triggers import trigger_deliveries as deliveries
 from persistence.tables.triggers import triggers as table
 
-ORDER_COLUMNS = {
-    "triggerId": table.c.trigger_id,
-    "triggerKey": table.c.trigger_key,
-    "type": table.c.type,
-    "name": table.c.name,
-    "active": table.c.active,
-    "createdAt": table.c.created_at,
-    "updatedAt": table.c.updated_at,
-}
-DELIVERY_ORDER_COLUMNS = {
-    "triggerDeliveryId": deliveries.c.trigger_delivery_id,
-    "type": deliveries.c.type,
-    "status": deliveries.c.status,
-    "attempts": deliveries.c.attempts,
-    "nextAttemptAt": deliveries.c.next_attempt_at,
-    "lastAttemptAt": deliveries.c.last_attempt_at,
-    "createdAt": deliveries.c.created_at,
-    "updatedAt": deliveries.c.updated_at,
-}
+TRIGGERS = Records(
+    table,
+    Trigger,
+    equal=("type", "active"),
+    filters={"name": contains(table.c.name)},
+    taken={
+        "uq_triggers_organization_id_trigger_key": (NameTaken, "A trigger with the key {trigger_key} already exists."),
+    },
+)
+DELIVERIES = Records(deliveries, TriggerDelivery, equal=("status",))
 
-_COLUMNS = columns_of(table, Trigger)
-_DELIVERY_COLUMNS = columns_of(deliveries, TriggerDelivery)
 _NEW_DELIVERY = (
     "organization_id",
     "trigger_id",
@@ -158,42 +148,6 @@ class ClaimedDelivery:
     previous_secret: str | None
 
 
-def find(db: Connection, organization_id: int, trigger_id: int) -> Trigger | None:
-    """The trigger with this id."""
-    return record(Trigger, db.execute(_one(organization_id, trigger_id)).one_or_none())
-
-
-def lock(db: Connection, trigger: Trigger) -> Trigger:
-    """The trigger, locked for this transaction to change it."""
-    statement = _one(trigger.organization_id, trigger.trigger_id).with_for_update(key_share=True)
-    return Trigger(*db.execute(statement).one())
-
-
-def _one(organization_id: int, trigger_id: int) -> Any:
-    return select(*_COLUMNS).where(table.c.organization_id == organization_id, table.c.trigger_id == trigger_id)
-
-
-def find_page(
-    db: Connection,
-    organization_id: int,
-    page: Page,
-    *,
-    type_: str | None = None,
-    active: bool | None = None,
-    name: str | None = None,
-    external_key: str | None = None,
-) -> Paged[Trigger]:
-    """A page of triggers; `name` is a part of the name, whatever the case of its letters."""
-    conditions = [table.c.organization_id == organization_id, *with_external_key(table, external_key)]
-    if type_ is not None:
-        conditions.append(table.c.type == type_)
-    if active is not None:
-        conditions.append(table.c.active == active)
-    if name is not None:
-        conditions.append(table.c.name.icontains(name, autoescape=True))
-    return paged(db, Trigger, table, conditions, page, table.c.trigger_id, ORDER_COLUMNS)
-
-
 def find_listeners(db: Connection, organization_id: int) -> list[Listener]:
     """The active triggers, by id."""
     rows = db.execute(
@@ -207,22 +161,6 @@ def find_listeners(db: Connection, organization_id: int) -> list[Listener]:
     ]
 
 
-def add_trigger(db: Connection, organization_id: int, **values: Any) -> Trigger:
-    """Insert a trigger; a key that exists raises NameTaken."""
-    return add(db, table, Trigger, {"organization_id": organization_id, **values}, _key_taken(values))
-
-
-def change_trigger(db: Connection, trigger: Trigger, /, **values: Any) -> Trigger:
-    """Change a trigger; a key that another has raises NameTaken."""
-    address = {"organization_id": trigger.organization_id, "trigger_id": trigger.trigger_id}
-    return change(db, table, Trigger, address, values, _key_taken(values))
-
-
-def _key_taken(values: Mapping[str, Any]) -> dict[str, NameTaken]:
-    taken = NameTaken(f"A trigger with the key {values['trigger_key']} already exists.")
-    return {"uq_triggers_organization_id_trigger_key": taken}
-
-
 def deactivate(db: Connection, told: Sequence[ClaimedDelivery]) -> int:
     """Make the triggers of these deliveries inactive unless their URL has changed; returns how many."""
     rows = [
@@ -234,28 +172,6 @@ def deactivate(db: Connection, told: Sequence[ClaimedDelivery]) -> int:
         for claimed_delivery in told
     ]
     return sum(db.exec_driver_sql(_DEACTIVATE, given).rowcount for given in _by_organization(rows))
-
-
-def find_delivery(db: Connection, organization_id: int, trigger_delivery_id: int) -> TriggerDelivery | None:
-    """The delivery with this id."""
-    statement = select(*_DELIVERY_COLUMNS).where(
-        deliveries.c.organization_id == organization_id, deliveries.c.trigger_delivery_id == trigger_delivery_id
-    )
-    return record(TriggerDelivery, db.execute(statement).one_or_none())
-
-
-def find_delivery_page(
-    db: Connection, trigger: Trigger, page: Page, status: str | None = None
-) -> Paged[TriggerDelivery]:
-    """A page of a trigger's deliveries."""
-    conditions = [
-        deliveries.c.organization_id == trigger.organization_id,
-        deliveries.c.trigger_id == trigger.trigger_id,
-    ]
-    if status is not None:
-        conditions.append(deliveries.c.status == status)
-    tie_break = deliveries.c.trigger_delivery_id
-    return paged(db, TriggerDelivery, deliveries, conditions, page, tie_break, DELIVERY_ORDER_COLUMNS)
 
 
 def add_deliveries(
@@ -286,12 +202,8 @@ def add_deliveries(
 
 def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> TriggerDelivery:
     """Let a delivery be sent at once, with all attempts again."""
-    address = {
-        "organization_id": delivery.organization_id,
-        "trigger_delivery_id": delivery.trigger_delivery_id,
-    }
-    values = {"status": PENDING, "attempts": 0, "next_attempt_at": func.now(), "delivered_at": None, "updated_at": now}
-    return change(db, deliveries, TriggerDelivery, address, values)
+    values = {"status": PENDING, "attempts": 0, "next_attempt_at": func.now(), "delivered_at": None}
+    return DELIVERIES.store(db, delivery, values, now)
 
 
 @dataclass(frozen=True, slots=True)

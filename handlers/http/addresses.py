@@ -18,31 +18,32 @@ from domain.near_names import LONGEST_NAME
 from domain.problems import Forbidden, NotFound
 from handlers.call import Call
 from persistence import (
-    audiences,
-    badges,
-    campaigns,
-    event_types,
     events,
     exports,
     imports,
     ledger,
     ledger_transactions,
     ledger_wallets,
-    matchers,
     member_holdings,
     members,
-    missions,
     orders,
-    partners,
-    permission_groups,
-    programs,
     referrals,
-    triggers,
     users,
 )
+from persistence.audiences import AUDIENCES
+from persistence.badges import BADGES, TRACKINGS
+from persistence.campaigns import ACTIONS, CAMPAIGNS
 from persistence.content import collections
 from persistence.coupons import books, codes, usages
+from persistence.event_types import EVENT_TYPES
 from persistence.lookups import Address, Lookup
+from persistence.matchers import MATCHERS
+from persistence.members import MEMBERS
+from persistence.missions import MISSIONS
+from persistence.partners import PARTNER_API_KEYS
+from persistence.permission_groups import PERMISSION_GROUPS
+from persistence.programs import PROGRAMS, TIERS
+from persistence.triggers import DELIVERIES, TRIGGERS
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
 
@@ -103,12 +104,12 @@ def _identified_member(call: Call, value: str, parents: Mapping[str, Any]) -> An
     """
     db, organization_id = call.db, call.organization.organization_id
     if value.startswith(_BY_LOYALTY_MEMBER_ID):
-        return members.find_by_loyalty_member_id(db, organization_id, value[len(_BY_LOYALTY_MEMBER_ID) :])
+        return MEMBERS.find_by(db, organization_id, loyalty_member_id=value[len(_BY_LOYALTY_MEMBER_ID) :])
     if value.startswith(_BY_MEMBER_ID):
         digits = value[len(_BY_MEMBER_ID) :]
-        return members.find(db, organization_id, int(digits)) if _ID.fullmatch(digits) else None
+        return MEMBERS.find(db, organization_id, int(digits)) if _ID.fullmatch(digits) else None
     if not _ID.fullmatch(value):
-        return members.find_by_loyalty_member_id(db, organization_id, value)
+        return MEMBERS.find_by(db, organization_id, loyalty_member_id=value)
     fitting = members.find_all_by_either_id(db, organization_id, int(value), value)
     if len(fitting) > 1:
         raise AmbiguousMember(
@@ -120,31 +121,31 @@ def _identified_member(call: Call, value: str, parents: Mapping[str, Any]) -> An
 
 # path parameter -> (argument of the handler, how it is found)
 ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
-    "loyaltyMemberId": ("member", _in_organization(members.find_by_loyalty_member_id)),
-    "memberId": ("member", _in_organization(members.find)),
+    "loyaltyMemberId": ("member", _in_organization(MEMBERS.by("loyalty_member_id"))),
+    "memberId": ("member", _in_organization(MEMBERS.find)),
     "memberIdentifier": ("member", _identified_member),
-    "badgeKey": ("badge", _in_organization(badges.find_by_key)),
-    "badgeIdentifier": ("badge", _in_organization(_by_id_or(badges.find, badges.find_by_key))),
-    "badgeTrackingKey": ("badge_tracking", _inside(badges.find_tracking_by_key, "member", "member_id")),
+    "badgeKey": ("badge", _in_organization(BADGES.by("badge_key"))),
+    "badgeIdentifier": ("badge", _in_organization(_by_id_or(BADGES.find, BADGES.by("badge_key")))),
+    "badgeTrackingKey": ("badge_tracking", _inside(TRACKINGS.by("badge_tracking_key"), "member", "member_id")),
     "badgeTrackingIdentifier": (
         "badge_tracking",
-        _inside(_by_id_or(badges.find_tracking, badges.find_tracking_by_key), "member", "member_id"),
+        _inside(_by_id_or(TRACKINGS.find, TRACKINGS.by("badge_tracking_key")), "member", "member_id"),
     ),
-    "loyaltyProgramId": ("program", _in_organization(programs.find)),
-    "loyaltyProgramKey": ("program", _in_organization(programs.find_by_key)),
-    "loyaltyTierId": ("tier", _inside(programs.find_tier, "program", "loyalty_program_id")),
+    "loyaltyProgramId": ("program", _in_organization(PROGRAMS.find)),
+    "loyaltyProgramKey": ("program", _in_organization(PROGRAMS.by("loyalty_program_key"))),
+    "loyaltyTierId": ("tier", _inside(TIERS.find, "program", "loyalty_program_id")),
     "ledgerId": ("ledger", _in_organization(ledger.find_ledger)),
     "ledgerAccountId": ("account", _inside(ledger.find_account, "ledger", "ledger_id")),
     "ledgerTransactionId": ("transaction", _inside(ledger_transactions.find, "account", "ledger_account_id")),
     "walletId": ("wallet", _inside(ledger_wallets.find_wallet, "ledger", "ledger_id")),
-    "campaignId": ("campaign", _in_organization(campaigns.find)),
-    "actionId": ("action", _inside(campaigns.find_action, "campaign", "campaign_id")),
-    "matcherId": ("matcher", _in_organization(matchers.find)),
-    "matcherKey": ("matcher", _in_organization(matchers.find_by_key)),
-    "audienceId": ("audience", _in_organization(audiences.find)),
-    "triggerId": ("trigger", _in_organization(triggers.find)),
-    "triggerDeliveryId": ("delivery", _inside(triggers.find_delivery, "trigger", "trigger_id")),
-    "missionId": ("mission", _in_organization(missions.find)),
+    "campaignId": ("campaign", _in_organization(CAMPAIGNS.find)),
+    "actionId": ("action", _inside(ACTIONS.find, "campaign", "campaign_id")),
+    "matcherId": ("matcher", _in_organization(MATCHERS.find)),
+    "matcherKey": ("matcher", _in_organization(MATCHERS.by("matcher_key"))),
+    "audienceId": ("audience", _in_organization(AUDIENCES.find)),
+    "triggerId": ("trigger", _in_organization(TRIGGERS.find)),
+    "triggerDeliveryId": ("delivery", _inside(DELIVERIES.find, "trigger", "trigger_id")),
+    "missionId": ("mission", _in_organization(MISSIONS.find)),
     "couponBookKey": ("book", _in_organization(books.find_by_key)),
     "couponBookId": ("book", _in_organization(books.find)),
     "couponId": ("coupon", _inside(codes.find, "book", "coupon_book_id")),
@@ -156,16 +157,16 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
         "referral_code",
         _inside(referrals.find_code, "referral_program", "referral_program_id"),
     ),
-    "partnerApiKeyId": ("partner_api_key", _in_organization(partners.find)),
+    "partnerApiKeyId": ("partner_api_key", _in_organization(PARTNER_API_KEYS.find)),
     "collectionKeyOrSlug": ("collection", _in_organization(collections.find)),
     # The document with a slug depends on the locale, which the path or the query names later.
     "documentKeyOrSlug": ("document", lambda call, value, parents: DocumentAddress(value)),
     "locale": ("locale", lambda call, value, parents: DEFAULT_LOCALE if value == DEFAULT_LOCALE_IN_PATHS else value),
-    "apiCode": ("event_type", _in_organization(event_types.find)),
+    "apiCode": ("event_type", _in_organization(EVENT_TYPES.find)),
     "orderId": ("order", _inside(orders.find, "member", "member_id")),
     "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),
     "userId": ("user", _in_organization(users.find)),
-    "permissionGroupKey": ("permission_group", _in_organization(permission_groups.find_by_key)),
+    "permissionGroupKey": ("permission_group", _in_organization(PERMISSION_GROUPS.by("permission_group_key"))),
     "importId": ("import_job", _in_organization(imports.find)),
     "exportId": ("export_job", _in_organization(exports.find)),
     "partNumber": ("part_number", lambda call, value, parents: value),
@@ -241,10 +242,10 @@ class _Set:
 
 # The addresses of operations that are done together.
 _SETS: Mapping[str, _Set] = {
-    "loyaltyMemberId": _Set(members.find_all_by_loyalty_member_id, "loyalty_member_id"),
-    "memberId": _Set(members.find_all, "member_id"),
-    "missionId": _Set(missions.find_some, "mission_id"),
-    "badgeKey": _Set(badges.find_all_by_key, "badge_key"),
+    "loyaltyMemberId": _Set(MEMBERS.all_by("loyalty_member_id"), "loyalty_member_id"),
+    "memberId": _Set(MEMBERS.all_by("member_id"), "member_id"),
+    "missionId": _Set(MISSIONS.all_by("mission_id"), "mission_id"),
+    "badgeKey": _Set(BADGES.all_by("badge_key"), "badge_key"),
     "couponBookKey": _Set(books.find_all_by_key, "coupon_book_key"),
     "couponUsageKey": _Set(usages.find_all_by_key, "coupon_usage_key", inside=("member", "member_id")),
     "ledgerId": _Set(ledger.find_all_ledgers, "ledger_id"),

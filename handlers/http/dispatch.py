@@ -30,9 +30,10 @@ from handlers.operation import Operation, RequestContext, all_operations
 from handlers.services.organizations.caller_rights import caller_by_now, known_caller
 from handlers.services.tokens import MEMBER_SUBJECT
 from handlers.settings import Settings
-from persistence import audit_log, members, organizations, replication, transactions
+from persistence import audit_log, organizations, replication, transactions
 from persistence.engine import autocommit
 from persistence.lookups import Address
+from persistence.members import MEMBERS
 from persistence.organizations import CurrentRights
 from persistence.users import first_organization
 
@@ -374,7 +375,7 @@ def _organization_id(db: Connection, request: Request, caller: Caller) -> int:
 
 def _refuse_former_member(db: Connection, organization_id: int, caller: Caller) -> None:
     """Refuse the token of a member who is no longer active, or whose id another member has taken over."""
-    member = members.find_by_loyalty_member_id(db, organization_id, caller.loyalty_member_id or "")
+    member = MEMBERS.find_by(db, organization_id, loyalty_member_id=caller.loyalty_member_id or "")
     is_own = caller.subject.startswith(MEMBER_SUBJECT)
     if member is None or not member.active or (is_own and caller.subject != f"{MEMBER_SUBJECT}{member.member_id}"):
         raise Unauthorized("The member of this access token is no longer active in the organization.")

@@ -28,16 +28,16 @@ from domain.tiers import KnownTier, TierSchedule
 from domain.triggers import Listener
 from persistence import (
     audiences,
-    badges,
     campaigns,
     configuration,
-    event_types,
-    matchers,
-    missions,
     organizations,
     referrals,
     triggers,
 )
+from persistence.badges import BADGES
+from persistence.event_types import EVENT_TYPES
+from persistence.matchers import MATCHERS
+from persistence.missions import MISSIONS
 
 _KEPT_ORGANIZATIONS = 1000
 
@@ -147,7 +147,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     organization_id = organization.organization_id
     # Campaigns and the like first: the records that they name existed when they were saved, and are never removed.
     active = campaigns.find_active(db, organization_id)
-    found_missions = missions.find_all(db, organization_id)
+    found_missions = MISSIONS.find_all(db, organization_id)
     found_programs = referrals.find_all(db, organization_id)
     ledger_id = organization.default_ledger_id
     ledger_accounts = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
@@ -160,7 +160,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     main_accounts[None] = main_accounts.get(organization.default_loyalty_program_id) or default
     accounts_by_key = {account.ledger_account_key: account for account in ledger_accounts}
     compiled = _compiled_campaigns(active, before, accounts_by_key, main_accounts, organization.timezone)
-    items = [(matcher, compile_matcher(matcher.matcher)) for matcher in matchers.find_all(db, organization_id)]
+    items = [(matcher, compile_matcher(matcher.matcher)) for matcher in MATCHERS.find_all(db, organization_id)]
     item_matchers = {matcher.matcher_key: predicate for matcher, predicate in items}
     of_members = [
         audience for audience in map(compile_audience, audiences.find_matching(db, organization_id)) if audience
@@ -187,9 +187,10 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         sets_tiers=any(_sets_tiers(campaign) for campaign in compiled),
         tier_schedules=tuple(configuration.tier_schedules(db, organization)),
         custom_event_types={
-            event_type.api_code: event_type.schema_type for event_type in event_types.active(db, organization_id)
+            event_type.api_code: event_type.schema_type
+            for event_type in EVENT_TYPES.find_all(db, organization_id, active=True)
         },
-        badges={badge.badge_key: badge for badge in badges.find_all(db, organization_id)},
+        badges={badge.badge_key: badge for badge in BADGES.find_all(db, organization_id)},
         listeners=tuple(triggers.find_listeners(db, organization_id)),
         audiences=tuple(of_members),
         matcher_keys=frozenset(item_matchers),

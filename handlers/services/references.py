@@ -26,8 +26,14 @@ from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, 
 from domain.scalars import is_key
 from handlers.call import Execution
 from handlers.services.configuration import Configuration, configuration_of
-from persistence import audiences, campaigns, ledger, matchers, members, portals, programs
+from persistence import ledger
+from persistence.audiences import AUDIENCES
+from persistence.campaigns import CAMPAIGNS
 from persistence.coupons import books
+from persistence.matchers import MATCHERS
+from persistence.members import MEMBERS
+from persistence.portals import PORTALS
+from persistence.programs import PROGRAMS, TIERS
 
 Record = TypeVar("Record")
 
@@ -71,20 +77,20 @@ def _known(record: Record | None, refusal: Refusal) -> Record:
 def member(call: Execution, member_id: int | None) -> Member:
     """The member with this id; raises UnknownMember."""
     organization_id = call.organization.organization_id
-    record = None if member_id is None else members.find(call.db, organization_id, member_id)
+    record = None if member_id is None else MEMBERS.find(call.db, organization_id, member_id)
     return _known(record, unknown_member(member_id))
 
 
 def loyalty_program(call: Execution, program_id: int) -> LoyaltyProgram:
     """The loyalty program with this id; raises UnknownLoyaltyProgram."""
     organization_id = call.organization.organization_id
-    return _known(programs.find(call.db, organization_id, program_id), unknown_loyalty_program(program_id))
+    return _known(PROGRAMS.find(call.db, organization_id, program_id), unknown_loyalty_program(program_id))
 
 
 def tier_of_program(call: Execution, program: LoyaltyProgram, named: int | str) -> LoyaltyTier:
     """The tier of the program with this id, or with this key if it is a text; raises UnknownTier."""
-    find: Any = programs.find_tier_by_key if isinstance(named, str) else programs.find_tier
-    tier: LoyaltyTier | None = find(call.db, call.organization.organization_id, named)
+    column = "loyalty_tier_key" if isinstance(named, str) else "loyalty_tier_id"
+    tier = TIERS.find_by(call.db, call.organization.organization_id, **{column: named})
     if tier is None or tier.loyalty_program_id != program.loyalty_program_id:
         raise UnknownTier(f"The loyalty program has no tier {named}.")
     return tier
@@ -106,12 +112,12 @@ def refuse_unknown(call: Execution, **ids: int | None) -> None:
 
 
 _BY_ID: Mapping[str, tuple[Any, type[Refusal]]] = {
-    "loyalty_program": (programs.find, UnknownLoyaltyProgram),
-    "campaign": (campaigns.find, UnknownCampaign),
-    "audience": (audiences.find, UnknownAudience),
-    "matcher": (matchers.find, UnknownMatcher),
-    "portal": (portals.find, UnknownPortal),
-    "member": (members.find, UnknownMember),
+    "loyalty_program": (PROGRAMS.find, UnknownLoyaltyProgram),
+    "campaign": (CAMPAIGNS.find, UnknownCampaign),
+    "audience": (AUDIENCES.find, UnknownAudience),
+    "matcher": (MATCHERS.find, UnknownMatcher),
+    "portal": (PORTALS.find, UnknownPortal),
+    "member": (MEMBERS.find, UnknownMember),
     "ledger_account": (ledger.find_account, UnknownLedgerAccount),
     "coupon_book": (books.find, UnknownCouponBook),
 }
@@ -119,14 +125,15 @@ _BY_ID: Mapping[str, tuple[Any, type[Refusal]]] = {
 
 def refuse_unknown_audiences(call: Execution, keys: Collection[str]) -> None:
     """Refuse keys of audiences that do not exist; raises UnknownAudience."""
-    unknown = set(keys) - audiences.known_keys(call.db, call.organization.organization_id, keys) if keys else None
+    organization_id = call.organization.organization_id
+    unknown = set(keys) - AUDIENCES.find_values(call.db, organization_id, audience_key=keys) if keys else None
     if unknown:
         raise unknown_audience(unknown)
 
 
 def refuse_unknown_campaigns(call: Execution, keys: Collection[str]) -> None:
     """Refuse keys of campaigns that do not exist; raises UnknownCampaign."""
-    known = campaigns.known_keys(call.db, call.organization.organization_id, keys)
+    known = CAMPAIGNS.find_values(call.db, call.organization.organization_id, campaign_key=keys)
     unknown = [key for key in keys if key not in known]
     if unknown:
         raise UnknownCampaign(f"There is no campaign with the key {unknown[0]}.")

@@ -17,16 +17,17 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
 from domain.problems import InvalidRequest
-from persistence import audit_log, events, ledger_transactions, members, orders, triggers
+from persistence import audit_log, events, ledger_transactions, members, orders
 from persistence.audit_log import AuditFilter
 from persistence.coupons import books, code_lists, codes, usages
 from persistence.coupons.code_lists import CouponFilter
 from persistence.coupons.usages import UsageFilter
 from persistence.keysets import Position, Sorting
-from persistence.members import MemberFilter
+from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
 from persistence.tables.coupons import coupons
 from persistence.tables.triggers import trigger_deliveries
+from persistence.triggers import DELIVERIES, TRIGGERS
 from tests.builders.ledger import START, RawLedger
 from tests.builders.statements import counted, rows_read
 
@@ -149,18 +150,8 @@ def _filled(db: Connection, count: int) -> Filled:
         books.add_book(db, organization_id, coupon_book_key=str(uuid.uuid4()), name="Book", type=kind, **plain)
         for kind in ("list", "codeless", "codeless")
     ]
-    trigger = triggers.add_trigger(
-        db,
-        organization_id,
-        trigger_key=str(uuid.uuid4()),
-        type="event",
-        name="Trigger",
-        active=True,
-        settings={},
-        secret="",
-        created_at=START,
-        updated_at=START,
-    )
+    values = {"trigger_key": str(uuid.uuid4()), "type": "event", "name": "Trigger", "active": True}
+    trigger = TRIGGERS.add(db, organization_id, {**values, "settings": {}, "secret": ""}, START)
     ids = {
         "organization": organization_id,
         "ledger": created.ledger_id,
@@ -180,7 +171,7 @@ def _filled(db: Connection, count: int) -> Filled:
         db,
         ids,
         {
-            "members": lambda page: members.find_page(db, organization_id, page, MemberFilter()),
+            "members": lambda page: members.find_page(db, organization_id, query_of(page)),
             "events": lambda page: events.find_page_of_member(db, member, page),
             "purchase orders": lambda page: orders.find_page_of_member(db, member, page),
             "coupons of a book": lambda page: codes.find_page_of_book(db, book, page),
@@ -190,7 +181,9 @@ def _filled(db: Connection, count: int) -> Filled:
             ),
             "coupon usages": lambda page: usages.find_page(db, member, page, UsageFilter(), START),
             "audit log": lambda page: audit_log.find_page(db, organization_id, page, AuditFilter()),
-            "deliveries": lambda page: triggers.find_delivery_page(db, trigger, page, None),
+            "deliveries": lambda page: DELIVERIES.find_page(
+                db, organization_id, query_of(page), trigger_id=trigger.trigger_id
+            ),
             "transactions of an account": lambda page: ledger_transactions.rows_of_account(
                 db, organization_id, ledger.account_id, {}, page
             ),
@@ -203,7 +196,7 @@ def _filled(db: Connection, count: int) -> Filled:
 
 _OF_TRANSACTIONS = ("ledgerTransactionId", "externalEventDate", "amount", "createdAt", "updatedAt")
 COLUMNS: dict[str, Any] = {
-    "members": members.MEMBER_ORDER,
+    "members": ("memberId", "loyaltyMemberId", "active", "memberType", "email", "since", "createdAt", "updatedAt"),
     "events": events.ORDER_COLUMNS,
     "purchase orders": orders.ORDER_COLUMNS,
     "coupons of a book": codes.ORDER_COLUMNS,
@@ -211,7 +204,10 @@ COLUMNS: dict[str, Any] = {
     "expired coupons": ("expiredAt",),
     "coupon usages": usages.ORDER,
     "audit log": ("createdAt", "auditLogId"),
-    "deliveries": triggers.DELIVERY_ORDER_COLUMNS,
+    "deliveries": (
+        *("triggerDeliveryId", "type", "status", "attempts", "nextAttemptAt", "lastAttemptAt"),
+        *("createdAt", "updatedAt"),
+    ),
     "transactions of an account": _OF_TRANSACTIONS,
     "transactions of a wallet": _OF_TRANSACTIONS,
 }
@@ -220,6 +216,13 @@ ORDERS = [
     for name, columns in COLUMNS.items()
     for order in (None, *(f"{column}{direction}" for column in columns for direction in (",asc", ",desc")))
 ]
+
+
+def query_of(page: Page) -> dict[str, Any]:
+    """The query that asks for a page."""
+    query = {"page": page.page, "limit": page.limit} if page.after is None else {"limit": page.limit}
+    query |= {} if page.order is None else {"order": page.order}
+    return query if page.after is None else {**query, "cursor": page.after.cursor}
 
 
 def after(page: Paged[Any], limit: int, order: str | None = None) -> Page:
@@ -368,7 +371,7 @@ SORTINGS = {
     for name, by in {
         **codes.ORDER_COLUMNS,
         "attempts": trigger_deliveries.c.attempts,
-        "active": members.MEMBER_ORDER["active"],
+        "active": MEMBERS.table.c.active,
     }.items()
 }
 

@@ -20,8 +20,9 @@ from domain.tiers import HeldTier
 from handlers.messages.base import values_of
 from handlers.server.cli import main
 from handlers.server.commands.simulate import _tell
-from persistence import embedded, member_tiers, members, organizations, programs
+from persistence import embedded, member_tiers, members, organizations
 from persistence.engine import create_engine
+from persistence.programs import TIERS
 from tests.builders.ledger import START, RawLedger
 from tests.processes.loyalty import environment, free_port, loyalty
 
@@ -198,9 +199,8 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
         with engine.begin() as db:
             found = organizations.find(db, organization_id)
             values = {"name": "Gold", "active": True, "min_required_points": 10, "tier_order": 1}
-            stamps = {"created_at": START, "updated_at": START}
-            program = programs.find(db, organization_id, program_id)
-            gold = programs.add_tier(db, program, loyalty_tier_key=str(uuid.uuid4()), **values, **stamps)
+            values |= {"loyalty_program_id": program_id, "loyalty_tier_key": str(uuid.uuid4()), "is_default": False}
+            gold = TIERS.add(db, organization_id, values, START)
             organizations.raise_configuration_version(db, organization_id)
             for name in ("ana", "bob"):
                 values = values_of(MemberProperties(loyalty_member_id=f"tier-{name}"))

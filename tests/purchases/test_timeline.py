@@ -6,7 +6,7 @@ import pytest
 
 from domain.timeline.rows import EVENT, POINTS
 from handlers.services.members.timeline import TimelineQuery, timeline_of
-from persistence import members
+from persistence.members import MEMBERS
 from tests.purchases.cdnow import ORDERS, orders
 from tests.purchases.shop import Shop, mint
 
@@ -37,7 +37,7 @@ def test_the_timelines_of_customers_hold_each_order_and_point_once(api, count):
     told = set()
     with api.engine.connect() as db:
         for customer in sorted({order.customer for order in bought}):
-            rows = timeline(db, members.find_by_loyalty_member_id(db, shop.organization.id, customer))
+            rows = timeline(db, MEMBERS.find_by(db, shop.organization.id, loyalty_member_id=customer))
             events = {row.loyalty_event_id: row.details for row in rows if row.kind == EVENT}
             told |= {details["systemUniqueKey"] for details in events.values()}
             points: dict[int, int] = {}

@@ -21,7 +21,8 @@ from handlers.services.members.timeline import TimelineQuery, timeline_of
 from handlers.services.organizations.create import create_organization
 from handlers.services.organizations.reset import NotATestOrganization, reset_organization
 from handlers.settings import Settings
-from persistence import members, transactions
+from persistence import transactions
+from persistence.members import MEMBERS
 from persistence.tables import metadata
 from tests.builders.ledger import RawLedger
 
@@ -63,7 +64,7 @@ def test_the_timelines_of_the_sample_hold_everything_and_add_up(engine, coffee_s
     with engine.connect() as db:
         seen = set()
         for name in ("ana", "ben", "chloe"):
-            member = members.find_by_loyalty_member_id(db, coffee_shop, name)
+            member = MEMBERS.find_by(db, coffee_shop, loyalty_member_id=name)
             rows, query = [], TimelineQuery(7)
             while True:
                 page = timeline_of(db, member, query)

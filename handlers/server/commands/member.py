@@ -11,6 +11,7 @@ import click
 from domain.timeline.rows import KINDS, PROFILE, amount_text
 from handlers.server.commands.context import load_settings, migrated_engine, the_organization
 from persistence import transactions
+from persistence.members import MEMBERS
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -60,11 +61,11 @@ def _told(
     from handlers.schemas.timeline import timeline_page
     from handlers.services.members.timeline import TimelineQuery, timeline_of
     from handlers.services.members.view import view_members
-    from persistence import members, organizations
+    from persistence import organizations
     from persistence.engine import to_json
 
     organization = organizations.find(db, organization_id)
-    member = members.find_by_loyalty_member_id(db, organization_id, loyalty_member_id)
+    member = MEMBERS.find_by(db, organization_id, loyalty_member_id=loyalty_member_id)
     if organization is None or member is None:
         raise click.ClickException(f"organization {organization_id} has no member {loyalty_member_id}")
     call = Call(

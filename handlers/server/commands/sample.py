@@ -30,7 +30,6 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
     from handlers.server.samples.coffee_shop import CoffeeShop
     from handlers.services.organizations.create import create_organization
     from persistence import members, organizations
-    from persistence.paging import Page
 
     settings, now = load_settings(), datetime.now(UTC)
     with migrated_engine(settings) as engine:
@@ -44,7 +43,7 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
                 existing = organizations.find(db, found_id)
                 if existing is None or existing.environment != TEST:
                     raise click.ClickException(f"organization {found_id} is no test organization")
-                if members.find_page(db, found_id, Page(0, 1), members.MemberFilter()).total_count:
+                if members.find_page(db, found_id, {"limit": 1}).total_count:
                     raise click.ClickException(
                         f"organization {found_id} is not empty: `loyalty organizations reset {found_id}` empties it"
                     )

@@ -9,7 +9,12 @@ from domain.problems import InvalidRequest, Refusal
 from handlers.call import INTEGRATION
 from handlers.http.local import LocalApi, LocalCalls
 from handlers.server.configuration_files.kinds import EXTERNAL_KEY, KIND_OF, KINDS, Kind, kind_of_field
-from handlers.server.configuration_files.records import HIDDEN_SETTINGS, Records, StoredRecord, UnknownNameAt
+from handlers.server.configuration_files.records import (
+    HIDDEN_SETTINGS,
+    ConfigurationRecords,
+    StoredRecord,
+    UnknownNameAt,
+)
 from handlers.server.configuration_files.yaml_files import FaultyFiles, RecordFile, Ref
 
 CREATE, UPDATE = "create", "update"
@@ -39,7 +44,7 @@ class ConfigurationOutcome:
 
 def exported(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
     """The fields of all records of the organization, by name."""
-    records = Records.read(calls)
+    records = ConfigurationRecords.read(calls)
     return {ref: _fields(api, records, stored) for ref, stored in sorted(records.by_ref.items(), key=_order)}
 
 
@@ -51,7 +56,7 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Conf
     misnamed = [fault for file in files for fault in _faults_of_name(file)]
     if misnamed:
         raise FaultyFiles(misnamed)
-    records, outcome = Records.read(calls), ConfigurationOutcome()
+    records, outcome = ConfigurationRecords.read(calls), ConfigurationOutcome()
     named = {file.ref for file in files}
     for kind in KINDS:
         for file in sorted(
@@ -105,7 +110,9 @@ def _placeholders(value: Any, name: str = "") -> Any:
     return value
 
 
-def _adopted(records: Records, kind: Kind, file: RecordFile, named: Collection[Ref]) -> StoredRecord | None:
+def _adopted(
+    records: ConfigurationRecords, kind: Kind, file: RecordFile, named: Collection[Ref]
+) -> StoredRecord | None:
     """The record without an external key to which a file gives one, by the name that it has without it.
 
     None if there is none, or if a file of its own has that name.
@@ -123,7 +130,7 @@ def _adopted(records: Records, kind: Kind, file: RecordFile, named: Collection[R
 def _apply_one(
     api: LocalApi,
     calls: LocalCalls,
-    records: Records,
+    records: ConfigurationRecords,
     kind: Kind,
     file: RecordFile,
     stored: StoredRecord | None,
@@ -189,7 +196,7 @@ def _update(
     _call(calls, kind, kind.update, {**kind.added, **sent}, stored.path)
 
 
-def _path_of_parent(records: Records, kind: Kind, file: RecordFile) -> dict[str, Any]:
+def _path_of_parent(records: ConfigurationRecords, kind: Kind, file: RecordFile) -> dict[str, Any]:
     if kind.parent is None:
         return {}
     parent = records.by_ref.get(Ref(kind.parent, file.ref.name.rpartition("/")[0]))
@@ -199,7 +206,7 @@ def _path_of_parent(records: Records, kind: Kind, file: RecordFile) -> dict[str,
     return {name: parent.record[name] for name in kind.parent_path}
 
 
-def _fields(api: LocalApi, records: Records, stored: StoredRecord) -> dict[str, Any]:
+def _fields(api: LocalApi, records: ConfigurationRecords, stored: StoredRecord) -> dict[str, Any]:
     kind = KIND_OF[stored.ref.kind]
     operation = kind.surface, kind.create
     return records.in_files(kind, stored.record, api.fields_of(operation), api.nullable_fields_of(operation))

@@ -38,7 +38,7 @@ class StoredRecord:
     path: Mapping[str, Any]
 
 
-class Records:
+class ConfigurationRecords:
     """All records of the kinds, by name; records that are made later are added."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Records:
         self._by_key: dict[str, Ref] = {}
 
     @classmethod
-    def read(cls, calls: LocalCalls) -> Records:
+    def read(cls, calls: LocalCalls) -> ConfigurationRecords:
         """Read everything by the lists of the API; raises FaultyFiles for records that no name tells apart."""
         records, faults = cls(), list[str]()
         organization = calls.administration("getOrganization")["organization"]

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from domain.audiences import LIST_MATCHER, Audience, NotAListAudience
 from handlers.call import Call
 from persistence import audiences
+from persistence.audiences import AUDIENCES
 
 
 def refuse_without_list(audience: Audience) -> None:
@@ -17,7 +18,7 @@ def refuse_without_list(audience: Audience) -> None:
 
 def change_list(call: Call, audience: Audience, add: Collection[int], remove: Collection[int]) -> Audience:
     """Put members on the list and take others off; those who are on it already, or not on it, change nothing."""
-    before = audiences.lock(call.db, audience)
+    before = AUDIENCES.lock(call.db, audience)
     more = audiences.add_members(call.db, audience, add, call.now)
     fewer = audiences.remove_members(call.db, audience, remove)
     if not more and not fewer:
@@ -29,4 +30,4 @@ def change_list(call: Call, audience: Audience, add: Collection[int], remove: Co
         before={"memberCount": before.member_count},
         after={"memberCount": count, "add": sorted(add), "remove": sorted(remove)},
     )
-    return audiences.change_audience(call.db, audience, member_count=count, refreshed_at=call.now, updated_at=call.now)
+    return audiences.store_audience(call.db, audience, {"member_count": count, "refreshed_at": call.now}, call.now)

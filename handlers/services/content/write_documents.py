@@ -24,7 +24,8 @@ from handlers.messages.base import Changes, instant_text, values_of
 from handlers.messages.json_text import encode
 from handlers.services.content.document_schemas import DocumentValidator
 from handlers.services.references import unknown_audience, unknown_coupon_book
-from persistence import audiences, audit_log
+from persistence import audit_log
+from persistence.audiences import AUDIENCES
 from persistence.content import collections, documents
 from persistence.content.languages import languages_of
 from persistence.coupons import books
@@ -264,7 +265,7 @@ class _Judge:
         organization_id = call.organization.organization_id
         sent = [item.changes.sent for item in items]
         keys = {key for fields in sent for key in fields.get("audience_keys") or ()}
-        self._audiences = audiences.known_keys(call.db, organization_id, keys) if keys else set()
+        self._audiences = AUDIENCES.find_values(call.db, organization_id, audience_key=keys) if keys else set()
         named = {key for fields in sent if (key := coupon_book_key_of(fields.get("attrs") or {}))}
         self._books = set()
         if collection.is_coupon and named:

@@ -20,8 +20,8 @@ from handlers.services.idempotency import digest_of
 from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only, unit_of_work
-from persistence import members
 from persistence.coupons import usages
+from persistence.members import MEMBERS
 
 ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by request."
 
@@ -332,9 +332,9 @@ def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
     organization_id = call.organization.organization_id
     ids = {item.member_id for item in items if item.member_id is not None}
     loyalty_ids = {item.loyalty_member_id for item in items if item.loyalty_member_id is not None}
-    existing = members.find_all(call.db, organization_id, ids) if ids else []
+    existing = MEMBERS.find_all(call.db, organization_id, member_id=ids) if ids else []
     if loyalty_ids:
-        existing += members.find_all_by_loyalty_member_id(call.db, organization_id, loyalty_ids)
+        existing += MEMBERS.find_all(call.db, organization_id, loyalty_member_id=loyalty_ids)
     return {name: member for member in existing for name in (member.member_id, member.loyalty_member_id)}
 
 

@@ -17,7 +17,8 @@ from handlers.call import Call
 from handlers.messages.base import Changes, values_of
 from handlers.services import references
 from handlers.services.configuration import configuration_of
-from persistence import ledger, programs
+from persistence import ledger
+from persistence.programs import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +92,15 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
 def _settle_program(call: Call, changed: dict[str, Any]) -> None:
     """Complete the program, which one surface names by key and the other by id; the book stores both."""
     organization_id = call.organization.organization_id
-    for given, find, other in (
-        ("loyalty_program_key", programs.find_by_key, "loyalty_program_id"),
-        ("loyalty_program_id", programs.find, "loyalty_program_key"),
+    for given, other in (
+        ("loyalty_program_key", "loyalty_program_id"),
+        ("loyalty_program_id", "loyalty_program_key"),
     ):
         if given not in changed or other in changed:
             continue
         program = None
         if changed[given] is not None:
-            program = find(call.db, organization_id, changed[given])
+            program = PROGRAMS.find_by(call.db, organization_id, **{given: changed[given]})
             if program is None:
                 raise references.unknown_loyalty_program(changed[given])
         changed[other] = None if program is None else getattr(program, other)

@@ -21,7 +21,8 @@ from handlers.services.unit_of_work.reversals import segments
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
-from persistence import events, members, organizations, queue
+from persistence import events, organizations, queue
+from persistence.members import MEMBERS
 
 # Derived events have the id of the request that tracked the event; only those of expiries have none.
 _REQUEST_ID = "worker"
@@ -99,7 +100,7 @@ def note_failure(
     # Until the last attempt the result is that the event waits; its `lastError` has the reason.
     result = stored_result(event, status, problem if wait is None else None)
     events.change_state(db, event, now, status=status, evaluation_status=evaluation, last_error=problem, result=result)
-    member = members.find(db, organization_id, event.member_id)
+    member = MEMBERS.find(db, organization_id, event.member_id)
     if wait is None and member is not None:
         told = AsyncResult(event.event_type, event.member_id, member.loyalty_member_id, result)
         queue_async_results(db, _organization(db, organization_id), [told], now)

@@ -19,7 +19,7 @@ from handlers.services.imports.reading import (
     unused,
 )
 from handlers.services.imports.rows import ImportRow
-from persistence import badges
+from persistence.badges import TRACKINGS
 
 _OF_OPERATION = ("amount", "customAttributes", "externalId", "systemUniqueKey")
 _FIELDS = {f"/{name}": name for name in _OF_OPERATION}
@@ -36,7 +36,8 @@ def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
         return row, _grant(job, row, names.of(row, name_of), member_of(row, known, name_of), name_of)
 
     asked = read_rows(job, rows, failed, name_of, read)
-    used = badges.find_tracked(call.db, organization.organization_id, [key_of(job, row) for row, _ in asked])
+    keys = [key_of(job, row) for row, _ in asked]
+    used = TRACKINGS.find_all(call.db, organization.organization_id, system_unique_key=keys)
     left = unused(job, asked, (tracking.system_unique_key for tracking in used), failed, name_of)
     do_all(left, failed, lambda grants: assign_badges([call] * len(grants), grants))
     return failed

@@ -29,6 +29,7 @@ from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
 from persistence import events, member_tiers, members
+from persistence.members import MEMBERS
 
 _BODY = Body(MemberBody)
 # Events are evaluated one by one, so few members are tracked at once.
@@ -151,7 +152,7 @@ def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Ba
     ids = {member_row.loyalty_member_id for member_row in read}
     if job.mode == UPSERT:
         events.lock_members(call.db, organization_id, ids, ())
-    existing = members.find_all_by_loyalty_member_id(call.db, organization_id, ids)
+    existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
     known = {member.loyalty_member_id: member for member in existing}
     public = {name for member_row in read if (name := member_row.sent.sent.get("public_loyalty_member_id")) is not None}
     taken = members.find_taken(call.db, organization_id, (), public)[1] if public else set()
@@ -214,7 +215,7 @@ def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, An
     if not different:
         return
     changes = [(before.member_id, values) for before, values in different]
-    after = members.change_members(call.db, organization_id, changes, call.now)
+    after = members.store_members(call.db, organization_id, changes, call.now)
     for before, _ in different:
         call.audit.add(
             "member",

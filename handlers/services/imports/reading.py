@@ -10,7 +10,7 @@ from domain.problems import InvalidRequest, Refusal
 from handlers.call import Call
 from handlers.services.imports.checks import NameOf
 from handlers.services.imports.rows import ImportRow
-from persistence import members
+from persistence.members import MEMBERS
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def values_of(rows: Sequence[ImportRow], field: str) -> set[str]:
 def find_members(call: Call, rows: Sequence[ImportRow]) -> dict[str, Member]:
     """The members whom rows name, who were not erased, by `loyaltyMemberId`."""
     names = values_of(rows, "loyaltyMemberId")
-    named = members.find_all_by_loyalty_member_id(call.db, call.organization.organization_id, names)
+    named = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=names)
     return {member.loyalty_member_id: member for member in named if member.erased_at is None}
 
 

@@ -13,7 +13,8 @@ from handlers.services.ledger.post_transactions import Movement, post_each
 from handlers.services.members.lock_wallets import lock_wallets
 from handlers.services.references import account_of_members
 from handlers.services.unit_of_work.unit import only
-from persistence import members, posting
+from persistence import posting
+from persistence.members import MEMBERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ def move_points_of(requests: Sequence[PointsRequest]) -> list[MovedPoints | Refu
     organization_id = call.organization.organization_id
     wallets = lock_wallets(call.db, call.organization, {request.member.wallet_id for request in requests})
     # Read again, now that nobody else can change them.
-    stored = members.find_all(call.db, organization_id, {request.member.member_id for request in requests})
+    stored = MEMBERS.find_all(call.db, organization_id, member_id={request.member.member_id for request in requests})
     locked = {member.member_id: member for member in stored}
     keys = [request.asked.system_unique_key or call.new_key() for request in requests]
     posted: Collection[str] = ()

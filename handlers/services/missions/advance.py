@@ -17,7 +17,7 @@ from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only
-from persistence import missions
+from persistence.missions import TRACKINGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,8 @@ def advance_missions(requests: Sequence[AdvanceRequest]) -> list[Mapping[str, An
     causes = [request.cause() for request in requests]
 
     def prepare(unit: UnitOfWork) -> None:
-        trackings = missions.find_tracked(call.db, organization_id, [cause.system_unique_key or "" for cause in causes])
+        keys = [cause.system_unique_key or "" for cause in causes]
+        trackings = TRACKINGS.find_all(call.db, organization_id, system_unique_key=keys)
         known.update(
             {
                 tracking.system_unique_key or "": (tracking.request_digest, tracking.answer or {})

@@ -11,6 +11,7 @@ from domain.problems import Unauthorized
 from handlers.call import Caller, PartnerKey
 from persistence import partners, transactions
 from persistence.engine import autocommit
+from persistence.partners import PARTNER_API_KEYS
 
 
 def new_key(organization_id: int) -> str:
@@ -38,13 +39,16 @@ class KeyAuthenticator:
         organization_id = organization_of(key)
         if organization_id is None:
             raise Unauthorized("The API key is malformed.")
-        api_key = transactions.read(self._engine, lambda db: partners.find_valid(db, organization_id, hash_of(key)))
+        api_key = transactions.read(
+            self._engine,
+            lambda db: PARTNER_API_KEYS.find_by(db, organization_id, key_hash=hash_of(key), revoked_at=None),
+        )
         if api_key is None:
             raise Unauthorized("The API key is unknown or revoked.")
         now = datetime.now(UTC)
         if api_key.last_used_at is None or api_key.last_used_at <= now - LAST_USE_KEPT_FOR:
             # A transaction of its own, so that calls with one key do not wait for each other.
-            transactions.read(self._engine, lambda db: partners.note_use(db, api_key, now))
+            transactions.read(self._engine, lambda db: partners.record_use(db, api_key, now))
         identity = api_key.partner_api_key_id
         return Caller(
             subject=f"partner-api-key:{identity}",

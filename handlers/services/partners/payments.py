@@ -36,6 +36,7 @@ from handlers.services.references import unknown_member
 from handlers.services.tiers.current import current_tiers
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import members, partners
+from persistence.members import MEMBERS
 
 
 def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) -> PaymentOutcome:
@@ -83,8 +84,8 @@ def create_payment_intents(reported: Sequence[ReportedPayment]) -> list[PaymentO
     call = reported[0].call
     organization_id = call.organization.organization_id
     outcomes: dict[int, PaymentOutcome | Refusal | None] = dict.fromkeys(range(len(reported)))
-    existing = members.find_all_by_loyalty_member_id(
-        call.db, organization_id, {payment.intent.loyalty_member_id for payment in reported}
+    existing = MEMBERS.find_all(
+        call.db, organization_id, loyalty_member_id={payment.intent.loyalty_member_id for payment in reported}
     )
     by_id = {member.loyalty_member_id: member for member in existing}
     chosen: dict[str, tuple[int, Member]] = {}
@@ -188,8 +189,8 @@ def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Pa
 def _find(call: Call, intent: PaymentIntent) -> Member | None:
     """The member by `loyaltyMemberId`, else by the same id as a government id, else by the id of `memberInfo`."""
     organization_id = call.organization.organization_id
-    known = members.find_all_by_loyalty_member_id(
-        call.db, organization_id, {intent.loyalty_member_id, intent.new_member_id}
+    known = MEMBERS.find_all(
+        call.db, organization_id, loyalty_member_id={intent.loyalty_member_id, intent.new_member_id}
     )
     by_id = {member.loyalty_member_id: member for member in known}
     if intent.loyalty_member_id in by_id:

@@ -19,7 +19,8 @@ from domain.users import (
 )
 from handlers.call import Call
 from handlers.services.organizations.caller_rights import caller_by_now
-from persistence import organizations, permission_groups, users
+from persistence import organizations, users
+from persistence.permission_groups import PERMISSION_GROUPS
 
 ROLE = "users:write"
 
@@ -98,7 +99,8 @@ def as_of_now(call: Call, user: User) -> User:
 
 def find_groups(call: Call, keys: Collection[str]) -> list[PermissionGroup]:
     """The groups with these keys; raises UnknownPermissionGroup for one that the organization does not have."""
-    groups = permission_groups.find_by_keys(call.db, call.organization.organization_id, keys) if keys else []
+    organization_id = call.organization.organization_id
+    groups = PERMISSION_GROUPS.find_all(call.db, organization_id, permission_group_key=keys) if keys else []
     for missing in sorted(set(keys) - {group.permission_group_key for group in groups}):
         raise UnknownPermissionGroup(f"The organization has no permission group {missing}.")
     return groups

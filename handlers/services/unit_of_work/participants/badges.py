@@ -15,6 +15,7 @@ from handlers.messages.reversals import reversed_badge
 from handlers.services.unit_of_work.derived_events import BADGE_ASSIGNED, BADGE_UNASSIGNED, DerivedEvent
 from handlers.services.unit_of_work.scope import Reversal, UnitScope
 from persistence import badges
+from persistence.badges import TRACKINGS
 from persistence.rows import IdAllocator
 
 # Enough for most units: ids are taken from the database when first needed, then in doubling numbers.
@@ -53,7 +54,9 @@ class BadgeWork:
     def recall(self, system_unique_keys: Collection[str]) -> None:
         """Look up the results of earlier requests under these keys."""
         if system_unique_keys:
-            self._balances.know(badges.find_tracked(self._scope.db, self._organization_id, system_unique_keys))
+            self._balances.know(
+                TRACKINGS.find_all(self._scope.db, self._organization_id, system_unique_key=system_unique_keys)
+            )
 
     def expect(self, count: int) -> None:
         """Prepare for `count` changes, so that their ids come by one statement."""

@@ -185,7 +185,7 @@ class MissionWork:
         compiled = self._configuration.missions.get(mission_id)
         if compiled is not None:
             return compiled.mission
-        mission = missions.find(self._scope.db, self._scope.organization.organization_id, mission_id)
+        mission = missions.MISSIONS.find(self._scope.db, self._scope.organization.organization_id, mission_id)
         if mission is None:
             raise AssertionError("missions are never removed")
         return mission.in_zone_of(self._scope.organization)

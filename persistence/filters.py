@@ -1,0 +1,85 @@
+"""The filters of lists: the condition that each query parameter of a list stands for."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import cast, func, or_
+
+from domain.calendar import instant_of
+
+Filter = Callable[[Any], Any]
+"""Makes a condition of the value of a query parameter, as its document types it; None for no condition."""
+
+# Parameters that say which rows of a list an answer shows, and how much of them, but not which rows the list has.
+_OF_PAGES = frozenset({"page", "limit", "order", "cursor", "include"})
+
+
+def equals(column: Any) -> Filter:
+    """The column has the value."""
+    return lambda value: column == value
+
+
+def is_any_of(column: Any) -> Filter:
+    """The column has one of the values."""
+    return lambda values: column.in_(list(values))
+
+
+def is_true(condition: Any) -> Filter:
+    """The condition holds, or does not, as the value says."""
+    return lambda value: condition if value else ~condition
+
+
+def is_true_if_asked(condition: Any) -> Filter:
+    """The condition holds; any row will do if the value is false."""
+    return lambda value: condition if value else None
+
+
+def contains(*columns: Any) -> Filter:
+    """One of the columns contains the text, in letters of any case."""
+    return lambda text: or_(*(column.icontains(text, autoescape=True) for column in columns))
+
+
+def has_all(column: Any) -> Filter:
+    """The list in the column has all of the values."""
+    return lambda values: column.bool_op("@>")(cast(list(values), column.type))
+
+
+def has_any(column: Any) -> Filter:
+    """The list in the column has one of the values."""
+    return lambda values: column.bool_op("&&")(cast(list(values), column.type))
+
+
+def has_any_or_none(column: Any) -> Filter:
+    """The list in the column has one of the values, or is empty."""
+    return lambda values: or_(has_any(column)(values), func.cardinality(column) == 0)
+
+
+def from_moment(column: Any) -> Filter:
+    """The column is not before the moment of the text."""
+    return lambda text: column >= instant_of(text)
+
+
+def before_moment(column: Any) -> Filter:
+    """The column is before the moment of the text."""
+    return lambda text: column < instant_of(text)
+
+
+def from_moment_or_open(column: Any) -> Filter:
+    """The column, where null is no limit, is not before the moment of the text."""
+    return lambda text: or_(column.is_(None), column >= instant_of(text))
+
+
+def to_moment_or_open(column: Any) -> Filter:
+    """The column, where null is no limit, is not after the moment of the text."""
+    return lambda text: or_(column.is_(None), column <= instant_of(text))
+
+
+def is_at_least(column: Any) -> Filter:
+    """The column is not below the value."""
+    return lambda value: column >= value
+
+
+def conditions_of(filters: Mapping[str, Filter], query: Mapping[str, Any]) -> list[Any]:
+    """The conditions of a validated query; raises KeyError for a parameter that no filter is bound to."""
+    conditions = (filters[name](value) for name, value in query.items() if name not in _OF_PAGES)
+    return [condition for condition in conditions if condition is not None]

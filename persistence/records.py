@@ -1,0 +1,213 @@
+"""The queries that every table of records needs: by id or other columns, page by page, locked, added and stored.
+
+A module of a subject declares the `Records` of its tables, and has functions only for what is special to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import ARRAY, Connection, Table, bindparam, cast, func, select
+
+from domain.fields import wire_name
+from domain.problems import Refusal
+from persistence.connections import CompiledStatement
+from persistence.counts import RowCount
+from persistence.filters import Filter, conditions_of, equals
+from persistence.paging import Page, Paged, paged_columns, sorting_of
+from persistence.rows import add, change, fields_of
+
+Kind = TypeVar("Kind")
+
+
+class Records(Generic[Kind]):
+    """The records of a table, each of which belongs to an organization and has an id.
+
+    Lists are ordered by any column by its name on the wire, or by those of `order`; the document says by which. They
+    are filtered by the columns named in `equal`, by the external key if the records have one, and by `filters`.
+
+    A record may have columns of tables that `source` joins to its own: `columns` by the names of their fields.
+
+    `taken` are the refusals of values that another record has, by the names of the unique constraints; their texts may
+    name fields. Records that others refer to by foreign keys can be referred to while they are locked, unless
+    `locks_references`.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        kind: type[Kind],
+        *,
+        source: Any = None,
+        columns: Mapping[str, Any] = {},
+        equal: Collection[str] = (),
+        filters: Mapping[str, Filter] = {},
+        order: Mapping[str, Any] = {},
+        taken: Mapping[str, tuple[type[Refusal], str]] = {},
+        locks_references: bool = False,
+    ) -> None:
+        [id_column] = [column for column in table.primary_key if column.name != "organization_id"]
+        self.table = table
+        self.id = id_column
+        self._kind = kind
+        self._source = table if source is None else source
+        self.columns = tuple(columns[name] if name in columns else table.c[name] for name in fields_of(kind))
+        on_wire = {wire_name(column.name): column for column in table.c}
+        self.order_columns = {**on_wire, **order}
+        of_all = {"externalKey"} & on_wire.keys()
+        self.filters = {**{name: equals(on_wire[name]) for name in {*equal, *of_all}}, **filters}
+        self._taken = taken
+        self._key_share = not locks_references
+        self._moments = [name for name in ("created_at", "updated_at") if name in table.c]
+        self._statements: dict[tuple[str, tuple[tuple[str, str], ...]], CompiledStatement] = {}
+
+    def find(self, db: Connection, organization_id: int, record_id: Any) -> Kind | None:
+        """The record with this id."""
+        return self.find_by(db, organization_id, **{self.id.name: record_id})
+
+    def find_by(self, db: Connection, organization_id: int, **values: Any) -> Kind | None:
+        """The record with these values of columns; they are those of no more than one."""
+        matching = self.find_all(db, organization_id, **values)
+        return matching[0] if matching else None
+
+    def find_all(self, db: Connection, organization_id: int, **values: Any) -> list[Kind]:
+        """The records with these values of columns, by id.
+
+        A column may have any of a collection of values; the records are then in no certain order.
+        """
+        return [self._kind(*row) for row in self._rows(_RECORDS, db, organization_id, values)]
+
+    def by(self, name: str) -> Callable[[Connection, int, Any], Kind | None]:
+        """A function that finds the record with a value of this column."""
+        return lambda db, organization_id, value: self.find_by(db, organization_id, **{name: value})
+
+    def all_by(self, name: str) -> Callable[[Connection, int, Collection[Any]], list[Kind]]:
+        """A function that finds the records with any of some values of this column, in no certain order."""
+        return lambda db, organization_id, values: self.find_all(db, organization_id, **{name: values})
+
+    def find_where(
+        self, db: Connection, organization_id: int, *conditions: Any, order: Any = None, limit: int | None = None
+    ) -> list[Kind]:
+        """The records that meet conditions, in no certain order unless given one, and at most `limit` of them."""
+        statement = select(*self.columns).select_from(self._source)
+        mine = statement.where(self.table.c.organization_id == organization_id, *conditions)
+        rows = db.execute(mine.order_by(order).limit(limit))
+        return [self._kind(*row) for row in rows]
+
+    def find_values(self, db: Connection, organization_id: int, **values: Collection[Any]) -> set[Any]:
+        """The values of a column that records have, among these: `find_values(db, organization_id, code=codes)`."""
+        [name] = values
+        return {value for (value,) in self._rows(name, db, organization_id, values)}
+
+    def lock(self, db: Connection, record: Kind) -> Kind:
+        """The record as it is now, locked until the transaction ends; see `locks`."""
+        address = self._address(record)
+        [row] = self._rows(_LOCKED, db, address.pop("organization_id"), address)
+        return self._kind(*row)
+
+    def _rows(
+        self, selected: str, db: Connection, organization_id: int, values: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """The rows with these values: records, locked ones, or the values of the column that is `selected`."""
+        forms = tuple((name, _form(value)) for name, value in values.items())
+        statement = self._statements.get((selected, forms))
+        if statement is None:
+            statement = self._statements[selected, forms] = self._compiled(selected, forms)
+        parameters = {name: list(values[name]) if form == _ANY else values[name] for name, form in forms}
+        return statement.rows(db, organization_id=organization_id, **parameters)
+
+    def _compiled(self, selected: str, forms: tuple[tuple[str, str], ...]) -> CompiledStatement:
+        table, is_whole = self.table, selected in (_RECORDS, _LOCKED)
+        conditions = [_CONDITIONS[form](table.c[name]) for name, form in forms]
+        statement = (
+            select(*(self.columns if is_whole else [table.c[selected]]))
+            .select_from(self._source)
+            .where(table.c.organization_id == bindparam("organization_id"), *conditions)
+        )
+        if is_whole and all(form != _ANY for _, form in forms):
+            statement = statement.order_by(self.id)
+        if selected == _LOCKED:
+            statement = statement.with_for_update(key_share=self._key_share)
+        return CompiledStatement(statement)
+
+    def find_page(
+        self,
+        db: Connection,
+        organization_id: int,
+        query: Mapping[str, Any],
+        *conditions: Any,
+        source: Any = None,
+        count: Callable[[], RowCount] | None = None,
+        **values: Any,
+    ) -> Paged[Kind]:
+        """The page that a validated query asks for, among the records with these values that meet all conditions.
+
+        Newest first unless the query says otherwise. `source` joins tables for the conditions; `count` as in
+        `paging.page_of`.
+        """
+        table, page = self.table, Page.of(query)
+        all_conditions = [
+            table.c.organization_id == organization_id,
+            *(table.c[name] == value for name, value in values.items()),
+            *conditions,
+            *conditions_of(self.filters, query),
+        ]
+        sorting = sorting_of(page.order, self.order_columns, self.id)
+        rows = self._source if source is None else source
+        return paged_columns(db, self._kind, self.columns, rows, all_conditions, page, sorting, count)
+
+    def add(
+        self,
+        db: Connection,
+        organization_id: int,
+        values: Mapping[str, Any],
+        now: Any,
+        refusals: Mapping[str, Refusal] | None = None,
+    ) -> Kind:
+        """Insert a record, created at `now`; raises the refusal of a value that another record has."""
+        added = {"organization_id": organization_id, **dict.fromkeys(self._moments, now), **values}
+        return add(db, self.table, self._kind, added, refusals or self._refusals(added))
+
+    def store(
+        self,
+        db: Connection,
+        record: Kind,
+        values: Mapping[str, Any],
+        now: Any,
+        refusals: Mapping[str, Refusal] | None = None,
+    ) -> Kind:
+        """Store other values of a record, updated at `now`; raises the refusal of a value that another record has."""
+        changed = {**dict.fromkeys(self._moments[1:], now), **values}
+        if refusals is None:
+            refusals = self._refusals({name: getattr(record, name) for name in fields_of(self._kind)} | changed)
+        return change(db, self.table, self._kind, self._address(record), changed, refusals)
+
+    def _address(self, record: Kind) -> dict[str, Any]:
+        return {name: getattr(record, name) for name in ("organization_id", self.id.name)}
+
+    def _refusals(self, values: Mapping[str, Any]) -> dict[str, Refusal]:
+        return {constraint: refusal(text.format_map(values)) for constraint, (refusal, text) in self._taken.items()}
+
+
+# What a statement selects, if not the values of a column.
+_RECORDS, _LOCKED = "*", "* FOR UPDATE"
+_NULL, _TRUE, _FALSE, _ANY, _ONE = "null", "true", "false", "any", "one"
+
+# Constants are a part of the statement, so that an index of some rows can be chosen by them.
+_CONDITIONS: Mapping[str, Callable[[Any], Any]] = {
+    _NULL: lambda column: column.is_(None),
+    _TRUE: lambda column: column,
+    _FALSE: lambda column: ~column,
+    _ANY: lambda column: column == func.any(cast(bindparam(column.name), ARRAY(column.type))),
+    _ONE: lambda column: column == bindparam(column.name),
+}
+
+
+def _form(value: Any) -> str:
+    """The kind of condition that a value makes."""
+    if value is None:
+        return _NULL
+    if isinstance(value, bool):
+        return _TRUE if value else _FALSE
+    return _ANY if isinstance(value, Collection) and not isinstance(value, str | bytes) else _ONE
