@@ -25,7 +25,8 @@ from domain.content.searching import Search
 from handlers.schemas.content_search import search_of
 from handlers.services.organizations.create import create_organization
 from persistence import embedded, schema, transactions
-from persistence.content import collections, documents, member_documents, search
+from persistence.content import documents, member_documents, search
+from persistence.content.collections import COLLECTIONS
 from persistence.content.languages import languages_of
 from persistence.content.member_documents import Viewer
 from persistence.engine import autocommit, create_engine
@@ -52,24 +53,20 @@ class Tenant:
 def _tenant(db: Connection, count: int) -> Tenant:
     created = create_organization(db, name="Corner Coffee", now=NOW)
     schema_ = {"properties": {"price": {"type": "number"}, "since": {"type": "string", "format": "date"}}}
-    collection = collections.add_collection(
-        db,
-        created.organization_id,
-        {},
-        collection_key=str(uuid.uuid4()),
-        name="Drinks",
-        description="",
-        slug="drinks",
-        fts_fields=["title", "body"],
-        facet_fields={"colour": {}, "tags": {}, "vegan": {"type": "boolean"}},
-        jsonschema=schema_,
-        tags=[],
-        content_type="static",
-        custom_attributes={},
-        language="english",
-        created_at=NOW,
-        updated_at=NOW,
-    )
+    values = {
+        "collection_key": str(uuid.uuid4()),
+        "name": "Drinks",
+        "description": "",
+        "slug": "drinks",
+        "fts_fields": ["title", "body"],
+        "facet_fields": {"colour": {}, "tags": {}, "vegan": {"type": "boolean"}},
+        "jsonschema": schema_,
+        "tags": [],
+        "content_type": "static",
+        "custom_attributes": {},
+        "language": "english",
+    }
+    collection = COLLECTIONS.add(db, created.organization_id, values, NOW)
     languages = languages_of(collection, [""])
     for rows in _batches(count):
         documents.upsert(db, collection, rows, languages, NOW)

@@ -22,13 +22,13 @@ from domain.coupons.books import CouponBook
 from domain.members import Member
 from handlers.services.organizations.create import create_organization
 from persistence import embedded, members, schema, transactions
-from persistence.coupons import book_lists, books, code_lists, codes, member_books
-from persistence.coupons.book_lists import BookFilter
+from persistence.coupons import code_lists, codes, member_books
+from persistence.coupons.books import BOOKS
 from persistence.coupons.code_lists import CouponFilter
 from persistence.engine import autocommit, create_engine
 from persistence.paging import Page
 
-SMALL, LARGE, BOOKS = 10_000, 1_000_000, 1_000
+SMALL, LARGE, BOOK_COUNT = 10_000, 1_000_000, 1_000
 PAGE, ROUNDS = 25, 15
 NOW = datetime.now(UTC)
 
@@ -75,14 +75,17 @@ class Tenant:
 def _tenant(db: Connection, count: int) -> Tenant:
     created = create_organization(db, name="Corner Coffee", now=NOW)
     organization_id = created.organization_id
-    plain = {"publishing_status": "published", "type": "list", "created_at": NOW, "updated_at": NOW}
+    plain = {"publishing_status": "published", "type": "list"}
     made = [
-        books.add_book(
-            db, organization_id, coupon_book_key=str(uuid.uuid4()), name=f"Book {n}", tags=[f"t{n % 9}"], **plain
+        BOOKS.add(
+            db,
+            organization_id,
+            {"coupon_book_key": str(uuid.uuid4()), "name": f"Book {n}", "tags": [f"t{n % 9}"], **plain},
+            NOW,
         )
-        for n in range(BOOKS)
+        for n in range(BOOK_COUNT)
     ]
-    book = books.change_book(db, made[0], coupon_count=count)
+    book = BOOKS.store(db, made[0], {"coupon_count": count}, NOW)
     address = {"organization_id": organization_id, "coupon_book_id": book.coupon_book_id}
     db.execute(text("SET LOCAL statement_timeout = 0"))
     db.execute(text(_FILL), {**address, "count": count})
@@ -127,8 +130,8 @@ def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
         "coupons of a member (1 in 1,000)": lambda db, t: code_lists.find_page(
             db, t.id, Page(0, PAGE), CouponFilter(member=t.member), NOW
         ),
-        "books with a tag, searched": lambda db, t: book_lists.find_page(
-            db, t.id, Page(0, PAGE), BookFilter(tags_any=["t3"], search="ook 1")
+        "books with a tag, searched": lambda db, t: BOOKS.find_page(
+            db, t.id, {"limit": PAGE, "tagsAny": ["t3"], "search": "ook 1"}
         ),
         "books of which something is left": lambda db, t: member_books.with_free_codes(
             db, t.id, [t.book.coupon_book_id]

@@ -41,8 +41,9 @@ from handlers.services.content.write_documents import (
     write_version,
 )
 from persistence.content import collections, documents, search
+from persistence.content.collections import COLLECTIONS
 from persistence.content.languages import language_of, languages_of
-from persistence.paging import Page, Paged
+from persistence.paging import Paged
 
 _AUDITED = Audited("content-collection", "content_collection_id", COLLECTION.dump)
 _BATCH_ITEM_SCHEMA = "#/components/schemas/ContentBatchDocument"
@@ -51,16 +52,10 @@ _BATCH_ITEM_SCHEMA = "#/components/schemas/ContentBatchDocument"
 @operation("listCollections", answer=listed(COLLECTION.dump), from_replica=True)
 def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentCollection]:
     """A page of the collections that match all filters."""
-    order = query["sort"].replace(":", ",") if "sort" in query else None
-    page = Page(query["page"], query["limit"], order)
-    return collections.find_page(
-        call.db,
-        call.organization.organization_id,
-        page,
-        content_type=query.get("contentType"),
-        tags=query.get("tags", ()),
-        external_key=query.get("externalKey"),
-    )
+    filters = {name: value for name, value in query.items() if name != "sort"}
+    if "sort" in query:
+        filters["order"] = query["sort"].replace(":", ",")
+    return COLLECTIONS.find_page(call.db, call.organization.organization_id, filters)
 
 
 @operation("createCollection", body=COLLECTION_BODY, answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
@@ -75,16 +70,8 @@ def create_collection(call: Call, body: CollectionProperties) -> ContentCollecti
         plain = slug_of(body.name, ())
         body = replace(body, slug=slug_of(body.name, collections.slugs_like(call.db, organization_id, plain)))
         refusals = {}
-    return collections.add_collection(
-        call.db,
-        organization_id,
-        refusals,
-        collection_key=call.new_key(),
-        language=language_of(call.organization.default_locale),
-        created_at=call.now,
-        updated_at=call.now,
-        **values_of(body),
-    )
+    generated = {"collection_key": call.new_key(), "language": language_of(call.organization.default_locale)}
+    return COLLECTIONS.add(call.db, organization_id, {**generated, **values_of(body)}, call.now, refusals)
 
 
 @operation("getCollection", answer=COLLECTION.dump)
@@ -106,13 +93,13 @@ def update_collection(
     check_collection(body.sent)
     if "jsonschema" in body.sent:
         check_schema(body.sent["jsonschema"])
-    before = collections.lock(call.db, collection)
+    before = COLLECTIONS.lock(call.db, collection)
     call.audit.keep_before(before)
     values = values_of(body.of(before))
     refusals = {collections.SLUG_CONSTRAINT: _slug_taken(values["slug"])}
     if values["fts_fields"] != before.fts_fields:
         values["language"] = language_of(call.organization.default_locale)
-    after = collections.change_collection(call.db, before, refusals, updated_at=call.now, **values)
+    after = COLLECTIONS.store(call.db, before, values, call.now, refusals)
     if "language" in values:
         locales = documents.locales_in_use(call.db, after)
         documents.reindex(call.db, after, languages_of(after, locales))

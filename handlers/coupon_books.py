@@ -17,14 +17,14 @@ from handlers.schemas.coupon_books import (
     CHANGED_BOOK,
     NEW_BOOK,
     StatusChange,
-    book_filter,
     references,
 )
 from handlers.schemas.coupons import CODE, CODES, COUPON, CodeChange, NewCodes
 from handlers.services.coupons.validate_book import CouponBookProperties, settled_book
 from handlers.services.webhooks.outbox import entity_changed
 from persistence.content import documents
-from persistence.coupons import book_lists, book_references, books, codes
+from persistence.coupons import book_references, books, codes
+from persistence.coupons.books import BOOKS
 from persistence.paging import Page, Paged
 
 _ONE = {surface: wrapped("couponBook", shape) for surface, shape in BOOK.items()}
@@ -36,20 +36,14 @@ _AUDITED_CHANGE = _AUDITED.changing(is_found_by_handler=True)
 @operation("listCouponBooks", answer={surface: listed(shape) for surface, shape in BOOK.items()})
 def list_coupon_books(call: Call, query: Mapping[str, Any]) -> Paged[CouponBook]:
     """A page of the books that match all filters."""
-    return book_lists.find_page(call.db, call.organization.organization_id, Page.of(query), book_filter(query))
+    return books.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation("createCouponBook", body=NEW_BOOK, answer=_ONE, audit=_AUDITED)
 def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> CouponBook:
     """Create a book; a codeless one has its only coupon from the start."""
-    book = books.add_book(
-        call.db,
-        call.organization.organization_id,
-        coupon_book_key=call.new_key(),
-        created_at=call.now,
-        updated_at=call.now,
-        **settled_book(call, body, None),
-    )
+    values = {"coupon_book_key": call.new_key(), **settled_book(call, body, None)}
+    book = BOOKS.add(call.db, call.organization.organization_id, values, call.now)
     if book.type == CODELESS:
         codes.add_codes(call.db, book, [None], call.now)
     return _told(call, book, CREATED)
@@ -64,21 +58,21 @@ def get_coupon_book(call: Call, book: CouponBook) -> CouponBook:
 @operation("updateCouponBook", body=CHANGED_BOOK, answer=_ONE, audit=_AUDITED_CHANGE)
 def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookProperties]) -> CouponBook:
     """Change the fields that are sent; the resulting book must be consistent."""
-    book = books.lock(call.db, book)
+    book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     call.audit.keep_before(book)
     changed = settled_book(call, body, book)
-    return _told(call, books.change_book(call.db, book, updated_at=call.now, **changed), UPDATED)
+    return _told(call, BOOKS.store(call.db, book, changed, call.now), UPDATED)
 
 
 @operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE, audit=_AUDITED_CHANGE)
 def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) -> CouponBook:
     """Publish, withdraw or archive a book; archiving is final."""
-    book = books.lock(call.db, book)
+    book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     call.audit.keep_before(book)
-    status = body.publishing_status
-    return _told(call, books.change_book(call.db, book, publishing_status=status, updated_at=call.now), UPDATED)
+    stored = BOOKS.store(call.db, book, {"publishing_status": body.publishing_status}, call.now)
+    return _told(call, stored, UPDATED)
 
 
 def _told(call: Call, book: CouponBook, action: str) -> CouponBook:
@@ -105,7 +99,7 @@ def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, A
 @operation("addCouponBookCoupons", body=CODES, answer=results(COUPON, "codes"), audit="coupon-book")
 def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> list[Coupon]:
     """Add codes, all or none; the number of statements does not depend on their number."""
-    book = books.lock(call.db, book)
+    book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     refuse_codes(book, body.codes)
     taken = codes.find_taken(call.db, book, body.codes)
@@ -135,11 +129,11 @@ def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CodeC
     if book.type == CODELESS:
         raise CodesNotAccepted("The coupon of a codeless book has no code.")
     # The coupon before the book, as assignments lock them.
-    codes.change_code(call.db, coupon, body.code, call.now)
+    codes.store_code(call.db, coupon, body.code, call.now)
     after = {"couponBookId": book.coupon_book_id, "code": body.code}
     call.audit.add(
         "coupon", coupon.coupon_id, before={"couponBookId": book.coupon_book_id, "code": coupon.code}, after=after
     )
-    book = books.lock(call.db, book)
+    book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     return book

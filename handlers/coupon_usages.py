@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import instant_of
 from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.coupons.usages import CouponUsage
@@ -39,9 +38,8 @@ from handlers.services.coupons import assign_and_use
 from handlers.services.coupons.assign_and_use import AssignmentOutcome
 from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage, revert_usages
 from persistence.coupons import member_coupons, usages
-from persistence.coupons.member_coupons import BookTags, MemberCouponEntry, MemberCouponFilter
-from persistence.coupons.usages import UsageFilter
-from persistence.paging import Page, Paged
+from persistence.coupons.member_coupons import MemberCouponEntry
+from persistence.paging import Paged
 
 _AUDITED = Audited("coupon-usage", "coupon_usage_id", USAGE)
 _AUDITED_SEVERAL = Audited("coupon-usage", "coupon_usage_id", USAGE, records=iter)
@@ -155,30 +153,14 @@ def list_member_coupons(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberCouponEntry]:
     """A page of the member's coupons, only of one program's books if the path names a program."""
-    filters = MemberCouponFilter(
-        not_used_only=query["notUsedOnly"],
-        tags=BookTags(query.get("couponBookTags"), query.get("couponBookTagsAny")),
-        code=query.get("couponCode"),
-        coupon_id=query.get("couponCodeId"),
-        coupon_book_key=query.get("couponBookKey"),
-        coupon_book_id=query.get("couponBookId"),
-        loyalty_program_id=None if program is None else program.loyalty_program_id,
-    )
-    return member_coupons.find_page(call.db, member, Page.of(query), filters, call.now)
+    program_id = None if program is None else program.loyalty_program_id
+    return member_coupons.find_page(call.db, member, query, program_id, call.now)
 
 
 @operation("listMemberCouponUsages", answer=walked(USAGE))
 def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[CouponUsage]:
     """A page of the member's assignments, uses and reversals."""
-    filters = UsageFilter(
-        codes=query.get("codes"),
-        created_from=_moment(query, "fromCreatedAt"),
-        created_to=_moment(query, "toCreatedAt"),
-        unused_only=query["unusedOnly"],
-        coupon_book_key=query.get("couponBookKey"),
-        tags=BookTags(query.get("couponBookTags"), query.get("couponBookTagsAny")),
-    )
-    return usages.find_page(call.db, member, Page.of(query), filters, call.now)
+    return usages.find_page(call.db, member, query, call.now)
 
 
 @operation("getMemberCouponUsage", answer=done("This is the coupon usage."))
@@ -209,10 +191,4 @@ def get_member_coupon_totals(
     call: Call, program: LoyaltyProgram, member: Member, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
     """The amounts that the member used and was assigned of a program's books."""
-    tags = BookTags(query.get("tags"), query.get("tagsAny"))
-    span = _moment(query, "validFromDate"), _moment(query, "validToDate")
-    return member_coupons.totals(call.db, member, program.loyalty_program_id, tags, *span)
-
-
-def _moment(query: Mapping[str, Any], name: str) -> Any:
-    return None if query.get(name) is None else instant_of(query[name])
+    return member_coupons.totals(call.db, member, program.loyalty_program_id, query)

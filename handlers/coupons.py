@@ -8,7 +8,8 @@ from handlers.call import Call
 from handlers.messages.base import walked
 from handlers.operation import operation
 from handlers.schemas.coupons import COUPON
-from persistence.coupons import books, code_lists, codes
+from persistence.coupons import code_lists, codes
+from persistence.coupons.books import BOOKS
 from persistence.coupons.code_lists import CouponFilter
 from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
@@ -17,17 +18,17 @@ from persistence.paging import Page, Paged
 @operation("listCoupons", answer=walked(COUPON))
 def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
     """A page of the coupons that match all filters; an unknown book or member has none."""
-    organization_id, page = call.organization.organization_id, Page.of(query)
+    organization_id = call.organization.organization_id
     book = member = None
     if "couponBookKey" in query:
-        book = books.find_by_key(call.db, organization_id, query["couponBookKey"])
+        book = BOOKS.find_by(call.db, organization_id, coupon_book_key=query["couponBookKey"])
         if book is None:
-            return Paged(0, page.page, page.limit, [])
+            return Paged.empty(query)
     if "loyaltyMemberId" in query:
         member = MEMBERS.find_by(call.db, organization_id, loyalty_member_id=query["loyaltyMemberId"])
         if member is None:
-            return Paged(0, page.page, page.limit, [])
+            return Paged.empty(query)
     filters = CouponFilter(query.get("code"), book, member, query.get("expired"))
     if book is not None and filters == CouponFilter(book=book):
-        return codes.find_page_of_book(call.db, book, page)
-    return code_lists.find_page(call.db, organization_id, page, filters, call.now)
+        return codes.find_page_of_book(call.db, book, Page.of(query))
+    return code_lists.find_page(call.db, organization_id, Page.of(query), filters, call.now)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from domain.calendar import instant_of
 from domain.events import DRY_RUN, FULL, LoyaltyEvent
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
@@ -38,8 +37,8 @@ from handlers.services.organizations.own_organization import refuse_other_organi
 from handlers.services.unit_of_work.evaluation_time import call_deadline, event_deadline
 from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import events, queue
-from persistence.paging import Page
+from persistence import queue
+from persistence.events import EVENTS
 
 
 def _track_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -144,15 +143,7 @@ def get_event(call: Call, event: LoyaltyEvent, query: Mapping[str, Any]) -> dict
 @operation("listMemberEvents")
 def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of a member's events."""
-    page = events.find_page_of_member(
-        call.db,
-        member,
-        Page.of(query),
-        event_type=query.get("eventType"),
-        status=query.get("status"),
-        from_created_at=instant_of(query["fromCreatedAt"]) if "fromCreatedAt" in query else None,
-        to_created_at=instant_of(query["toCreatedAt"]) if "toCreatedAt" in query else None,
-    )
+    page = EVENTS.find_page(call.db, member.organization_id, query, member_id=member.member_id)
     names_caller = call.surface == ADMINISTRATION
     return walked(partial(detailed_event, include=query.get("include", ()), names_caller=names_caller))(page)
 
@@ -161,7 +152,7 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
 def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the dead letters."""
     organization_id = call.organization.organization_id
-    page = queue.find_page_dead(call.db, organization_id, Page.of(query), query.get("eventType"))
+    page = queue.find_page_dead(call.db, organization_id, query)
     return listed(partial(dead_letter, include=query.get("include", ())))(page)
 
 

@@ -47,6 +47,7 @@ from handlers.services.ledger.post_transactions import (
 )
 from handlers.services.unit_of_work.unit import only
 from persistence import ledger, ledger_lots, ledger_transactions
+from persistence.ledger import ACCOUNTS
 from persistence.paging import Page, Paged
 
 Rows = list[list[TransactionRow]]
@@ -181,7 +182,7 @@ def _mint_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
     ledger_ids = {call_arguments["ledger"].ledger_id for call_arguments in arguments}
     accounts = {
         account.ledger_id: account.ledger_account_id
-        for account in ledger.find_default_accounts(calls[0].db, organization_id, ledger_ids)
+        for account in ACCOUNTS.find_all(calls[0].db, organization_id, ledger_id=ledger_ids, is_default_account=True)
     }
     return _post_each(
         calls,

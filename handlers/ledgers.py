@@ -29,16 +29,9 @@ from handlers.schemas.ledgers import (
 from handlers.services.ledger.change_supply import SupplyChange, change_supply
 from persistence import configuration, daily_balances, ledger_lots, ledger_transactions, ledger_wallets
 from persistence import ledger as ledgers
-from persistence.paging import Page, Paged
+from persistence.ledger import ACCOUNTS, LEDGERS
+from persistence.paging import Paged
 from persistence.rows import fields_of
-
-# query parameter -> column of the account
-_ACCOUNT_FILTERS = {
-    "name": "name",
-    "alias": "alias",
-    "ledgerAccountKey": "ledger_account_key",
-    "externalKey": "external_key",
-}
 
 _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 
@@ -46,8 +39,7 @@ _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 @operation("listLedgers", answer=listed(LEDGER))
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of the organization's ledgers."""
-    organization_id, external_key = call.organization.organization_id, query.get("externalKey")
-    page = ledgers.find_ledgers(call.db, organization_id, Page.of(query), external_key=external_key)
+    page = LEDGERS.find_page(call.db, call.organization.organization_id, query)
     return page.showing([_ledger(call, result) for result in page.results])
 
 
@@ -59,9 +51,8 @@ def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
 )
 def create_ledger(call: Call, body: LedgerProperties) -> Mapping[str, Any]:
     """Add a ledger without accounts."""
-    values = {"created_at": call.now, "updated_at": call.now, **values_of(body)}
-    added = ledgers.add_ledger(call.db, call.organization.organization_id, ledger_key=call.new_key(), **values)
-    return _ledger(call, added)
+    values = {"ledger_key": call.new_key(), **values_of(body)}
+    return _ledger(call, LEDGERS.add(call.db, call.organization.organization_id, values, call.now))
 
 
 def _ledger(call: Call, ledger: Ledger) -> dict[str, Any]:
@@ -72,8 +63,7 @@ def _ledger(call: Call, ledger: Ledger) -> dict[str, Any]:
 @operation("listLedgerAccounts", answer=listed(ACCOUNT))
 def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of a ledger's accounts, each with its issued amount."""
-    filters = {column: query[name] for name, column in _ACCOUNT_FILTERS.items() if name in query}
-    page = ledgers.find_accounts(call.db, ledger, Page.of(query), filters)
+    page = ACCOUNTS.find_page(call.db, ledger.organization_id, query, ledger_id=ledger.ledger_id)
     return page.showing(_accounts(call, ledger, page.results))
 
 
@@ -81,16 +71,10 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
 def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mapping[str, Any]:
     """Add an account to a ledger; the first account of a ledger is its default."""
     if body.is_default_account:
-        ledgers.lock_ledger(call.db, ledger)
+        LEDGERS.lock(call.db, ledger)
         _audit_former_default(call, ledger)
-    account = ledgers.add_account(
-        call.db,
-        ledger,
-        ledger_account_key=call.new_key(),
-        created_at=call.now,
-        updated_at=call.now,
-        **complete_settings(asdict(body)),
-    )
+    values = {"ledger_account_key": call.new_key(), **complete_settings(asdict(body))}
+    account = ledgers.add_account(call.db, ledger, values, call.now)
     return _accounts(call, ledger, [account])[0]
 
 
@@ -118,13 +102,14 @@ def update_ledger_account(
             ledgers.start_tracking(call.db, account, call.new_key(), call.now)
     if settings["is_default_account"] and not account.is_default_account:
         _audit_former_default(call, ledger)
-    changed = ledgers.change_account(call.db, ledger, account, updated_at=call.now, **settings)
+    changed = ledgers.store_account(call.db, ledger, account, settings, call.now)
     return _accounts(call, ledger, [changed])[0]
 
 
 def _audit_former_default(call: Call, ledger: Ledger) -> None:
     """Note that the default account of a locked ledger is about to be replaced as such."""
-    former = ledgers.find_default_account(call.db, ledger.organization_id, ledger.ledger_id)
+    of_ledger = {"ledger_id": ledger.ledger_id, "is_default_account": True}
+    former = ACCOUNTS.find_by(call.db, ledger.organization_id, **of_ledger)
     if former is not None:
         call.audit.add_mark("ledger-account", former.ledger_account_id, "isDefaultAccount", is_set=False)
 

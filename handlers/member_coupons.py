@@ -8,10 +8,13 @@ from domain.programs import LoyaltyProgram
 from handlers.call import Call
 from handlers.messages.base import listed
 from handlers.operation import operation
-from handlers.schemas.coupon_books import book_filter
 from handlers.schemas.member_coupons import MEMBER_BOOK
 from handlers.services.coupons.member_books import MemberBook, member_books_page, with_last_usages
-from persistence.paging import Page, Paged
+from persistence.coupons import books
+from persistence.paging import Paged
+
+# Parameters that say what the answer tells of books, and of which of them it is.
+_OF_ANSWERS = frozenset({"dryRun", "withStockOnly", "outOfStock", "includeLastUsage"})
 
 
 @operation("listMemberCouponBooks", answer={surface: listed(shape) for surface, shape in MEMBER_BOOK.items()})
@@ -19,12 +22,11 @@ def list_member_coupon_books(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberBook]:
     """A page of the books that the member could use now; a dry run has all books, with their exclusions."""
-    ours = {} if program is None else {"loyalty_program_id": program.loyalty_program_id, "or_no_program": True}
+    conditions = [] if program is None else [books.is_of_program_or_none(program.loyalty_program_id)]
     in_stock = True if query.get("withStockOnly") else None
     if "outOfStock" in query:
         in_stock = not query["outOfStock"]
-    filters = book_filter(query, **ours)
-    page = member_books_page(
-        call, member, Page.of(query), filters, in_stock=in_stock, explain=query.get("dryRun", False)
-    )
+    filters = {name: value for name, value in query.items() if name not in _OF_ANSWERS}
+    explain = query.get("dryRun", False)
+    page = member_books_page(call, member, filters, *conditions, in_stock=in_stock, explain=explain)
     return with_last_usages(call, member, page) if query.get("includeLastUsage") else page

@@ -13,7 +13,8 @@ from handlers.operation import operation
 from handlers.schemas.purchase_orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order
 from handlers.services.orders.create import CreatedOrder, NewOrder, create_order, create_orders
 from persistence import orders
-from persistence.paging import Page, Paged
+from persistence.orders import ORDERS
+from persistence.paging import Paged
 
 
 @operation("batchCreatePurchaseOrders", body=ORDER_BATCH, answer=results(batch_result))
@@ -31,7 +32,7 @@ def create_purchase_order(call: Call, member: Member, body: NewOrder) -> Created
 @operation("listPurchaseOrders", answer=walked(order_record))
 def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[OrderWithItems]:
     """A page of the member's orders with their items."""
-    page = orders.find_page_of_member(call.db, member, Page.of(query))
+    page = ORDERS.find_page(call.db, member.organization_id, query, member_id=member.member_id)
     items = orders.find_items(call.db, member.organization_id, [order.order_id for order in page.results])
     return page.showing([(order, items[order.order_id]) for order in page.results])
 

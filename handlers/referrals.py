@@ -36,6 +36,7 @@ from handlers.services import references
 from handlers.services.configuration import Configuration, configuration_of
 from persistence import referrals
 from persistence.paging import Page, Paged
+from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
 
 ProgramWithTotals = tuple[ReferralProgram, ProgramTotals]
 
@@ -52,8 +53,7 @@ _AUDITED = Audited(
 def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[ProgramWithTotals]:
     """A page of programs."""
     organization_id = call.organization.organization_id
-    external_key = query.get("externalKey")
-    page = referrals.find_page(call.db, organization_id, Page.of(query), external_key=external_key)
+    page = REFERRAL_PROGRAMS.find_page(call.db, organization_id, query)
     totals = referrals.totals_of(call.db, organization_id, [result.referral_program_id for result in page.results])
     rows = [(result, totals[result.referral_program_id]) for result in page.results]
     return page.showing(rows)
@@ -68,11 +68,8 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Progra
 )
 def create_referral_program(call: Call, body: ReferralProgramProperties) -> ProgramWithTotals:
     """Create a program, which has no codes yet."""
-    organization_id, values = call.organization.organization_id, values_of(_validated(call, body, None))
-    key = call.new_key()
-    program = referrals.add_program(
-        call.db, organization_id, referral_program_key=key, created_at=call.now, updated_at=call.now, **values
-    )
+    values = {"referral_program_key": call.new_key(), **values_of(_validated(call, body, None))}
+    program = REFERRAL_PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
     return program, ProgramTotals()
 
 
@@ -95,7 +92,7 @@ def update_referral_program(
 ) -> ProgramWithTotals:
     """Change a program; all processes use the change from their next event on."""
     properties = _validated(call, body, referral_program)
-    changed = referrals.change_program(call.db, referral_program, updated_at=call.now, **values_of(properties))
+    changed = REFERRAL_PROGRAMS.store(call.db, referral_program, values_of(properties), call.now)
     return _with_totals(call, changed)
 
 
@@ -116,7 +113,8 @@ def create_referral_codes(call: Call, referral_program: ReferralProgram, body: N
 @operation("listReferralCodes", answer=listed(CODE))
 def list_referral_codes(call: Call, referral_program: ReferralProgram, query: Mapping[str, Any]) -> Paged[ReferralCode]:
     """A page of the program's codes."""
-    return referrals.find_code_page(call.db, referral_program, Page.of(query), query.get("memberId"))
+    program_id = referral_program.referral_program_id
+    return REFERRAL_CODES.find_page(call.db, referral_program.organization_id, query, referral_program_id=program_id)
 
 
 @operation("listReferralCodeLogs", answer=listed(LOG))
@@ -124,7 +122,7 @@ def list_referral_code_logs(
     call: Call, referral_program: ReferralProgram, referral_code: ReferralCode, query: Mapping[str, Any]
 ) -> Paged[ReferralLog]:
     """A page of the uses of a code that count."""
-    return referrals.find_log_page(call.db, referral_code, Page.of(query))
+    return referrals.find_log_page(call.db, referral_code, query)
 
 
 @operation("getReferralLeaderboard", answer=listed(LEADERBOARD_ROW))

@@ -26,8 +26,8 @@ from handlers.schemas.reports import (
     series_as_csv,
     tag_total,
 )
-from persistence import ledger
 from persistence.event_types import EVENT_TYPES
+from persistence.ledger import ACCOUNTS
 from persistence.reports import books, figures, missions, wallets
 from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS
 
@@ -149,7 +149,7 @@ def _range(call: Call, query: Mapping[str, Any]) -> ReportRange:
 def _account_id(call: Call, query: Mapping[str, Any]) -> int | None:
     """The account that a report is restricted to; raises InvalidRequest if the organization does not have it."""
     account_id = query.get("ledgerAccountId")
-    if account_id is not None and ledger.find_account(call.db, _organization(call), account_id) is None:
+    if account_id is not None and ACCOUNTS.find(call.db, _organization(call), account_id) is None:
         fault = f"ledgerAccountId {account_id} names no ledger account of the organization"
         raise InvalidRequest([FieldFault(fault, parameter="ledgerAccountId")])
     return account_id

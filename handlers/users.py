@@ -35,9 +35,8 @@ from handlers.services.users.administer_users import administering
 from handlers.services.users.change_many_users import UserOutcome, UsersToChange
 from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
 from persistence import users
-from persistence.paging import Page, Paged
+from persistence.paging import Paged
 from persistence.permission_groups import PERMISSION_GROUPS
-from persistence.users import UserFilters
 
 _AUDITED_GROUP = Audited("permission-group", "permission_group_id", GROUP)
 
@@ -48,17 +47,7 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
     also_in = query.get("organizationId")
     if also_in not in (None, call.organization.organization_id) and not _sees_all(call):
         raise Forbidden("Only a system administrator asks who belongs to another organization.")
-    filters = UserFilters(
-        email=query.get("email"),
-        user_name=query.get("userName"),
-        auth_client_id=query.get("authClientId"),
-        active=query.get("active"),
-        also_in=also_in,
-        with_api_users=query["includeAPIUsers"],
-        with_external_users=query["includeCognitoUsers"],
-        search=query.get("search"),
-    )
-    page = users.find_page(call.db, call.organization.organization_id, Page.of(query, 100), filters)
+    page = users.find_page(call.db, call.organization.organization_id, query)
     return page.showing(_shown(call, *page.results))
 
 

@@ -49,7 +49,7 @@ def find_all_named(db: Connection, organization_id: int, names: Collection[str])
     """The audiences with these keys or names, which several may have, by id."""
     keys = [name.lower() for name in names if is_key(name.lower())]
     is_named = or_(table.c.audience_key.in_(keys), table.c.name.in_(list(names)))
-    return AUDIENCES.find_where(db, organization_id, is_named, order=AUDIENCES.id)
+    return AUDIENCES.find_where(db, organization_id, is_named, order=[AUDIENCES.id])
 
 
 def names_by_key(db: Connection, organization_id: int) -> dict[str, str]:

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from persistence.connections import Prepared, defer, query
-from persistence.paging import Page, Paged, paged
+from persistence.filters import before_moment, from_moment
+from persistence.records import Records
 from persistence.rows import as_json
 from persistence.tables.audit_log import audit_log
 
@@ -128,19 +129,16 @@ class AuditEntry:
         return self.changes or {}
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """Filters of entries; None leaves out a condition."""
-
-    actor: str | None = None
-    user_id: int | None = None
-    operation_id: str | None = None
-    entity_type: str | None = None
-    entity_id: str | None = None
-    member_id: int | None = None
-    request_id: str | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
+AUDIT_LOG = Records(
+    audit_log,
+    AuditEntry,
+    equal=("actor", "userId", "operationId", "entityType", "entityId", "requestId"),
+    filters={
+        "memberId": lambda member_id: audit_log.c.member_ids.contains([member_id]),
+        "fromCreatedAt": from_moment(audit_log.c.created_at),
+        "toCreatedAt": before_moment(audit_log.c.created_at),
+    },
+)
 
 
 def add_entries(
@@ -158,24 +156,6 @@ def add_entries(
         defer(db, _ADD, values)
         return False
     return bool(query(db, _ADD, values)[0][0])
-
-
-def find_page(db: Connection, organization_id: int, page: Page, filters: AuditFilter) -> Paged[AuditEntry]:
-    """A page of the entries that match all filters, the newest first unless the page says otherwise."""
-    table = audit_log.c
-    conditions = [table.organization_id == organization_id]
-    for name in ("actor", "user_id", "operation_id", "entity_type", "entity_id", "request_id"):
-        value = getattr(filters, name)
-        if value is not None:
-            conditions.append(table[name] == value)
-    if filters.member_id is not None:
-        conditions.append(table.member_ids.contains([filters.member_id]))
-    if filters.created_from is not None:
-        conditions.append(table.created_at >= filters.created_from)
-    if filters.created_to is not None:
-        conditions.append(table.created_at < filters.created_to)
-    columns = {"createdAt": table.created_at, "auditLogId": table.audit_log_id}
-    return paged(db, AuditEntry, audit_log, conditions, page, table.audit_log_id, columns)
 
 
 def take_turn(db: Connection, organization_id: int, name: str) -> None:

@@ -31,7 +31,7 @@ def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, li
     actions: dict[int, list[Action]] = {campaign.campaign_id: [] for campaign in active}
     of_campaigns = campaign_actions.c.campaign_id.in_(list(actions))
     for action in ACTIONS.find_where(
-        db, organization_id, of_campaigns, campaign_actions.c.status == RUNNING, order=ACTIONS.id
+        db, organization_id, of_campaigns, campaign_actions.c.status == RUNNING, order=[ACTIONS.id]
     ):
         actions[action.campaign_id].append(action)
     return [(campaign, actions[campaign.campaign_id]) for campaign in active]
@@ -60,7 +60,7 @@ def find_idle(
     actions: dict[int, list[Action]] = {}
     for action in records(Action, db.execute(resting)):
         actions.setdefault(action.campaign_id, []).append(action)
-    return CAMPAIGNS.find_where(db, organization_id, *own, ~campaigns.c.active, order=CAMPAIGNS.id), actions
+    return CAMPAIGNS.find_where(db, organization_id, *own, ~campaigns.c.active, order=[CAMPAIGNS.id]), actions
 
 
 def store_campaign(db: Connection, campaign: Campaign, values: Mapping[str, Any], now: datetime) -> Campaign:

@@ -8,19 +8,14 @@ from domain.ledger.records import LedgerAccount
 from domain.organizations import Organization
 from domain.tier_policies import TierPolicy
 from domain.tiers import KnownTier, Step, TierSchedule
-from persistence.rows import columns_of, records
-from persistence.tables.ledger import ledger_accounts
+from persistence.ledger import ACCOUNTS
+from persistence.rows import records
 from persistence.tables.programs import loyalty_programs, loyalty_tiers
 
 
 def accounts_of_ledger(db: Connection, organization_id: int, ledger_id: int) -> list[LedgerAccount]:
     """Every account of a ledger, by id."""
-    rows = db.execute(
-        select(*columns_of(ledger_accounts, LedgerAccount))
-        .where(ledger_accounts.c.organization_id == organization_id, ledger_accounts.c.ledger_id == ledger_id)
-        .order_by(ledger_accounts.c.ledger_account_id)
-    )
-    return records(LedgerAccount, rows.all())
+    return ACCOUNTS.find_all(db, organization_id, ledger_id=ledger_id)
 
 
 def main_accounts(db: Connection, organization_id: int) -> dict[int, int | None]:

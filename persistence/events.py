@@ -7,29 +7,27 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from domain.campaigns.limits import ALL_MEMBERS, CounterKey
 from domain.events import LoyaltyEvent
 from domain.members import Member
 from domain.tiers import HeldTier
 from persistence.connections import Prepared, defer, query
+from persistence.filters import before_moment, from_moment
 from persistence.member_tiers import HELD_TIERS, held_tiers
-from persistence.paging import Page, Paged, paged
-from persistence.rows import add_all, as_json, change, columns_of, fields_of, next_ids, record
+from persistence.records import Records
+from persistence.rows import add_all, as_json, columns_of, fields_of, next_ids
 from persistence.tables.events import events
 from persistence.tables.members import members
 
-ORDER_COLUMNS = {
-    "loyaltyEventId": events.c.loyalty_event_id,
-    "externalEventDate": events.c.external_event_date,
-    "eventType": events.c.event_type,
-    "status": events.c.status,
-    "createdAt": events.c.created_at,
-    "updatedAt": events.c.updated_at,
-}
+EVENTS = Records(
+    events,
+    LoyaltyEvent,
+    equal=("eventType", "status"),
+    filters={"fromCreatedAt": from_moment(events.c.created_at), "toCreatedAt": before_moment(events.c.created_at)},
+)
 
-_COLUMNS = columns_of(events, LoyaltyEvent)
 _FIELDS = fields_of(LoyaltyEvent)
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
@@ -262,42 +260,3 @@ def finish_events(db: Connection, organization_id: int, rows: Sequence[Mapping[s
     if rows:
         given = as_json([{name: row[name] for name in _FINISHED} for row in rows])
         defer(db, _FINISH, (given, organization_id))
-
-
-def change_state(db: Connection, event: LoyaltyEvent, now: datetime, **values: Any) -> LoyaltyEvent:
-    """Change the evaluation state of a stored event."""
-    address = {"organization_id": event.organization_id, "loyalty_event_id": event.loyalty_event_id}
-    return change(db, events, LoyaltyEvent, address, {**values, "updated_at": now})
-
-
-def find_by_key(db: Connection, organization_id: int, loyalty_event_key: str) -> LoyaltyEvent | None:
-    """The event with this key."""
-    row = db.execute(
-        select(*_COLUMNS).where(
-            events.c.organization_id == organization_id, events.c.loyalty_event_key == loyalty_event_key
-        )
-    ).one_or_none()
-    return record(LoyaltyEvent, row)
-
-
-def find_page_of_member(
-    db: Connection,
-    member: Member,
-    page: Page,
-    *,
-    event_type: str | None = None,
-    status: str | None = None,
-    from_created_at: datetime | None = None,
-    to_created_at: datetime | None = None,
-) -> Paged[LoyaltyEvent]:
-    """A page of a member's events; `from_created_at` is inclusive, `to_created_at` exclusive."""
-    conditions = [events.c.organization_id == member.organization_id, events.c.member_id == member.member_id]
-    if event_type is not None:
-        conditions.append(events.c.event_type == event_type)
-    if status is not None:
-        conditions.append(events.c.status == status)
-    if from_created_at is not None:
-        conditions.append(events.c.created_at >= from_created_at)
-    if to_created_at is not None:
-        conditions.append(events.c.created_at < to_created_at)
-    return paged(db, LoyaltyEvent, events, conditions, page, events.c.loyalty_event_id, ORDER_COLUMNS)

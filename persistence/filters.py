@@ -34,6 +34,11 @@ def is_true_if_asked(condition: Any) -> Filter:
     return lambda value: condition if value else None
 
 
+def is_false_unless_asked(condition: Any) -> Filter:
+    """The condition does not hold, unless the value is true: then any row will do."""
+    return lambda value: None if value else ~condition
+
+
 def contains(*columns: Any) -> Filter:
     """One of the columns contains the text, in letters of any case."""
     return lambda text: or_(*(column.icontains(text, autoescape=True) for column in columns))
@@ -64,6 +69,11 @@ def before_moment(column: Any) -> Filter:
     return lambda text: column < instant_of(text)
 
 
+def to_moment(column: Any) -> Filter:
+    """The column is not after the moment of the text."""
+    return lambda text: column <= instant_of(text)
+
+
 def from_moment_or_open(column: Any) -> Filter:
     """The column, where null is no limit, is not before the moment of the text."""
     return lambda text: or_(column.is_(None), column >= instant_of(text))
@@ -77,6 +87,11 @@ def to_moment_or_open(column: Any) -> Filter:
 def is_at_least(column: Any) -> Filter:
     """The column is not below the value."""
     return lambda value: column >= value
+
+
+def lower(make_condition: Filter) -> Filter:
+    """The same for texts in lower case."""
+    return lambda texts: make_condition([text.lower() for text in texts])
 
 
 def conditions_of(filters: Mapping[str, Filter], query: Mapping[str, Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount,
 from domain.ledger.views import TransactionRow
 from persistence.counts import MOST_COUNTED, RowCount
 from persistence.paging import Page, Paged, paged_columns, sorting_of
-from persistence.rows import columns_of, record
+from persistence.records import Records
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
 
 _t, _e, _a = ledger_transactions, ledger_entries.alias("e"), ledger_accounts
@@ -111,12 +111,7 @@ _ACCOUNT_OF_TRANSACTION = and_(
 )
 
 
-def find(db: Connection, organization_id: int, ledger_transaction_id: int) -> StoredTransaction | None:
-    """The account of a transaction."""
-    statement = select(*columns_of(_t, StoredTransaction)).where(
-        _t.c.organization_id == organization_id, _t.c.ledger_transaction_id == ledger_transaction_id
-    )
-    return record(StoredTransaction, db.execute(statement).one_or_none())
+TRANSACTIONS = Records(_t, StoredTransaction)
 
 
 def rows_as_answered(

@@ -12,23 +12,14 @@ from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import WalletView
 from persistence.connections import CompiledStatement, query
-from persistence.rows import as_json, columns_of, records
+from persistence.records import Records
+from persistence.rows import as_json
 from persistence.tables.ledger import ledger_accounts, ledger_balances, ledger_lots, ledgers, wallets
 
 _ZERO = Decimal(0)
 
 
-def find_wallet(db: Connection, organization_id: int, wallet_id: int) -> Wallet | None:
-    """The wallet with this id."""
-    existing = find_wallets(db, organization_id, [wallet_id])
-    return existing[0] if existing else None
-
-
-def find_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[Wallet]:
-    """The existing wallets among these, in no certain order."""
-    is_listed = wallets.c.wallet_id.in_(list(wallet_ids))
-    statement = select(*columns_of(wallets, Wallet)).where(wallets.c.organization_id == organization_id, is_listed)
-    return records(Wallet, db.execute(statement))
+WALLETS = Records(wallets, Wallet)
 
 
 def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime, zone: tzinfo) -> WalletView:

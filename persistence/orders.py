@@ -4,29 +4,16 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
-from domain.members import Member
 from domain.orders import Order, OrderItem, OrderWithItems
-from persistence.connections import Prepared, defer, query
-from persistence.paging import Page, Paged, paged
-from persistence.rows import add_all, as_json, columns_of, fields_of, record, records
+from persistence.connections import defer
+from persistence.records import Records
+from persistence.rows import add_all, as_json, fields_of
 from persistence.tables.events import order_items, purchase_orders
-from persistence.tables.programs import loyalty_programs
 
-ORDER_COLUMNS = {
-    "orderId": purchase_orders.c.order_id,
-    "externalId": purchase_orders.c.external_id,
-    "externalEventDate": purchase_orders.c.external_event_date,
-    "total": purchase_orders.c.total,
-    "status": purchase_orders.c.status,
-    "createdAt": purchase_orders.c.created_at,
-    "updatedAt": purchase_orders.c.updated_at,
-}
-
-_BY_EXTERNAL_IDS = Prepared(f"""
-SELECT {", ".join(fields_of(Order))} FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
-""")
+ORDERS = Records(purchase_orders, Order)
+ITEMS = Records(order_items, OrderItem)
 
 _MOVE = """
 UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, event_ids = x.event_ids,
@@ -42,48 +29,12 @@ WHERE i.organization_id = %s AND i.order_item_id = x.order_item_id
 """
 
 
-def find(db: Connection, organization_id: int, order_id: int) -> Order | None:
-    """The order with this id."""
-    row = db.execute(
-        select(*columns_of(purchase_orders, Order)).where(
-            purchase_orders.c.organization_id == organization_id, purchase_orders.c.order_id == order_id
-        )
-    ).one_or_none()
-    return record(Order, row)
-
-
-def find_page_of_member(db: Connection, member: Member, page: Page) -> Paged[Order]:
-    """A page of a member's orders."""
-    conditions = [
-        purchase_orders.c.organization_id == member.organization_id,
-        purchase_orders.c.member_id == member.member_id,
-    ]
-    return paged(db, Order, purchase_orders, conditions, page, purchase_orders.c.order_id, ORDER_COLUMNS)
-
-
-def known_external_ids(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:
-    """The given external ids that belong to orders."""
-    column = purchase_orders.c.external_id
-    mine = purchase_orders.c.organization_id == organization_id
-    return set(db.execute(select(column).where(mine, column.in_(list(external_ids)))).scalars())
-
-
-def known_programs(db: Connection, organization_id: int, program_ids: Collection[int]) -> set[int]:
-    """The given loyalty programs that the organization has."""
-    column = loyalty_programs.c.loyalty_program_id
-    mine = loyalty_programs.c.organization_id == organization_id
-    return set(db.execute(select(column).where(mine, column.in_(list(program_ids)))).scalars())
-
-
 def find_items(db: Connection, organization_id: int, order_ids: Collection[int]) -> dict[int, tuple[OrderItem, ...]]:
     """The items of orders, in order, by the order's id."""
     items: dict[int, list[OrderItem]] = {order_id: [] for order_id in order_ids}
-    rows = db.execute(
-        select(*columns_of(order_items, OrderItem))
-        .where(order_items.c.organization_id == organization_id, order_items.c.order_id.in_(list(items)))
-        .order_by(order_items.c.order_item_id)
-    )
-    for item in records(OrderItem, rows):
+    for item in ITEMS.find_where(
+        db, organization_id, order_items.c.order_id.in_(list(items)), order=[order_items.c.order_item_id]
+    ):
         items[item.order_id].append(item)
     return {order_id: tuple(of_order) for order_id, of_order in items.items()}
 
@@ -92,7 +43,7 @@ def find_by_external_ids(
     db: Connection, organization_id: int, external_ids: Collection[str]
 ) -> dict[str, OrderWithItems]:
     """The orders with these external ids, with their items in order."""
-    orders = [Order(*row) for row in query(db, _BY_EXTERNAL_IDS, (organization_id, list(external_ids)))]
+    orders = ORDERS.find_all(db, organization_id, external_id=external_ids)
     if not orders:
         return {}
     items = find_items(db, organization_id, [order.order_id for order in orders])

@@ -8,7 +8,7 @@ An event is due at once until it fails. After that the database's clock alone te
 may differ.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +19,8 @@ from domain.members import Member
 from domain.queue import DeadLetter, QueuedEvent, QueueFigures
 from persistence import organizations
 from persistence.connections import defer
+from persistence.events import EVENTS
+from persistence.filters import conditions_of, equals
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.rows import as_json, columns_of, reserve_ids
 from persistence.tables.events import events
@@ -194,20 +196,22 @@ def requeue(db: Connection, event: LoyaltyEvent) -> bool:
     return db.exec_driver_sql(_REQUEUE, given).rowcount == 1
 
 
-def find_page_dead(db: Connection, organization_id: int, page: Page, event_type: str | None) -> Paged[DeadLetter]:
+def find_page_dead(db: Connection, organization_id: int, query: Mapping[str, Any]) -> Paged[DeadLetter]:
     """A page of the dead-letter list."""
     joined = queued_events.join(
         events,
         (events.c.organization_id == queued_events.c.organization_id)
         & (events.c.loyalty_event_id == queued_events.c.loyalty_event_id),
     )
-    conditions = [queued_events.c.organization_id == organization_id, queued_events.c.dead_at.is_not(None)]
-    if event_type is not None:
-        conditions.append(events.c.event_type == event_type)
+    conditions = [
+        queued_events.c.organization_id == organization_id,
+        queued_events.c.dead_at.is_not(None),
+        *conditions_of({"eventType": equals(events.c.event_type)}, query),
+    ]
     own = (queued_events.c.attempts, queued_events.c.queued_at, queued_events.c.dead_at)
-    selected = (*columns_of(events, LoyaltyEvent), *own)
+    page = Page.of(query)
     sorting = sorting_of(page.order, DEAD_ORDER_COLUMNS, events.c.loyalty_event_id)
-    return paged_columns(db, _dead_letter, selected, joined, conditions, page, sorting)
+    return paged_columns(db, _dead_letter, (*EVENTS.columns, *own), joined, conditions, page, sorting)
 
 
 def _dead_letter(*row: Any) -> DeadLetter:

@@ -5,7 +5,7 @@ A module of a subject declares the `Records` of its tables, and has functions on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ARRAY, Connection, Table, bindparam, cast, func, select
@@ -51,7 +51,7 @@ class Records(Generic[Kind]):
         self.table = table
         self.id = id_column
         self._kind = kind
-        self._source = table if source is None else source
+        self.source = table if source is None else source
         self.columns = tuple(columns[name] if name in columns else table.c[name] for name in fields_of(kind))
         on_wire = {wire_name(column.name): column for column in table.c}
         self.order_columns = {**on_wire, **order}
@@ -87,12 +87,17 @@ class Records(Generic[Kind]):
         return lambda db, organization_id, values: self.find_all(db, organization_id, **{name: values})
 
     def find_where(
-        self, db: Connection, organization_id: int, *conditions: Any, order: Any = None, limit: int | None = None
+        self,
+        db: Connection,
+        organization_id: int,
+        *conditions: Any,
+        order: Sequence[Any] = (),
+        limit: int | None = None,
     ) -> list[Kind]:
         """The records that meet conditions, in no certain order unless given one, and at most `limit` of them."""
-        statement = select(*self.columns).select_from(self._source)
+        statement = select(*self.columns).select_from(self.source)
         mine = statement.where(self.table.c.organization_id == organization_id, *conditions)
-        rows = db.execute(mine.order_by(order).limit(limit))
+        rows = db.execute(mine.order_by(*order).limit(limit))
         return [self._kind(*row) for row in rows]
 
     def find_values(self, db: Connection, organization_id: int, **values: Collection[Any]) -> set[Any]:
@@ -122,7 +127,7 @@ class Records(Generic[Kind]):
         conditions = [_CONDITIONS[form](table.c[name]) for name, form in forms]
         statement = (
             select(*(self.columns if is_whole else [table.c[selected]]))
-            .select_from(self._source)
+            .select_from(self.source)
             .where(table.c.organization_id == bindparam("organization_id"), *conditions)
         )
         if is_whole and all(form != _ANY for _, form in forms):
@@ -154,7 +159,7 @@ class Records(Generic[Kind]):
             *conditions_of(self.filters, query),
         ]
         sorting = sorting_of(page.order, self.order_columns, self.id)
-        rows = self._source if source is None else source
+        rows = self.source if source is None else source
         return paged_columns(db, self._kind, self.columns, rows, all_conditions, page, sorting, count)
 
     def add(

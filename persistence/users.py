@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from domain.users import Membership, User, UserExists
 from persistence.connections import defer
-from persistence.paging import Page, Paged, ordering
+from persistence.filters import conditions_of, contains, equals, is_false_unless_asked, is_true
+from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.permission_groups import groups_administer, keys_of_groups, roles_of_groups
 from persistence.rows import add_all, as_json, fields_of
 from persistence.tables.organizations import organization_users as memberships
@@ -69,18 +70,22 @@ SET is_admin = excluded.is_admin, roles = excluded.roles, active = excluded.acti
 """
 
 
-@dataclass(frozen=True, slots=True)
-class UserFilters:
-    """Filters of a list of users; None leaves out a condition."""
+def _belongs_to(organization_id: int) -> Any:
+    """The condition that a user has a membership of an organization."""
+    other = memberships.alias()
+    return users.c.user_id.in_(select(other.c.user_id).where(other.c.organization_id == organization_id))
 
-    email: str | None = None
-    user_name: str | None = None
-    auth_client_id: str | None = None
-    active: bool | None = None
-    also_in: int | None = None
-    with_api_users: bool = False
-    with_external_users: bool = True
-    search: str | None = None
+
+_FILTERS = {
+    "email": lambda email: func.lower(users.c.email) == email.lower(),
+    "userName": equals(users.c.user_name),
+    "authClientId": equals(users.c.auth_client_id),
+    "active": is_true(_ACTIVE),
+    "organizationId": _belongs_to,
+    "includeAPIUsers": is_false_unless_asked(users.c.is_api_user),
+    "includeCognitoUsers": is_false_unless_asked(users.c.is_external),
+    "search": contains(users.c.name, users.c.nickname, users.c.user_name, users.c.email, users.c.auth_client_id),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,38 +139,13 @@ def find_by_emails(db: Connection, organization_id: int, emails: Collection[str]
     return {user.email.lower(): user for user in reversed(matching) if user.email is not None}
 
 
-def find_page(db: Connection, organization_id: int, page: Page, filters: UserFilters) -> Paged[User]:
+def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) -> Paged[User]:
     """A page of the organization's users who match all filters."""
-    conditions = [memberships.c.organization_id == organization_id, *_conditions(filters)]
-    statement = select(*_USER_COLUMNS, *_MEMBERSHIP_COLUMNS).select_from(_JOINED).where(*conditions)
-    statement = statement.order_by(*ordering(page.order, ORDER_COLUMNS, users.c.user_id))
-    rows = db.execute(statement.limit(page.limit).offset(page.page * page.limit)).all()
-    counting = select(func.count()).select_from(_JOINED).where(*conditions)
-    return Paged(db.execute(counting).scalar_one(), page.page, page.limit, [_user(row) for row in rows])
-
-
-def _conditions(filters: UserFilters) -> list[Any]:
-    conditions: list[Any] = []
-    if filters.email is not None:
-        conditions.append(func.lower(users.c.email) == filters.email.lower())
-    if filters.user_name is not None:
-        conditions.append(users.c.user_name == filters.user_name)
-    if filters.auth_client_id is not None:
-        conditions.append(users.c.auth_client_id == filters.auth_client_id)
-    if filters.active is not None:
-        conditions.append(_ACTIVE if filters.active else ~_ACTIVE)
-    if filters.also_in is not None:
-        other = memberships.alias()
-        there = select(other.c.user_id).where(other.c.organization_id == filters.also_in)
-        conditions.append(users.c.user_id.in_(there))
-    if not filters.with_api_users:
-        conditions.append(~users.c.is_api_user)
-    if not filters.with_external_users:
-        conditions.append(~users.c.is_external)
-    if filters.search is not None:
-        texts = (users.c.name, users.c.nickname, users.c.user_name, users.c.email, users.c.auth_client_id)
-        conditions.append(or_(*(text.icontains(filters.search, autoescape=True) for text in texts)))
-    return conditions
+    conditions = [memberships.c.organization_id == organization_id, *conditions_of(_FILTERS, query)]
+    page = Page.of(query)
+    sorting = sorting_of(page.order, ORDER_COLUMNS, users.c.user_id)
+    selected = (*_USER_COLUMNS, *_MEMBERSHIP_COLUMNS)
+    return paged_columns(db, lambda *row: _user(row), selected, _JOINED, conditions, page, sorting)
 
 
 def memberships_of(db: Connection, user_ids: Collection[int]) -> dict[int, list[Membership]]:

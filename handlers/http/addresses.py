@@ -18,31 +18,34 @@ from domain.near_names import LONGEST_NAME
 from domain.problems import Forbidden, NotFound
 from handlers.call import Call
 from persistence import (
-    events,
     exports,
     imports,
-    ledger,
-    ledger_transactions,
-    ledger_wallets,
     member_holdings,
     members,
-    orders,
-    referrals,
     users,
 )
 from persistence.audiences import AUDIENCES
 from persistence.badges import BADGES, TRACKINGS
 from persistence.campaigns import ACTIONS, CAMPAIGNS
 from persistence.content import collections
-from persistence.coupons import books, codes, usages
+from persistence.coupons import codes
+from persistence.coupons.books import BOOKS
+from persistence.coupons.codes import COUPONS
+from persistence.coupons.usages import USAGES
 from persistence.event_types import EVENT_TYPES
+from persistence.events import EVENTS
+from persistence.ledger import ACCOUNTS, LEDGERS
+from persistence.ledger_transactions import TRANSACTIONS
+from persistence.ledger_wallets import WALLETS
 from persistence.lookups import Address, Lookup
 from persistence.matchers import MATCHERS
 from persistence.members import MEMBERS
 from persistence.missions import MISSIONS
+from persistence.orders import ORDERS
 from persistence.partners import PARTNER_API_KEYS
 from persistence.permission_groups import PERMISSION_GROUPS
 from persistence.programs import PROGRAMS, TIERS
+from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
 from persistence.triggers import DELIVERIES, TRIGGERS
 
 Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
@@ -134,10 +137,10 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "loyaltyProgramId": ("program", _in_organization(PROGRAMS.find)),
     "loyaltyProgramKey": ("program", _in_organization(PROGRAMS.by("loyalty_program_key"))),
     "loyaltyTierId": ("tier", _inside(TIERS.find, "program", "loyalty_program_id")),
-    "ledgerId": ("ledger", _in_organization(ledger.find_ledger)),
-    "ledgerAccountId": ("account", _inside(ledger.find_account, "ledger", "ledger_id")),
-    "ledgerTransactionId": ("transaction", _inside(ledger_transactions.find, "account", "ledger_account_id")),
-    "walletId": ("wallet", _inside(ledger_wallets.find_wallet, "ledger", "ledger_id")),
+    "ledgerId": ("ledger", _in_organization(LEDGERS.find)),
+    "ledgerAccountId": ("account", _inside(ACCOUNTS.find, "ledger", "ledger_id")),
+    "ledgerTransactionId": ("transaction", _inside(TRANSACTIONS.find, "account", "ledger_account_id")),
+    "walletId": ("wallet", _inside(WALLETS.find, "ledger", "ledger_id")),
     "campaignId": ("campaign", _in_organization(CAMPAIGNS.find)),
     "actionId": ("action", _inside(ACTIONS.find, "campaign", "campaign_id")),
     "matcherId": ("matcher", _in_organization(MATCHERS.find)),
@@ -146,16 +149,16 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "triggerId": ("trigger", _in_organization(TRIGGERS.find)),
     "triggerDeliveryId": ("delivery", _inside(DELIVERIES.find, "trigger", "trigger_id")),
     "missionId": ("mission", _in_organization(MISSIONS.find)),
-    "couponBookKey": ("book", _in_organization(books.find_by_key)),
-    "couponBookId": ("book", _in_organization(books.find)),
-    "couponId": ("coupon", _inside(codes.find, "book", "coupon_book_id")),
+    "couponBookKey": ("book", _in_organization(BOOKS.by("coupon_book_key"))),
+    "couponBookId": ("book", _in_organization(BOOKS.find)),
+    "couponId": ("coupon", _inside(COUPONS.find, "book", "coupon_book_id")),
     "couponCode": ("coupon", lambda call, value, parents: codes.find_by_code(call.db, parents["book"], value)),
-    "couponUsageKey": ("coupon_usage", _inside(usages.find_by_key, "member", "member_id")),
-    "couponUsageId": ("coupon_usage", _in_organization(usages.find)),
-    "referralProgramId": ("referral_program", _in_organization(referrals.find)),
+    "couponUsageKey": ("coupon_usage", _inside(USAGES.by("coupon_usage_key"), "member", "member_id")),
+    "couponUsageId": ("coupon_usage", _in_organization(USAGES.find)),
+    "referralProgramId": ("referral_program", _in_organization(REFERRAL_PROGRAMS.find)),
     "referralCodeId": (
         "referral_code",
-        _inside(referrals.find_code, "referral_program", "referral_program_id"),
+        _inside(REFERRAL_CODES.find, "referral_program", "referral_program_id"),
     ),
     "partnerApiKeyId": ("partner_api_key", _in_organization(PARTNER_API_KEYS.find)),
     "collectionKeyOrSlug": ("collection", _in_organization(collections.find)),
@@ -163,8 +166,8 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "documentKeyOrSlug": ("document", lambda call, value, parents: DocumentAddress(value)),
     "locale": ("locale", lambda call, value, parents: DEFAULT_LOCALE if value == DEFAULT_LOCALE_IN_PATHS else value),
     "apiCode": ("event_type", _in_organization(EVENT_TYPES.find)),
-    "orderId": ("order", _inside(orders.find, "member", "member_id")),
-    "loyaltyEventKey": ("event", _in_organization(events.find_by_key)),
+    "orderId": ("order", _inside(ORDERS.find, "member", "member_id")),
+    "loyaltyEventKey": ("event", _in_organization(EVENTS.by("loyalty_event_key"))),
     "userId": ("user", _in_organization(users.find)),
     "permissionGroupKey": ("permission_group", _in_organization(PERMISSION_GROUPS.by("permission_group_key"))),
     "importId": ("import_job", _in_organization(imports.find)),
@@ -246,11 +249,11 @@ _SETS: Mapping[str, _Set] = {
     "memberId": _Set(MEMBERS.all_by("member_id"), "member_id"),
     "missionId": _Set(MISSIONS.all_by("mission_id"), "mission_id"),
     "badgeKey": _Set(BADGES.all_by("badge_key"), "badge_key"),
-    "couponBookKey": _Set(books.find_all_by_key, "coupon_book_key"),
-    "couponUsageKey": _Set(usages.find_all_by_key, "coupon_usage_key", inside=("member", "member_id")),
-    "ledgerId": _Set(ledger.find_all_ledgers, "ledger_id"),
-    "ledgerAccountId": _Set(ledger.find_all_accounts, "ledger_account_id", inside=("ledger", "ledger_id")),
-    "walletId": _Set(ledger_wallets.find_wallets, "wallet_id", inside=("ledger", "ledger_id")),
+    "couponBookKey": _Set(BOOKS.all_by("coupon_book_key"), "coupon_book_key"),
+    "couponUsageKey": _Set(USAGES.all_by("coupon_usage_key"), "coupon_usage_key", inside=("member", "member_id")),
+    "ledgerId": _Set(LEDGERS.all_by("ledger_id"), "ledger_id"),
+    "ledgerAccountId": _Set(ACCOUNTS.all_by("ledger_account_id"), "ledger_account_id", inside=("ledger", "ledger_id")),
+    "walletId": _Set(WALLETS.all_by("wallet_id"), "wallet_id", inside=("ledger", "ledger_id")),
 }
 
 

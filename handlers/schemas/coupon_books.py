@@ -6,13 +6,11 @@ from typing import Annotated, Any
 
 from marshmallow import fields
 
-from domain.calendar import instant_of
 from domain.coupons.books import CouponBook
 from domain.fields import Key
 from handlers.call import ADMINISTRATION, INTEGRATION
 from handlers.messages.base import Body, Shape, Update
 from handlers.services.coupons.validate_book import CouponBookProperties
-from persistence.coupons.book_lists import BookFilter
 
 
 class _Numbers(fields.Field[Any]):
@@ -94,44 +92,3 @@ def references(referring: Mapping[str, Any]) -> dict[str, Any]:
         "isReferenced": bool(campaigns or documents),
         "references": {"campaigns": campaigns, "documents": documents},
     }
-
-
-_FILTERS = {
-    "search": "search",
-    "tags": "tags",
-    "tagsAny": "tags_any",
-    "status": "statuses",
-    "locale": "locale",
-    "tiers": "tiers",
-    "categories": "categories",
-    "productCategories": "product_categories",
-    "locations": "locations",
-    "paymentMethods": "payment_methods",
-    "channels": "channels",
-    "channelsMatch": "channels_match",
-    "daysOfWeek": "days_of_week",
-    "loyaltyProgramId": "loyalty_program_id",
-    "externalId": "external_id",
-    "externalKey": "external_key",
-    "type": "type",
-    "couponBookId": "coupon_book_id",
-}
-_KEY_FILTERS = {"loyaltyProgramKey": "loyalty_program_key", "couponBookKey": "coupon_book_key"}
-_KEY_LIST_FILTERS = {"audiences": "audience_keys", "tierKeys": "tier_keys"}
-_MOMENT_FILTERS = {
-    "validFromDate": "valid_from",
-    "validToDate": "valid_to",
-    "validFromDateMin": "valid_from_min",
-    "validToDateMax": "valid_to_max",
-}
-
-
-def book_filter(query: Mapping[str, Any], **more: Any) -> BookFilter:
-    """The filter that the query parameters of a list of books describe."""
-    filters = {inside: query[wire] for wire, inside in _FILTERS.items() if wire in query}
-    filters |= {inside: query[wire].lower() for wire, inside in _KEY_FILTERS.items() if wire in query}
-    filters |= {
-        inside: [key.lower() for key in query[wire]] for wire, inside in _KEY_LIST_FILTERS.items() if wire in query
-    }
-    filters |= {inside: instant_of(query[wire]) for wire, inside in _MOMENT_FILTERS.items() if wire in query}
-    return BookFilter(**filters, **more)

@@ -31,13 +31,13 @@ from persistence import (
     campaigns,
     configuration,
     organizations,
-    referrals,
     triggers,
 )
 from persistence.badges import BADGES
 from persistence.event_types import EVENT_TYPES
 from persistence.matchers import MATCHERS
 from persistence.missions import MISSIONS
+from persistence.referrals.lists import REFERRAL_PROGRAMS
 
 _KEPT_ORGANIZATIONS = 1000
 
@@ -148,7 +148,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     # Campaigns and the like first: the records that they name existed when they were saved, and are never removed.
     active = campaigns.find_active(db, organization_id)
     found_missions = MISSIONS.find_all(db, organization_id)
-    found_programs = referrals.find_all(db, organization_id)
+    found_programs = REFERRAL_PROGRAMS.find_all(db, organization_id)
     ledger_id = organization.default_ledger_id
     ledger_accounts = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
     accounts = {account.ledger_account_id: account for account in ledger_accounts}

@@ -26,10 +26,10 @@ from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, 
 from domain.scalars import is_key
 from handlers.call import Execution
 from handlers.services.configuration import Configuration, configuration_of
-from persistence import ledger
 from persistence.audiences import AUDIENCES
 from persistence.campaigns import CAMPAIGNS
-from persistence.coupons import books
+from persistence.coupons.books import BOOKS
+from persistence.ledger import ACCOUNTS, LEDGERS
 from persistence.matchers import MATCHERS
 from persistence.members import MEMBERS
 from persistence.portals import PORTALS
@@ -99,7 +99,7 @@ def tier_of_program(call: Execution, program: LoyaltyProgram, named: int | str) 
 def coupon_book(call: Execution, key: str) -> CouponBook:
     """The coupon book with this key, in letters of any case; raises UnknownCouponBook."""
     organization_id, written = call.organization.organization_id, key.lower()
-    record = books.find_by_key(call.db, organization_id, written) if is_key(written) else None
+    record = BOOKS.find_by(call.db, organization_id, coupon_book_key=written) if is_key(written) else None
     return _known(record, unknown_coupon_book(key))
 
 
@@ -118,8 +118,8 @@ _BY_ID: Mapping[str, tuple[Any, type[Refusal]]] = {
     "matcher": (MATCHERS.find, UnknownMatcher),
     "portal": (PORTALS.find, UnknownPortal),
     "member": (MEMBERS.find, UnknownMember),
-    "ledger_account": (ledger.find_account, UnknownLedgerAccount),
-    "coupon_book": (books.find, UnknownCouponBook),
+    "ledger_account": (ACCOUNTS.find, UnknownLedgerAccount),
+    "coupon_book": (BOOKS.find, UnknownCouponBook),
 }
 
 
@@ -185,7 +185,7 @@ def refuse_unknown_account(configuration: Configuration, key: str | None) -> Non
 def ledger_or_default(call: Execution, ledger_id: int | None) -> Ledger:
     """The ledger with this id, None for the organization's default one; raises UnknownLedger."""
     named = call.organization.default_ledger_id if ledger_id is None else ledger_id
-    record = None if named is None else ledger.find_ledger(call.db, call.organization.organization_id, named)
+    record = None if named is None else LEDGERS.find(call.db, call.organization.organization_id, named)
     return _known(record, UnknownLedger(unknown_ledger(named)))
 
 
@@ -193,9 +193,9 @@ def account_of_ledger(call: Execution, ledger_id: int, ledger_account_id: int | 
     """The account with this id, None for the ledger's default one; raises UnknownLedgerAccount."""
     organization_id = call.organization.organization_id
     if ledger_account_id is None:
-        account = ledger.find_default_account(call.db, organization_id, ledger_id)
+        account = ACCOUNTS.find_by(call.db, organization_id, ledger_id=ledger_id, is_default_account=True)
     else:
-        account = ledger.find_account(call.db, organization_id, ledger_account_id)
+        account = ACCOUNTS.find(call.db, organization_id, ledger_account_id)
     if account is None or account.ledger_id != ledger_id:
         raise UnknownLedgerAccount(unknown_account(ledger_id, ledger_account_id))
     return account

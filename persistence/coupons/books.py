@@ -1,79 +1,79 @@
-"""Coupon books: found, locked, added and changed."""
+"""Coupon books."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, or_
 
 from domain.coupons.books import CouponBook
 from domain.scalars import is_key
-from persistence.connections import Prepared, query
-from persistence.rows import add, change, columns_of, fields_of, records
+from persistence.filters import (
+    contains,
+    from_moment,
+    from_moment_or_open,
+    has_all,
+    has_any,
+    has_any_or_none,
+    is_any_of,
+    lower,
+    to_moment,
+    to_moment_or_open,
+)
+from persistence.paging import Paged
+from persistence.records import Records
 from persistence.tables.coupons import coupon_books as table
 
-COLUMNS = columns_of(table, CouponBook)
+# Books that name no location, payment method, channel or day are for all of them.
+BOOKS = Records(
+    table,
+    CouponBook,
+    equal=("loyaltyProgramId", "loyaltyProgramKey", "externalId", "type", "couponBookId", "couponBookKey"),
+    filters={
+        "search": contains(table.c.name, table.c.description, table.c.external_id),
+        "status": is_any_of(table.c.publishing_status),
+        "locale": lambda locale: or_(table.c.locale == locale, table.c.locale.is_(None)),
+        "couponBookKeys": is_any_of(table.c.coupon_book_key),
+        "tags": has_all(table.c.tags),
+        "tagsAny": has_any(table.c.tags),
+        "audiences": lower(has_any(table.c.audience_keys)),
+        "tierKeys": lower(has_any(table.c.tier_keys)),
+        "tiers": has_any(table.c.tiers),
+        "categories": has_any(table.c.categories),
+        "productCategories": has_any(table.c.product_categories),
+        "locations": has_any_or_none(table.c.locations),
+        "paymentMethods": has_any_or_none(table.c.payment_methods),
+        "channels": has_any_or_none(table.c.channels),
+        "channelsExactly": has_any(table.c.channels),
+        "daysOfWeek": has_any_or_none(table.c.days_of_week),
+        "validFromDate": from_moment_or_open(table.c.valid_to_date),
+        "validToDate": to_moment_or_open(table.c.valid_from_date),
+        "validFromDateMin": from_moment(table.c.valid_from_date),
+        "validToDateMax": to_moment(table.c.valid_to_date),
+    },
+    locks_references=True,
+)
 
-_OF_ORGANIZATION = f"SELECT {', '.join(fields_of(CouponBook))} FROM coupon_books WHERE organization_id = %s"
-BY_KEY = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_key = ANY(%s::uuid[]) ORDER BY coupon_book_id")
-BY_ID = Prepared(f"{_OF_ORGANIZATION} AND coupon_book_id = ANY(%s::bigint[]) ORDER BY coupon_book_id")
+
+def filters_of(query: Mapping[str, Any]) -> dict[str, Any]:
+    """The query of a list of books, whose `channelsMatch` says if books without channels match."""
+    filters = dict(query)
+    if filters.pop("channelsMatch", None) == "exact" and "channels" in filters:
+        filters["channelsExactly"] = filters.pop("channels")
+    return filters
 
 
-def find(db: Connection, organization_id: int, coupon_book_id: int) -> CouponBook | None:
-    """The book with this id."""
-    existing = find_all(db, organization_id, [coupon_book_id])
-    return existing[0] if existing else None
+def is_of_program_or_none(loyalty_program_id: int) -> Any:
+    """The condition that a book is of the program or of none."""
+    return or_(table.c.loyalty_program_id == loyalty_program_id, table.c.loyalty_program_id.is_(None))
 
 
-def find_by_key(db: Connection, organization_id: int, coupon_book_key: str) -> CouponBook | None:
-    """The book with this key."""
-    existing = find_all_by_key(db, organization_id, [coupon_book_key])
-    return existing[0] if existing else None
-
-
-def find_all(db: Connection, organization_id: int, coupon_book_ids: Collection[int]) -> list[CouponBook]:
-    """The existing books among these, by id; one statement."""
-    return records(CouponBook, query(db, BY_ID, (organization_id, list(coupon_book_ids))))
-
-
-def find_all_by_key(db: Connection, organization_id: int, keys: Collection[str]) -> list[CouponBook]:
-    """The existing books among these, by id."""
-    return records(CouponBook, query(db, BY_KEY, (organization_id, list(keys))))
+def find_page(db: Connection, organization_id: int, query: Mapping[str, Any], *conditions: Any) -> Paged[CouponBook]:
+    """A page of the books that meet every condition."""
+    return BOOKS.find_page(db, organization_id, filters_of(query), *conditions)
 
 
 def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[CouponBook]:
     """The books with these keys or names, which several may have, by id."""
     keys = [name.lower() for name in names if is_key(name.lower())]
-    named = or_(table.c.coupon_book_key.in_(keys), table.c.name.in_(list(names)))
-    statement = (
-        select(*COLUMNS).where(table.c.organization_id == organization_id, named).order_by(table.c.coupon_book_id)
-    )
-    return records(CouponBook, db.execute(statement).all())
-
-
-def known_keys(db: Connection, organization_id: int, keys: Collection[str]) -> set[str]:
-    """The given keys that belong to books; one statement."""
-    is_listed = table.c.coupon_book_key.in_(list(keys))
-    return set(
-        db.execute(
-            select(table.c.coupon_book_key).where(table.c.organization_id == organization_id, is_listed)
-        ).scalars()
-    )
-
-
-def lock(db: Connection, book: CouponBook) -> CouponBook:
-    """The book as it is now, locked for this transaction to change it or to add codes; see `locks`."""
-    statement = select(*COLUMNS).where(
-        table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id
-    )
-    return CouponBook(*db.execute(statement.with_for_update()).one())
-
-
-def add_book(db: Connection, organization_id: int, **values: Any) -> CouponBook:
-    """Insert a book, which holds no codes yet."""
-    return add(db, table, CouponBook, {"organization_id": organization_id, **values})
-
-
-def change_book(db: Connection, book: CouponBook, /, **values: Any) -> CouponBook:
-    """Change a book."""
-    address = {"organization_id": book.organization_id, "coupon_book_id": book.coupon_book_id}
-    return change(db, table, CouponBook, address, values)
+    is_named = or_(table.c.coupon_book_key.in_(keys), table.c.name.in_(list(names)))
+    return BOOKS.find_where(db, organization_id, is_named, order=[BOOKS.id])

@@ -11,7 +11,7 @@ from domain.coupons.books import CouponBook
 from domain.coupons.codes import Coupon
 from domain.members import Member
 from persistence.counts import RowCount, count_rows
-from persistence.coupons.codes import COLUMNS, ORDER_COLUMNS
+from persistence.coupons.codes import COUPONS
 from persistence.coupons.member_coupons import expiry_of_member
 from persistence.keysets import Section
 from persistence.paging import Page, Paged, page_of, sorting_of
@@ -43,14 +43,14 @@ class CouponFilter:
 def find_page(db: Connection, organization_id: int, page: Page, filters: CouponFilter, at: datetime) -> Paged[Coupon]:
     """A page of the coupons that meet every condition at `at`."""
     source, conditions = _source(organization_id, filters, at)
-    sorting = sorting_of(page.order, ORDER_COLUMNS, table.c.coupon_id)
+    sorting = sorting_of(page.order, COUPONS.order_columns, COUPONS.id)
     ids: AnySelect = select(table.c.coupon_id).select_from(source).where(*conditions)
 
     def read(section: Section) -> Sequence[AnyRow]:
         # The page is found in the index alone; then only its coupons are read.
         on_page = section.of(ids).subquery()
         statement = (
-            select(*COLUMNS, *sorting.columns)
+            select(*COUPONS.columns, *sorting.columns)
             .join(on_page, on_page.c.coupon_id == table.c.coupon_id)
             .where(table.c.organization_id == organization_id)
             .order_by(*section.ordering)

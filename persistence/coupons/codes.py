@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -12,23 +11,11 @@ from persistence.connections import query
 from persistence.counts import RowCount
 from persistence.keysets import Section, Sorting
 from persistence.paging import Page, Paged, page_of, sorting_of
-from persistence.rows import AnyRow, AnySelect, change, columns_of, fields_of, record, records
+from persistence.records import Records
+from persistence.rows import AnyRow, AnySelect, fields_of, records
 from persistence.tables.coupons import coupons as table
 
-ORDER_COLUMNS = {
-    name: table.c[column]
-    for name, column in {
-        "couponId": "coupon_id",
-        "code": "code",
-        "totalAssigned": "total_assigned",
-        "totalUsages": "total_usages",
-        "expiredAt": "expired_at",
-        "createdAt": "created_at",
-        "updatedAt": "updated_at",
-    }.items()
-}
-
-COLUMNS = columns_of(table, Coupon)
+COUPONS = Records(table, Coupon)
 _FIELDS = ", ".join(f"coupon.{name}" for name in fields_of(Coupon))
 
 # The count of the book is raised first, so that concurrent additions get positions one after the other.
@@ -55,19 +42,9 @@ ORDER BY given.ordinality
 """
 
 
-def find(db: Connection, organization_id: int, coupon_id: int) -> Coupon | None:
-    """The coupon with this id."""
-    return _find(db, organization_id, table.c.coupon_id == coupon_id)
-
-
 def find_by_code(db: Connection, book: CouponBook, code: str | None) -> Coupon | None:
     """The coupon of the book with this code; None is the one coupon of a codeless book."""
-    return _find(
-        db,
-        book.organization_id,
-        table.c.coupon_book_id == book.coupon_book_id,
-        table.c.code.is_(None) if code is None else table.c.code == code,
-    )
+    return COUPONS.find_by(db, book.organization_id, coupon_book_id=book.coupon_book_id, code=code)
 
 
 def find_taken(db: Connection, book: CouponBook, codes: Sequence[str]) -> list[str]:
@@ -81,18 +58,17 @@ def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now
     return records(Coupon, db.exec_driver_sql(_ADD, values).all())
 
 
-def change_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Coupon:
-    """Give the coupon another code; raises CodeTaken if the book holds it already."""
-    address = {"organization_id": coupon.organization_id, "coupon_id": coupon.coupon_id}
-    refusals = {"uq_coupons_organization_id_coupon_book_id_code": code_taken(code)}
-    return change(db, table, Coupon, address, {"code": code, "updated_at": now}, refusals)
+def store_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Coupon:
+    """Store another code of the coupon; raises CodeTaken if the book has it."""
+    taken = {"uq_coupons_organization_id_coupon_book_id_code": code_taken(code)}
+    return COUPONS.store(db, coupon, {"code": code}, now, taken)
 
 
 def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Coupon]:
     """A page of the book's coupons, by position, latest first; pages far back cost no more than others."""
     conditions = [table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id]
-    sorting = sorting_of(page.order, ORDER_COLUMNS, table.c.coupon_id) if page.order else Sorting(table.c.position)
-    statement: AnySelect = select(*COLUMNS, *sorting.columns).where(*conditions)
+    sorting = sorting_of(page.order, COUPONS.order_columns, COUPONS.id) if page.order else Sorting(table.c.position)
+    statement: AnySelect = select(*COUPONS.columns, *sorting.columns).where(*conditions)
 
     def read(section: Section) -> Sequence[AnyRow]:
         if page.order is None and page.after is None:
@@ -102,8 +78,3 @@ def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Cou
         return db.execute(section.of(statement)).all()
 
     return page_of(Coupon, page, sorting, read, lambda: RowCount(book.coupon_count))
-
-
-def _find(db: Connection, organization_id: int, *conditions: Any) -> Coupon | None:
-    row = db.execute(select(*COLUMNS).where(table.c.organization_id == organization_id, *conditions)).one_or_none()
-    return record(Coupon, row)

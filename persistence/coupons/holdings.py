@@ -19,8 +19,7 @@ from domain.coupons.lots import CouponLot
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
 from persistence.connections import Prepared, defer, query
-from persistence.coupons import books
-from persistence.rows import add_all, as_json, columns_of, given, records
+from persistence.rows import add_all, as_json, columns_of, fields_of, given, records
 from persistence.tables.coupon_usages import coupon_lots, member_coupons
 from persistence.tables.coupons import coupons
 
@@ -161,9 +160,12 @@ ON CONFLICT (organization_id, coupon_lot_id) DO UPDATE SET amount = excluded.amo
 """)
 
 # Under this lock nobody changes what a book allows; its sums go on being counted.
-_SHARE_BY_KEY = Prepared(f"{books.BY_KEY} FOR KEY SHARE")
-_SHARE_BY_ID = Prepared(f"{books.BY_ID} FOR KEY SHARE")
-_LOCK_BY_ID = Prepared(f"{books.BY_ID} FOR NO KEY UPDATE")
+_BOOKS = f"SELECT {', '.join(fields_of(CouponBook))} FROM coupon_books WHERE organization_id = %s"
+_BY_KEY = Prepared(f"{_BOOKS} AND coupon_book_key = ANY(%s::uuid[]) ORDER BY coupon_book_id")
+_BY_ID = Prepared(f"{_BOOKS} AND coupon_book_id = ANY(%s::bigint[]) ORDER BY coupon_book_id")
+_SHARE_BY_KEY = Prepared(f"{_BY_KEY} FOR KEY SHARE")
+_SHARE_BY_ID = Prepared(f"{_BY_ID} FOR KEY SHARE")
+_LOCK_BY_ID = Prepared(f"{_BY_ID} FOR NO KEY UPDATE")
 
 _COUNT_COUPON = len(_COUPON_NAMES)
 _COUNT_HELD = len(columns_of(member_coupons, MemberCoupon))
@@ -174,7 +176,7 @@ def find_books(
     db: Connection, organization_id: int, *, ids: Collection[int] = (), keys: Collection[str] = (), lock: bool = True
 ) -> list[CouponBook]:
     """Books by key, or else by id; with `lock` their rules cannot change until the transaction ends."""
-    by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (books.BY_KEY, books.BY_ID)
+    by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (_BY_KEY, _BY_ID)
     return records(CouponBook, query(db, by_key if keys else by_id, (organization_id, list(keys or ids))))
 
 

@@ -1,6 +1,6 @@
 """Data for a list of a member's books: candidates, and the member's amounts and the stock of them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +10,9 @@ from sqlalchemy import Connection, cast, func, or_
 
 from domain.coupons.books import PUBLISHED, CouponBook
 from domain.members import Member
-from persistence.coupons.book_lists import BookFilter, find_matching
+from persistence.coupons.books import BOOKS, filters_of
+from persistence.filters import conditions_of
+from persistence.paging import sorting_of
 from persistence.tables.coupons import coupon_books as table
 
 _AMOUNTS = """
@@ -43,28 +45,28 @@ class Amounts:
 def find_candidates(
     db: Connection,
     organization_id: int,
-    order: str | None,
-    filters: BookFilter,
-    *,
-    at: datetime,
+    query: Mapping[str, Any],
+    *conditions: Any,
     tier_keys: Collection[str],
     audience_keys: Collection[str],
+    now: datetime,
 ) -> list[CouponBook]:
-    """The books that match the filter and that no stored restriction excludes for the member at `at`, in order.
+    """The books that match the query and that no stored restriction excludes for the member at `now`, in its order.
 
     Eligibility would exclude the omitted ones, too; the index omits them without reading the books.
     """
     begin, end = table.c.valid_from_date, table.c.valid_to_date
-    return find_matching(
+    return BOOKS.find_where(
         db,
         organization_id,
-        order,
-        filters,
+        *conditions_of(BOOKS.filters, filters_of(query)),
+        *conditions,
         table.c.publishing_status == PUBLISHED,
-        or_(begin.is_(None), begin <= at),
-        or_(end.is_(None), end >= at),
+        or_(begin.is_(None), begin <= now),
+        or_(end.is_(None), end >= now),
         _is_for(table.c.tier_keys, tier_keys),
         _is_for(table.c.audience_keys, audience_keys),
+        order=sorting_of(query.get("order"), BOOKS.order_columns, BOOKS.id).ordering,
     )
 
 

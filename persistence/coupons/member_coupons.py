@@ -1,17 +1,26 @@
 """Lists and sums of members' coupons."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Select, Text, case, cast, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, or_, select
 
 from domain.coupons.books import CouponBook
 from domain.members import Member
+from persistence.coupons.books import BOOKS, is_of_program_or_none
+from persistence.filters import (
+    conditions_of,
+    equals,
+    from_moment_or_open,
+    has_all,
+    has_any,
+    is_true_if_asked,
+    to_moment_or_open,
+)
 from persistence.paging import Page, Paged, ordering
-from persistence.rows import columns_of
 from persistence.tables.coupon_usages import coupon_lots as lots
 from persistence.tables.coupon_usages import member_coupons as table
 from persistence.tables.coupons import coupon_books, coupons
@@ -25,8 +34,16 @@ ORDER = {
     "createdAt": table.c.created_at,
     "updatedAt": table.c.updated_at,
 }
+# The tags of the coupon book in the statement.
+TAG_FILTERS = {"couponBookTags": has_all(coupon_books.c.tags), "couponBookTagsAny": has_any(coupon_books.c.tags)}
+_FILTERS = {
+    "couponCode": equals(coupons.c.code),
+    "couponCodeId": equals(table.c.coupon_id),
+    "couponBookKey": equals(coupon_books.c.coupon_book_key),
+    "couponBookId": equals(table.c.coupon_book_id),
+    **TAG_FILTERS,
+}
 
-_BOOK_COLUMNS = columns_of(coupon_books, CouponBook)
 _JOINED = table.join(
     coupons,
     (coupons.c.organization_id == table.c.organization_id) & (coupons.c.coupon_id == table.c.coupon_id),
@@ -57,36 +74,20 @@ class MemberCouponEntry:
     coupon_book: CouponBook
 
 
-@dataclass(frozen=True, slots=True)
-class BookTags:
-    """Tags of coupon books: `every` of these, and `some` of those; None leaves out a condition."""
-
-    every: Collection[str] | None = None
-    some: Collection[str] | None = None
-
-
-NO_TAGS = BookTags()
-
-
-@dataclass(frozen=True, slots=True)
-class MemberCouponFilter:
-    """Filters of a list of members' coupons; None leaves out a condition."""
-
-    not_used_only: bool = False
-    tags: BookTags = NO_TAGS
-    code: str | None = None
-    coupon_id: int | None = None
-    coupon_book_key: str | None = None
-    coupon_book_id: int | None = None
-    loyalty_program_id: int | None = None
-
-
 def find_page(
-    db: Connection, member: Member, page: Page, filters: MemberCouponFilter, at: datetime
+    db: Connection, member: Member, query: Mapping[str, Any], loyalty_program_id: int | None, now: datetime
 ) -> Paged[MemberCouponEntry]:
-    """A page of the member's coupons at `at`, used up or not, without those reversed entirely."""
-    conditions = [*_of_member(member), *_conditions(filters, at)]
-    order = ordering(page.order, {**ORDER, "expiredAt": expiry_of_member(at)}, table.c.member_coupon_id)
+    """A page of the member's coupons at `now`, used up or not, without those reversed entirely.
+
+    With a program, only coupons of its books and of those of no program.
+    """
+    page = Page.of(query)
+    usable = usable_lots(table.c.organization_id, now).where(*_same_coupon()).exists()
+    filters = {**_FILTERS, "notUsedOnly": is_true_if_asked(usable)}
+    conditions = [*_of_member(member), *conditions_of(filters, query)]
+    if loyalty_program_id is not None:
+        conditions.append(is_of_program_or_none(loyalty_program_id))
+    order = ordering(page.order, {**ORDER, "expiredAt": expiry_of_member(now)}, table.c.member_coupon_id)
     # The page is determined first, and only its coupons' lots are read.
     ids = select(table.c.member_coupon_id).select_from(_JOINED).where(*conditions).order_by(*order)
     on_page = ids.limit(page.limit).offset(page.page * page.limit).subquery()
@@ -96,13 +97,13 @@ def find_page(
         coupons.c.code,
         table.c.amount_assigned,
         table.c.amount_used,
-        _of_next_lot("custom_attributes", at),
-        expiry_of_member(at),
+        _of_next_lot("custom_attributes", now),
+        expiry_of_member(now),
         table.c.created_at,
         table.c.updated_at,
     )
     joined = _JOINED.join(on_page, on_page.c.member_coupon_id == table.c.member_coupon_id)
-    statement = select(*columns, *_BOOK_COLUMNS).select_from(joined).where(*_of_member(member)).order_by(*order)
+    statement = select(*columns, *BOOKS.columns).select_from(joined).where(*_of_member(member)).order_by(*order)
     rows = db.execute(statement).all()
     if len(rows) < page.limit and (rows or page.page == 0):
         total = page.page * page.limit + len(rows)
@@ -151,20 +152,20 @@ def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
     )
 
 
+_OF_TOTALS = {
+    "tags": has_all(coupon_books.c.tags),
+    "tagsAny": has_any(coupon_books.c.tags),
+    "validFromDate": from_moment_or_open(coupon_books.c.valid_to_date),
+    "validToDate": to_moment_or_open(coupon_books.c.valid_from_date),
+}
+
+
 def totals(
-    db: Connection,
-    member: Member,
-    loyalty_program_id: int,
-    tags: BookTags,
-    valid_from: datetime | None,
-    valid_to: datetime | None,
+    db: Connection, member: Member, loyalty_program_id: int, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
-    """The member's used and assigned totals of a program's books whose validity overlaps the given span."""
-    conditions = [*_of_member(member), *tagged(tags), _of_program(loyalty_program_id)]
-    if valid_from is not None:
-        conditions.append(or_(coupon_books.c.valid_to_date.is_(None), coupon_books.c.valid_to_date >= valid_from))
-    if valid_to is not None:
-        conditions.append(or_(coupon_books.c.valid_from_date.is_(None), coupon_books.c.valid_from_date <= valid_to))
+    """The member's used and assigned totals of a program's books that match the query."""
+    of_program = is_of_program_or_none(loyalty_program_id)
+    conditions = [*_of_member(member), of_program, *conditions_of(_OF_TOTALS, query)]
     used, assigned = func.sum(table.c.amount_used), func.sum(table.c.amount_assigned)
     statement = select(func.coalesce(used, 0), func.coalesce(assigned, 0)).select_from(_JOINED).where(*conditions)
     row = db.execute(statement).one()
@@ -177,34 +178,3 @@ def _of_member(member: Member) -> list[ColumnElement[bool]]:
         table.c.member_id == member.member_id,
         or_(table.c.amount_assigned != 0, table.c.amount_used != 0),
     ]
-
-
-def _of_program(loyalty_program_id: int) -> ColumnElement[bool]:
-    """The condition for books of the program, and of books without a program, which are for all."""
-    program = coupon_books.c.loyalty_program_id
-    return or_(program.is_(None), program == loyalty_program_id)
-
-
-def _conditions(filters: MemberCouponFilter, at: datetime) -> list[ColumnElement[bool]]:
-    equal = {
-        coupons.c.code: filters.code,
-        table.c.coupon_id: filters.coupon_id,
-        coupon_books.c.coupon_book_key: filters.coupon_book_key,
-        table.c.coupon_book_id: filters.coupon_book_id,
-    }
-    conditions: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
-    if filters.not_used_only:
-        conditions.append(usable_lots(table.c.organization_id, at).where(*_same_coupon()).exists())
-    if filters.loyalty_program_id is not None:
-        conditions.append(_of_program(filters.loyalty_program_id))
-    return [*conditions, *tagged(filters.tags)]
-
-
-def tagged(tags: BookTags) -> list[ColumnElement[bool]]:
-    """The condition that the coupon book in the statement has these tags."""
-    conditions: list[ColumnElement[bool]] = []
-    if tags.every is not None:
-        conditions.append(coupon_books.c.tags.bool_op("@>")(cast(list(tags.every), ARRAY(Text))))
-    if tags.some is not None:
-        conditions.append(coupon_books.c.tags.bool_op("&&")(cast(list(tags.some), ARRAY(Text))))
-    return conditions

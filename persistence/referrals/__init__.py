@@ -2,16 +2,8 @@
 
 from persistence.referrals.lists import (
     add_codes,
-    add_program,
-    change_program,
-    find,
-    find_all,
-    find_code,
-    find_code_page,
-    find_known_codes,
     find_leaderboard,
     find_log_page,
-    find_page,
     totals_of,
 )
 from persistence.referrals.uses import (
@@ -27,18 +19,10 @@ from persistence.referrals.uses import (
 __all__ = [
     "add_codes",
     "add_logs",
-    "add_program",
-    "change_program",
     "count_usages",
-    "find",
-    "find_all",
-    "find_code",
-    "find_code_page",
-    "find_known_codes",
     "find_leaderboard",
     "find_log_page",
     "find_logs_of_events",
-    "find_page",
     "find_usable",
     "find_wallets_of_referrers",
     "load_state",

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from domain.referrals import (
     LeaderboardRow,
@@ -16,40 +16,25 @@ from domain.referrals import (
     ReferralProgram,
     ReferralProgramExists,
 )
-from persistence.connections import defer, query
-from persistence.paging import Page, Paged, paged
-from persistence.rows import add, change, columns_of, fields_of, record, records, with_external_key
+from persistence.connections import defer
+from persistence.paging import Page, Paged
+from persistence.records import Records
+from persistence.rows import fields_of, records
 from persistence.tables.referrals import referral_codes, referral_logs, referral_programs
 
-PROGRAM_ORDER = {
-    name: referral_programs.c[column]
-    for name, column in {
-        "referralProgramId": "referral_program_id",
-        "code": "code",
-        "name": "name",
-        "active": "active",
-        "eventType": "event_type",
-        "validFromDate": "valid_from_date",
-        "validToDate": "valid_to_date",
-        "createdAt": "created_at",
-        "updatedAt": "updated_at",
-    }.items()
-}
-CODE_ORDER = {
-    "referralCodeId": referral_codes.c.referral_code_id,
-    "memberId": referral_codes.c.member_id,
-    "code": referral_codes.c.code,
-    "totalUsages": referral_codes.c.total_usages,
-    "createdAt": referral_codes.c.created_at,
-    "updatedAt": referral_codes.c.updated_at,
-}
-LOG_ORDER = {
-    "referralLogId": referral_logs.c.referral_log_id,
-    "referredMemberId": referral_logs.c.referred_member_id,
-    "systemUniqueKey": referral_logs.c.system_unique_key,
-    "createdAt": referral_logs.c.created_at,
-    "updatedAt": referral_logs.c.updated_at,
-}
+REFERRAL_PROGRAMS = Records(
+    referral_programs,
+    ReferralProgram,
+    taken={
+        "uq_referral_programs_organization_id_code": (
+            ReferralProgramExists,
+            "A referral program with the code {code} already exists.",
+        )
+    },
+)
+REFERRAL_CODES = Records(referral_codes, ReferralCode, equal=("memberId",))
+REFERRAL_LOGS = Records(referral_logs, ReferralLog)
+
 LEADERBOARD_ORDER = {
     "memberId": "member_id",
     "name": "name",
@@ -59,10 +44,7 @@ LEADERBOARD_ORDER = {
     "pointsAccumulated": "points_accumulated",
 }
 
-_PROGRAM_COLUMNS = columns_of(referral_programs, ReferralProgram)
 _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
-
-_CODE_TAKEN = "uq_referral_programs_organization_id_code"
 
 _TOTALS = """
 SELECT p.referral_program_id,
@@ -121,97 +103,10 @@ JOIN members m ON m.organization_id = %(organization)s AND m.member_id = s.membe
 """
 
 
-def find(db: Connection, organization_id: int, referral_program_id: int) -> ReferralProgram | None:
-    """The program with this id."""
-    row = db.execute(
-        select(*_PROGRAM_COLUMNS).where(
-            referral_programs.c.organization_id == organization_id,
-            referral_programs.c.referral_program_id == referral_program_id,
-        )
-    ).one_or_none()
-    return record(ReferralProgram, row)
-
-
-def find_all(db: Connection, organization_id: int) -> list[ReferralProgram]:
-    """Every program, active or not, by id."""
-    rows = db.execute(
-        select(*_PROGRAM_COLUMNS)
-        .where(referral_programs.c.organization_id == organization_id)
-        .order_by(referral_programs.c.referral_program_id)
-    )
-    return records(ReferralProgram, rows)
-
-
-def find_page(
-    db: Connection, organization_id: int, page: Page, *, external_key: str | None = None
-) -> Paged[ReferralProgram]:
-    """A page of programs."""
-    conditions = [
-        referral_programs.c.organization_id == organization_id,
-        *with_external_key(referral_programs, external_key),
-    ]
-    return paged(
-        db,
-        ReferralProgram,
-        referral_programs,
-        conditions,
-        page,
-        referral_programs.c.referral_program_id,
-        PROGRAM_ORDER,
-    )
-
-
-def add_program(db: Connection, organization_id: int, **values: Any) -> ReferralProgram:
-    """Insert a program; raises ReferralProgramExists where another has its code."""
-    given = {"organization_id": organization_id, **values}
-    return add(db, referral_programs, ReferralProgram, given, {_CODE_TAKEN: _exists(values)})
-
-
-def change_program(db: Connection, program: ReferralProgram, /, **values: Any) -> ReferralProgram:
-    """Change a program; raises ReferralProgramExists where another has the new code."""
-    address = {"organization_id": program.organization_id, "referral_program_id": program.referral_program_id}
-    return change(db, referral_programs, ReferralProgram, address, values, {_CODE_TAKEN: _exists(values)})
-
-
-def _exists(values: Mapping[str, Any]) -> ReferralProgramExists:
-    return ReferralProgramExists(f"A referral program with the code {values['code']} already exists.")
-
-
 def totals_of(db: Connection, organization_id: int, program_ids: Collection[int]) -> dict[int, ProgramTotals]:
     """The totals of each of these programs, by program id; one statement for all."""
     rows = db.exec_driver_sql(_TOTALS, (organization_id, list(program_ids)))
     return {row[0]: ProgramTotals(*row[1:]) for row in rows}
-
-
-def find_code(db: Connection, organization_id: int, referral_code_id: int) -> ReferralCode | None:
-    """The code with this id."""
-    row = db.execute(
-        select(*columns_of(referral_codes, ReferralCode)).where(
-            referral_codes.c.organization_id == organization_id,
-            referral_codes.c.referral_code_id == referral_code_id,
-        )
-    ).one_or_none()
-    return record(ReferralCode, row)
-
-
-def find_known_codes(db: Connection, organization_id: int, codes: Collection[str]) -> set[str]:
-    """The texts that are codes of members."""
-    known = "SELECT code FROM referral_codes WHERE organization_id = %s AND code = ANY(%s)"
-    return {code for (code,) in query(db, known, (organization_id, list(codes)))}
-
-
-def find_code_page(
-    db: Connection, program: ReferralProgram, page: Page, member_id: int | None = None
-) -> Paged[ReferralCode]:
-    """A page of a program's codes: only those of one member, where asked."""
-    table = referral_codes
-    conditions = [
-        table.c.organization_id == program.organization_id,
-        table.c.referral_program_id == program.referral_program_id,
-    ]
-    if member_id is not None:
-        conditions.append(table.c.member_id == member_id)
-    return paged(db, ReferralCode, table, conditions, page, table.c.referral_code_id, CODE_ORDER)
 
 
 def add_codes(
@@ -238,15 +133,12 @@ def add_codes(
     raise ReferralCodeTaken(f"These codes are taken: {', '.join(taken)}.")
 
 
-def find_log_page(db: Connection, code: ReferralCode, page: Page) -> Paged[ReferralLog]:
+def find_log_page(db: Connection, code: ReferralCode, query: Mapping[str, Any]) -> Paged[ReferralLog]:
     """A page of a code's unreversed logs."""
-    table = referral_logs
-    conditions = [
-        table.c.organization_id == code.organization_id,
-        table.c.referral_code_id == code.referral_code_id,
-        table.c.reversal_loyalty_event_id.is_(None),
-    ]
-    return paged(db, ReferralLog, table, conditions, page, table.c.referral_log_id, LOG_ORDER)
+    is_unreversed = referral_logs.c.reversal_loyalty_event_id.is_(None)
+    return REFERRAL_LOGS.find_page(
+        db, code.organization_id, query, is_unreversed, referral_code_id=code.referral_code_id
+    )
 
 
 def find_leaderboard(db: Connection, program: ReferralProgram, page: Page) -> Paged[LeaderboardRow]:

@@ -25,7 +25,10 @@ from handlers.services.ledger.verify import verify
 from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.settings import Settings
 from persistence import members, organizations, transactions
-from persistence.coupons import books, codes, usages
+from persistence.coupons import codes
+from persistence.coupons.books import BOOKS
+from persistence.coupons.codes import COUPONS
+from persistence.coupons.usages import USAGES
 from persistence.rows import add
 from persistence.tables.coupons import coupon_books
 
@@ -121,7 +124,7 @@ class CouponShop:
         """Change a book past all rules, under the lock that changes of a book take."""
 
         def work(call: Call) -> None:
-            books.lock(call.db, book)
+            BOOKS.lock(call.db, book)
             mine = coupon_books.c.organization_id == self.id, coupon_books.c.coupon_book_id == book.coupon_book_id
             call.db.execute(update(coupon_books).where(*mine).values(**settings))
 
@@ -145,13 +148,13 @@ class CouponShop:
 
     def stored(self, book: CouponBook) -> CouponBook:
         """A book as it is stored now."""
-        found = self.run(lambda call: books.find(call.db, self.id, book.coupon_book_id))
+        found = self.run(lambda call: BOOKS.find(call.db, self.id, book.coupon_book_id))
         assert found is not None
         return found
 
     def usage(self, usage: CouponUsage) -> CouponUsage:
         """A usage as it is stored now."""
-        found = self.run(lambda call: usages.find(call.db, self.id, usage.coupon_usage_id))
+        found = self.run(lambda call: USAGES.find(call.db, self.id, usage.coupon_usage_id))
         assert found is not None
         return found
 
@@ -161,7 +164,7 @@ class CouponShop:
             "SELECT coupon_id FROM coupons WHERE organization_id = :org AND coupon_book_id = :book ORDER BY position"
         )
         ids = [row[0] for row in self.ask(statement, book=book.coupon_book_id)]
-        found = self.run(lambda call: [codes.find(call.db, self.id, coupon_id) for coupon_id in ids])
+        found = self.run(lambda call: [COUPONS.find(call.db, self.id, coupon_id) for coupon_id in ids])
         return [coupon for coupon in found if coupon is not None]
 
     def points(self, member: Member) -> Decimal:

@@ -20,6 +20,7 @@ from handlers.services.ledger.post_transactions import Movement, MovementOutcome
 from handlers.services.ledger.verify import verify
 from handlers.settings import Settings
 from persistence import ledger, ledger_wallets, organizations, transactions
+from persistence.ledger import ACCOUNTS, LEDGERS
 from persistence.tables.ledger import ledger_accounts, ledgers, wallets
 
 START = datetime(2026, 1, 31, tzinfo=UTC)
@@ -75,8 +76,8 @@ class LedgerClient:
         """Change settings of an account past all rules, under the lock that changes of an account take."""
 
         def work(db: Connection) -> None:
-            found = ledger.find_ledger(db, self.id, self.ledger_id)
-            account = ledger.find_account(db, self.id, ledger_account_id)
+            found = LEDGERS.find(db, self.id, self.ledger_id)
+            account = ACCOUNTS.find(db, self.id, ledger_account_id)
             assert found is not None
             assert account is not None
             ledger.lock_account(db, found, account)
@@ -124,7 +125,7 @@ class LedgerClient:
         """Capture pending transactions of an account."""
 
         def work(db: Connection) -> None:
-            account = ledger.find_account(db, self.id, ledger_account_id)
+            account = ACCOUNTS.find(db, self.id, ledger_account_id)
             assert account is not None
             post_transactions.capture(self.call(db), account, amounts)
 

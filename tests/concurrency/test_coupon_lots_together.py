@@ -11,7 +11,7 @@ import pytest
 from domain.problems import Conflict
 from handlers.services.coupons import assign_and_use
 from handlers.services.coupons.assign_and_use import CouponCommand
-from persistence.coupons import usages
+from persistence.coupons.usages import USAGES
 from tests.builders.coupon_shop import priced
 from tests.concurrency.conftest import THREADS
 from tests.concurrency.together import outcomes, race, together
@@ -96,7 +96,7 @@ def test_the_last_of_a_lot_is_used_once_and_comes_back_once(shop):
     shop.assign(member, book)
     assert outcomes([lambda: shop.use(member, book)] * 20) == {"done": 2, "coupon-not-assigned": 18}
     uses = shop.ask("SELECT coupon_usage_id FROM coupon_usages WHERE organization_id = :org AND amount_used = 1")
-    found = [shop.run(lambda call, each=each: usages.find(call.db, shop.id, each)) for (each,) in uses]
+    found = [shop.run(lambda call, each=each: USAGES.find(call.db, shop.id, each)) for (each,) in uses]
     assert outcomes([lambda u=u: shop.revert(u) for u in found * 6]) == {"done": 2, "coupon-usage-reverted": 10}
     lots = shop.ask("SELECT amount, amount_used FROM coupon_lots WHERE organization_id = :org")
     assert lots == [(1, 0), (1, 0)]

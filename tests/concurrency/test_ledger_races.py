@@ -16,6 +16,7 @@ from domain.ledger.records import LedgerAccount
 from domain.problems import Refusal
 from persistence import ledger
 from persistence.engine import create_engine
+from persistence.ledger import ACCOUNTS, LEDGERS
 from tests.builders.ledger_client import LedgerClient, Movement
 
 CONNECTIONS = 24
@@ -187,8 +188,9 @@ def test_a_supply_that_is_limited_while_mints_run(client):
         def work(db: Connection) -> Decimal:
             account = locked(client, db, points)
             so_far = ledger.issued(db, client.id, [points]).get(points, Decimal(0))
-            found = ledger.find_ledger(db, client.id, client.ledger_id)
-            ledger.change_account(db, found, account, max_supply=so_far + 10, is_default_account=True)
+            found = LEDGERS.find(db, client.id, client.ledger_id)
+            values = {"max_supply": so_far + 10, "is_default_account": True}
+            ledger.store_account(db, found, account, values, client.now)
             return so_far + 10
 
         limited.append(client.run(work))
@@ -210,10 +212,10 @@ def test_point_tracking_that_begins_while_mints_and_burns_run(client):
         def track(points=points):
             def work(db: Connection) -> None:
                 account = locked(client, db, points)
-                found = ledger.find_ledger(db, client.id, client.ledger_id)
+                found = LEDGERS.find(db, client.id, client.ledger_id)
                 ledger.start_tracking(db, account, client.call(db).new_key(), client.now)
                 settings = {"point_tracking_enabled": True, "expires_in_months": 6, "is_default_account": True}
-                ledger.change_account(db, found, account, **settings)
+                ledger.store_account(db, found, account, settings, client.now)
 
             client.run(work)
 
@@ -292,7 +294,7 @@ def test_what_has_expired_expires_once(client):
 
 def locked(client: LedgerClient, db: Connection, account_id: int) -> LedgerAccount:
     """The account, locked as a change of its settings locks it."""
-    found, account = ledger.find_ledger(db, client.id, client.ledger_id), ledger.find_account(db, client.id, account_id)
+    found, account = LEDGERS.find(db, client.id, client.ledger_id), ACCOUNTS.find(db, client.id, account_id)
     assert found is not None
     assert account is not None
     return ledger.lock_account(db, found, account)

@@ -15,14 +15,11 @@ from sqlalchemy import Engine
 from domain.problems import Refusal
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_books import amounts_of
-from persistence.coupons.member_coupons import MemberCouponFilter
-from persistence.coupons.usages import UsageFilter
-from persistence.paging import Page
 from tests.builders.coupon_shop import CouponShop, priced
 from tests.machines.coupon_model import Model, Refused
 
 MEMBERS, BOOKS = 3, 3
-ALL = Page(0, 1000)
+ALL = {"limit": 1000}
 STEPS_BETWEEN_CHECKS = 8
 
 # The nights in which clocks change, the end of a month and a leap day are near.
@@ -224,7 +221,7 @@ class Coupons(RuleBasedStateMachine):
         """What is left, when it expires and its data, lot by lot."""
         member, now, model = self.members[number], self.shop.now, self.model
         numbers = {book.coupon_book_id: at for at, book in enumerate(self.books)}
-        entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, MemberCouponFilter(), now))
+        entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, None, now))
         told = {
             (numbers[result.coupon_book_id], result.code): (result.expired_at, result.custom_attributes)
             for result in entries.results
@@ -235,11 +232,11 @@ class Coupons(RuleBasedStateMachine):
             assert told[lot.book, lot.code] == model.told(member=number, **place)
             if not model.has_expired(lot):
                 alive.add((lot.book, lot.code))
-        wanted = MemberCouponFilter(not_used_only=True)
-        entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, wanted, now))
+        unused_only = {**ALL, "notUsedOnly": True}
+        entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, unused_only, None, now))
         assert {(numbers[result.coupon_book_id], result.code) for result in entries.results} == alive
-        wanted = UsageFilter(unused_only=True)
-        unused = self.shop.run(lambda call: usages.find_page(call.db, member, ALL, wanted, now)).results
+        unused_only = {**ALL, "unusedOnly": True}
+        unused = self.shop.run(lambda call: usages.find_page(call.db, member, unused_only, now)).results
         ids = {stored.coupon_usage_id: lot for lot, stored in self.stored}
         usable = [lot for lot in model.lots(member=number) if not model.has_expired(lot)]
         assert sorted(map(id, usable)) == sorted(id(ids[result.coupon_usage_id]) for result in unused)

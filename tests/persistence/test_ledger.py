@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 from domain.ledger.records import LedgerAccount
 from persistence import ledger as ledgers
 from persistence import ledger_wallets
+from persistence.ledger import ACCOUNTS, LEDGERS
 from tests.builders.ledger import START, RawLedger
 from tests.builders.statements import counted
 
@@ -108,8 +109,8 @@ def test_a_locked_account_waits_for_those_who_post_and_they_for_it(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         wallet = ledger.wallet()
-        default = ledgers.find_ledger(db, ledger.organization_id, ledger.organization.ledger_id)
-        account = ledgers.find_account(db, ledger.organization_id, ledger.account_id)
+        default = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
+        account = ACCOUNTS.find(db, ledger.organization_id, ledger.account_id)
     posting, posted = Event(), Event()
     found: list[LedgerAccount] = []
 

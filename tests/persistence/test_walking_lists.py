@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
 from domain.problems import InvalidRequest
-from persistence import audit_log, events, ledger_transactions, members, orders
-from persistence.audit_log import AuditFilter
-from persistence.coupons import books, code_lists, codes, usages
+from persistence import ledger_transactions, members, orders
+from persistence.audit_log import AUDIT_LOG
+from persistence.coupons import code_lists, codes, usages
+from persistence.coupons.books import BOOKS
 from persistence.coupons.code_lists import CouponFilter
-from persistence.coupons.usages import UsageFilter
+from persistence.coupons.codes import COUPONS
+from persistence.events import EVENTS
 from persistence.keysets import Position, Sorting
 from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
@@ -145,9 +147,9 @@ def _filled(db: Connection, count: int) -> Filled:
     [(member, _)] = members.add_members(
         db, organization_id, [ana], ledger_id=created.ledger_id, loyalty_program_id=None, now=START
     )
-    plain = {"publishing_status": "published", "created_at": START, "updated_at": START}
+    plain = {"publishing_status": "published", "name": "Book"}
     made = [
-        books.add_book(db, organization_id, coupon_book_key=str(uuid.uuid4()), name="Book", type=kind, **plain)
+        BOOKS.add(db, organization_id, {"coupon_book_key": str(uuid.uuid4()), "type": kind, **plain}, START)
         for kind in ("list", "codeless", "codeless")
     ]
     values = {"trigger_key": str(uuid.uuid4()), "type": "event", "name": "Trigger", "active": True}
@@ -164,7 +166,7 @@ def _filled(db: Connection, count: int) -> Filled:
     }
     for statement in _FILL:
         db.execute(text(statement), ids)
-    book = books.change_book(db, made[0], coupon_count=count)
+    book = BOOKS.store(db, made[0], {"coupon_count": count}, START)
     for other in made[1:]:
         codes.add_codes(db, other, [None], START)
     return Filled(
@@ -172,15 +174,17 @@ def _filled(db: Connection, count: int) -> Filled:
         ids,
         {
             "members": lambda page: members.find_page(db, organization_id, query_of(page)),
-            "events": lambda page: events.find_page_of_member(db, member, page),
-            "purchase orders": lambda page: orders.find_page_of_member(db, member, page),
+            "events": lambda page: EVENTS.find_page(db, organization_id, query_of(page), member_id=member.member_id),
+            "purchase orders": lambda page: orders.ORDERS.find_page(
+                db, organization_id, query_of(page), member_id=member.member_id
+            ),
             "coupons of a book": lambda page: codes.find_page_of_book(db, book, page),
             "coupons": lambda page: code_lists.find_page(db, organization_id, page, CouponFilter(), START),
             "expired coupons": lambda page: code_lists.find_page(
                 db, organization_id, page, CouponFilter(expired=True), START + timedelta(days=1)
             ),
-            "coupon usages": lambda page: usages.find_page(db, member, page, UsageFilter(), START),
-            "audit log": lambda page: audit_log.find_page(db, organization_id, page, AuditFilter()),
+            "coupon usages": lambda page: usages.find_page(db, member, query_of(page), START),
+            "audit log": lambda page: AUDIT_LOG.find_page(db, organization_id, query_of(page)),
             "deliveries": lambda page: DELIVERIES.find_page(
                 db, organization_id, query_of(page), trigger_id=trigger.trigger_id
             ),
@@ -195,14 +199,18 @@ def _filled(db: Connection, count: int) -> Filled:
 
 
 _OF_TRANSACTIONS = ("ledgerTransactionId", "externalEventDate", "amount", "createdAt", "updatedAt")
+_OF_COUPONS = ("couponId", "code", "totalAssigned", "totalUsages", "expiredAt", "createdAt", "updatedAt")
 COLUMNS: dict[str, Any] = {
     "members": ("memberId", "loyaltyMemberId", "active", "memberType", "email", "since", "createdAt", "updatedAt"),
-    "events": events.ORDER_COLUMNS,
-    "purchase orders": orders.ORDER_COLUMNS,
-    "coupons of a book": codes.ORDER_COLUMNS,
-    "coupons": codes.ORDER_COLUMNS,
+    "events": ("loyaltyEventId", "externalEventDate", "eventType", "status", "createdAt", "updatedAt"),
+    "purchase orders": ("orderId", "externalId", "externalEventDate", "total", "status", "createdAt", "updatedAt"),
+    "coupons of a book": _OF_COUPONS,
+    "coupons": _OF_COUPONS,
     "expired coupons": ("expiredAt",),
-    "coupon usages": usages.ORDER,
+    "coupon usages": (
+        *("couponUsageId", "couponBookId", "couponId", "amountUsed", "amountAssigned", "amountDiscounted"),
+        *("externalId", "createdAt", "updatedAt"),
+    ),
     "audit log": ("createdAt", "auditLogId"),
     "deliveries": (
         *("triggerDeliveryId", "type", "status", "attempts", "nextAttemptAt", "lastAttemptAt"),
@@ -369,7 +377,7 @@ BY_KIND: dict[str, Any] = {
 SORTINGS = {
     name: Sorting(coupons.c.coupon_id, by)
     for name, by in {
-        **codes.ORDER_COLUMNS,
+        **{name: COUPONS.order_columns[name] for name in _OF_COUPONS},
         "attempts": trigger_deliveries.c.attempts,
         "active": MEMBERS.table.c.active,
     }.items()

@@ -10,7 +10,9 @@ from sqlalchemy import select
 
 from handlers.services.ledger.expire import expire_next
 from handlers.services.ledger.verify import verify
-from persistence import ledger, ledger_wallets
+from persistence import ledger_wallets
+from persistence.ledger import ACCOUNTS
+from persistence.ledger_wallets import WALLETS
 from persistence.tables.ledger import ledger_transactions
 from tests.builders.ledger import START, RawLedger
 
@@ -47,10 +49,8 @@ def expire_all(raw, limit, now=NOW):
 
 
 def balance(raw, wallet, account):
-    found = ledger_wallets.find_wallet(raw.db, raw.organization_id, wallet)
-    return ledger_wallets.wallet_view(
-        raw.db, found, ledger.find_account(raw.db, raw.organization_id, account), NOW, UTC
-    )
+    found = WALLETS.find(raw.db, raw.organization_id, wallet)
+    return ledger_wallets.wallet_view(raw.db, found, ACCOUNTS.find(raw.db, raw.organization_id, account), NOW, UTC)
 
 
 def test_only_what_is_due_expires(raw, account):

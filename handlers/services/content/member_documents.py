@@ -24,8 +24,7 @@ from handlers.services.coupons.member_books import member_books_page
 from handlers.services.members.match_audiences import match_audiences
 from persistence.content import member_documents as stored
 from persistence.content.member_documents import Viewer
-from persistence.coupons.book_lists import BookFilter
-from persistence.paging import Page, Paged
+from persistence.paging import Paged
 
 KEPT_FOR = timedelta(minutes=15)
 MOST_KEPT = 2_000
@@ -157,5 +156,5 @@ def _books_shown(call: Call, member: Member, collection: ContentCollection) -> l
     keys = stored.coupon_books_in_use(call.db, collection)
     if not keys:
         return []
-    shown = member_books_page(call, member, Page(0, _MOST_BOOKS), BookFilter(coupon_book_keys=keys))
+    shown = member_books_page(call, member, {"limit": _MOST_BOOKS, "couponBookKeys": keys})
     return [result.book.coupon_book_key for result in shown.results]

@@ -28,7 +28,7 @@ from persistence import audit_log
 from persistence.audiences import AUDIENCES
 from persistence.content import collections, documents
 from persistence.content.languages import languages_of
-from persistence.coupons import books
+from persistence.coupons.books import BOOKS
 
 # Their name in the audit log.
 DOCUMENT_ENTITY = "content-document"
@@ -269,7 +269,7 @@ class _Judge:
         named = {key for fields in sent if (key := coupon_book_key_of(fields.get("attrs") or {}))}
         self._books = set()
         if collection.is_coupon and named:
-            self._books = books.known_keys(call.db, organization_id, named)
+            self._books = BOOKS.find_values(call.db, organization_id, coupon_book_key=named)
 
     def refusal_of(self, values: Mapping[str, Any]) -> Refusal | None:
         """The refusal of a document, or of changes of one, with every fault of its fields; None if it is valid."""

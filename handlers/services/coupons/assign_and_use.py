@@ -20,7 +20,7 @@ from handlers.services.idempotency import digest_of
 from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only, unit_of_work
-from persistence.coupons import usages
+from persistence.coupons.usages import USAGES
 from persistence.members import MEMBERS
 
 ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by request."
@@ -150,7 +150,7 @@ class _Requests:
         """Find the usages that the keys have made, and load the books with the coupons that are named."""
         call = self._requests[0].call
         keys = {key for request in self._requests for key in request.command.keys}
-        known = usages.find_by_request_keys(call.db, call.organization.organization_id, keys)
+        known = USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys)
         self._usages = {usage.system_unique_key: as_answered(usage) for usage in known}
         by_book: dict[int, list[CouponCommand]] = {}
         for request in self._requests:
@@ -252,7 +252,7 @@ class _Batch:
     def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:
         """Assign to each item's member, in order; returns an outcome for each."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
-        known = usages.find_by_request_keys(self._call.db, self._call.organization.organization_id, keys)
+        known = USAGES.find_all(self._call.db, self._call.organization.organization_id, system_unique_key=keys)
         self._done = {usage.system_unique_key: usage for usage in known}
         self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)})
         return [self._one(item, _member_of(item, members_of_items)) for item in items]

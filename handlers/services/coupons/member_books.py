@@ -18,8 +18,7 @@ from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.tiers.current import current_tiers
 from persistence import badges, ledger_wallets
-from persistence.coupons import book_lists, holdings, member_books, usages
-from persistence.coupons.book_lists import BookFilter
+from persistence.coupons import books, holdings, member_books, usages
 from persistence.coupons.member_books import Amounts
 from persistence.paging import Page, Paged
 
@@ -44,13 +43,12 @@ class MemberBook:
 def member_books_page(
     call: Call,
     member: Member,
-    page: Page,
-    filters: BookFilter,
-    *,
+    query: Mapping[str, Any],
+    *conditions: Any,
     in_stock: bool | None = None,
     explain: bool = False,
 ) -> Paged[MemberBook]:
-    """A page of the books that match the filter and that the member could use now.
+    """A page of the books that match the query and the conditions, and that the member could use now.
 
     With `explain` all matching books are included, with their exclusions. `in_stock` selects books that have, or have
     not, anything left to assign; the latter only without `explain`.
@@ -58,21 +56,22 @@ def member_books_page(
     organization_id = call.organization.organization_id
     view = _MemberView(call, member)
     if explain:
-        matching = book_lists.find_page(call.db, organization_id, page, filters)
+        matching = books.find_page(call.db, organization_id, query, *conditions)
         seen = view.books(matching.results, with_stock_only=in_stock is True)
         return matching.showing(seen)
     candidates = member_books.find_candidates(
         call.db,
         organization_id,
-        page.order,
-        filters,
-        at=call.now,
+        query,
+        *conditions,
         tier_keys=view.tier_keys,
         audience_keys=view.audience_keys,
+        now=call.now,
     )
     if in_stock is False:
         candidates = view.out_of_stock(candidates)
     eligible = [book for book in view.books(candidates, with_stock_only=in_stock is True) if book.is_eligible]
+    page = Page.of(query)
     start = page.page * page.limit
     return Paged(len(eligible), page.page, page.limit, eligible[start : start + page.limit])
 

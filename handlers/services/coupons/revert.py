@@ -11,6 +11,7 @@ from domain.problems import Refusal
 from handlers.call import Call
 from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only, unit_of_work
 from persistence.coupons import usages
+from persistence.coupons.usages import USAGES
 
 REVERTED = "A coupon usage was reverted by request."
 MOST_AT_ONCE = 100
@@ -46,7 +47,8 @@ def revert_usages(
     def prepare(unit: UnitOfWork) -> None:
         # Read again, now that nobody else can revert them.
         ids = {usage.coupon_usage_id for usage in to_revert}
-        unit.coupons.prepare_reverts(usages.find_all(calls[0].db, calls[0].organization.organization_id, ids))
+        organization_id = calls[0].organization.organization_id
+        unit.coupons.prepare_reverts(USAGES.find_all(calls[0].db, organization_id, coupon_usage_id=ids))
         unit.coupons.loader.expect(len(ids))
 
     def part(call: Call, usage: CouponUsage) -> Part[CouponUsage]:

@@ -17,7 +17,7 @@ from handlers.call import Call
 from handlers.messages.base import Changes, values_of
 from handlers.services import references
 from handlers.services.configuration import configuration_of
-from persistence import ledger
+from persistence.ledger import LEDGERS
 from persistence.programs import PROGRAMS
 
 
@@ -129,7 +129,7 @@ def _points_account(call: Call, config: dict[str, str]) -> dict[str, str]:
     organization = call.organization
     home = None
     if organization.default_ledger_id is not None:
-        home = ledger.find_ledger(call.db, organization.organization_id, organization.default_ledger_id)
+        home = LEDGERS.find(call.db, organization.organization_id, organization.default_ledger_id)
     named = config.get("ledgerKey")
     if home is None or (named is not None and named.lower() != home.ledger_key):
         raise UnknownLedger(f"The default ledger does not have the key {named}.")

@@ -14,7 +14,8 @@ from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.scope import Reversal
 from handlers.services.unit_of_work.tracked import TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import events, reversals
+from persistence import reversals
+from persistence.events import EVENTS
 from persistence.rows import reserve_ids
 
 
@@ -29,7 +30,7 @@ def cancel_event(
     unit = UnitOfWork(call)
     members = unit.lock(member_ids=reversals.find_members(call.db, organization_id, [event_id]))
     # Read again, now that nobody else can reverse it.
-    event = events.find_by_key(call.db, organization_id, event.loyalty_event_key) or event
+    event = EVENTS.find(call.db, organization_id, event.loyalty_event_id) or event
     refuse_uncancellable(event)
     record = _record(unit, event, members[event.member_id], description)
     order = _created_order(event)

@@ -10,7 +10,7 @@ from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate
 from handlers.services.unit_of_work.orders import OrderWork, order_payload
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import events
+from persistence.events import EVENTS
 
 _STANDING = frozenset({CREATED, CONFIRMED})
 
@@ -67,4 +67,4 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
 
 
 def _stored_now(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
-    return events.find_by_key(call.db, call.organization.organization_id, event.loyalty_event_key) or event
+    return EVENTS.find(call.db, call.organization.organization_id, event.loyalty_event_id) or event

@@ -21,7 +21,8 @@ from handlers.services.unit_of_work.reversals import segments
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
-from persistence import events, organizations, queue
+from persistence import organizations, queue
+from persistence.events import EVENTS
 from persistence.members import MEMBERS
 
 # Derived events have the id of the request that tracked the event; only those of expiries have none.
@@ -99,7 +100,8 @@ def note_failure(
     status, evaluation = (FAILURE, EVALUATION_FAILED) if wait is None else (RUNNING, NOT_EVALUATED)
     # Until the last attempt the result is that the event waits; its `lastError` has the reason.
     result = stored_result(event, status, problem if wait is None else None)
-    events.change_state(db, event, now, status=status, evaluation_status=evaluation, last_error=problem, result=result)
+    state = {"status": status, "evaluation_status": evaluation, "last_error": problem, "result": result}
+    EVENTS.store(db, event, state, now)
     member = MEMBERS.find(db, organization_id, event.member_id)
     if wait is None and member is not None:
         told = AsyncResult(event.event_type, event.member_id, member.loyalty_member_id, result)
@@ -111,9 +113,8 @@ def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent 
     if not queue.requeue(db, event):
         return None
     result = stored_result(event, PENDING, None)
-    return events.change_state(
-        db, event, now, status=PENDING, evaluation_status=NOT_EVALUATED, last_error=None, result=result
-    )
+    state = {"status": PENDING, "evaluation_status": NOT_EVALUATED, "last_error": None, "result": result}
+    return EVENTS.store(db, event, state, now)
 
 
 def _organization(db: Connection, organization_id: int) -> Organization:

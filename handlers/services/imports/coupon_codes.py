@@ -13,6 +13,7 @@ from handlers.services.imports.checks import NameOf, check_body
 from handlers.services.imports.reading import Names, read_rows, values_of
 from handlers.services.imports.rows import ImportRow
 from persistence.coupons import books, codes
+from persistence.coupons.books import BOOKS
 
 
 def book_names(call: Call, rows: Sequence[ImportRow]) -> Names[CouponBook]:
@@ -33,9 +34,12 @@ def import_coupon_codes(call: Call, job: ImportJob, rows: Sequence[ImportRow], n
     by_book: dict[int, list[ImportRow]] = {}
     for book_id, row in read_rows(job, rows, failed, name_of, read):
         by_book.setdefault(book_id, []).append(row)
-    by_id = {book.coupon_book_id: book for book in books.find_all(call.db, call.organization.organization_id, by_book)}
+    by_id = {
+        book.coupon_book_id: book
+        for book in BOOKS.find_all(call.db, call.organization.organization_id, coupon_book_id=by_book)
+    }
     for book_id, of_book in sorted(by_book.items()):
-        _add(call, job, books.lock(call.db, by_id[book_id]), of_book, failed, name_of)
+        _add(call, job, BOOKS.lock(call.db, by_id[book_id]), of_book, failed, name_of)
     return failed
 
 

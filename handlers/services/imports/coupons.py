@@ -20,7 +20,7 @@ from handlers.services.imports.reading import (
     unused,
 )
 from handlers.services.imports.rows import ImportRow
-from persistence.coupons import usages
+from persistence.coupons.usages import USAGES
 
 # The fields of a row by those of `assignCoupon`.
 _OF_OPERATION = {
@@ -47,7 +47,7 @@ def import_coupons(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_o
 
     asked = read_rows(job, rows, failed, name_of, read)
     keys = [key_of(job, row) for row, _ in asked]
-    used = usages.find_by_request_keys(call.db, call.organization.organization_id, keys)
+    used = USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys)
     left = unused(job, asked, (usage.system_unique_key for usage in used), failed, name_of)
     do_all(left, failed, assign_by_requests)
     return failed

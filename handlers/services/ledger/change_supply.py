@@ -47,7 +47,7 @@ def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, asked: Sup
         before={"maxSupply": account.max_supply},
         after={"maxSupply": asked.max_supply, "description": asked.description, "systemUniqueKey": key},
     )
-    ledgers.change_account(call.db, ledger, account, max_supply=asked.max_supply, updated_at=call.now)
+    ledgers.store_account(call.db, ledger, account, {"max_supply": asked.max_supply}, call.now)
     return ledger_transactions.add_zero(
         call.db,
         account,

@@ -31,7 +31,8 @@ from handlers.services.events.track import reported_event, track
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
-from persistence import member_tiers, members, referrals
+from persistence import member_tiers, members
+from persistence.referrals.lists import REFERRAL_CODES
 
 MEMBER_CREATED = "member-created"
 
@@ -98,7 +99,7 @@ def enrol_accepted(call: Call, new: Sequence[NewMember]) -> list[Enrolment]:
     results = track(unit, [created_event(call, member) for member in added], by_server=True)
     outcomes = [list(result.answer.get("referrals", ())) for result in results]
     named = {member.referral_code for member in added if member.referral_code is not None}
-    known = referrals.find_known_codes(call.db, call.organization.organization_id, named) if named else set()
+    known = REFERRAL_CODES.find_values(call.db, call.organization.organization_id, code=named) if named else set()
     records = view_members(call, added, with_balances=True)
     tell_created(call, records)
     return [

@@ -14,6 +14,8 @@ from handlers.services.references import unknown_loyalty_program
 from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import orders
+from persistence.orders import ORDERS
+from persistence.programs import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,13 @@ def _outcome(external_id: str, results: Sequence[Result], stored: Mapping[str, A
 def _refused(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]:
     """The refusals of orders that are refused before anything is tracked, so that nothing of them is stored."""
     organization_id = call.organization.organization_id
-    taken = orders.known_external_ids(call.db, organization_id, [new_order.external_id for new_order in new_orders])
+    taken = ORDERS.find_values(
+        call.db, organization_id, external_id=[new_order.external_id for new_order in new_orders]
+    )
     program_ids = {
         new_order.payload["loyaltyProgramId"] for new_order in new_orders if new_order.payload.get("loyaltyProgramId")
     }
-    programs = orders.known_programs(call.db, organization_id, program_ids) if program_ids else set()
+    programs = PROGRAMS.find_values(call.db, organization_id, loyalty_program_id=program_ids) if program_ids else set()
     refusals: list[Refusal | None] = []
     for new_order in new_orders:
         program_id = new_order.payload.get("loyaltyProgramId")

@@ -15,6 +15,7 @@ from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
 from handlers.services.unit_of_work.scope import UnitScope
 from persistence.coupons import holdings, usages
+from persistence.coupons.usages import USAGES
 from persistence.rows import IdAllocator
 
 _RANDOM = secrets.SystemRandom()
@@ -121,7 +122,7 @@ class CouponLoader:
         self.state.put_lots(holdings.find_lots(self._db, self._organization_id, lot_ids))
         owing = {lot_id for lot_id in lot_ids if self.state.lots[lot_id].amount_owed} - set(self.state.usages)
         if owing:
-            assignments = usages.find_all(self._db, self._organization_id, owing)
+            assignments = USAGES.find_all(self._db, self._organization_id, coupon_usage_id=owing)
             self.state.usages.update({usage.coupon_usage_id: usage for usage in assignments})
 
     def more(self, book: CouponBook) -> list[Coupon]:
