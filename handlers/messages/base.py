@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
+from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -135,10 +136,12 @@ class Nested(fields.Field[Any]):
         super().__init__(**kwargs)
         self.shape, self.many = shape, many
 
+    def dump(self, value: Any) -> Any:
+        """The JSON object of the value, or the list of them."""
+        return [self.shape.dump(item) for item in value] if self.many else self.shape.dump(value)
+
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        if value is None:
-            return None
-        return [self.shape.dump(v) for v in value] if self.many else self.shape.dump(value)
+        return None if value is None else self.dump(value)
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
         return loaded_items(self.shape.load, value) if self.many else self.shape.load(value)
@@ -253,18 +256,23 @@ class Shape:
         unknown = {*(only or ()), *without, *names, *optional} - fields_by_name.keys()
         if unknown:
             raise ValueError(f"no field of the shape: {', '.join(sorted(unknown))}")
-        self._dumps: list[tuple[str, str, Callable[[Any], Any] | None, bool]] = [
-            (name, names.get(name, field.wire), _dumper(field.kind), field.omit_none or name in optional)
+        shown = {
+            name: field
             for name, field in fields_by_name.items()
             if name not in without and (only is None or name in only)
+        }
+        self._dumps: list[tuple[str, Callable[[Any], Any] | None, bool]] = [
+            (names.get(name, field.wire), _dumper(field.kind), field.omit_none or name in optional)
+            for name, field in shown.items()
         ]
+        # One call that reads all values, since answers have many records with many fields.
+        self._of_mapping, self._of_record = (_getter(kind, tuple(shown)) for kind in (itemgetter, attrgetter))
 
     def dump(self, record: Any) -> dict[str, Any]:
         """The JSON object of a record or mapping."""
-        read = record.__getitem__ if isinstance(record, Mapping) else lambda name: getattr(record, name)
+        values = self._of_mapping(record) if isinstance(record, Mapping) else self._of_record(record)
         answer: dict[str, Any] = {}
-        for inside, wire, convert, omit_none in self._dumps:
-            value = read(inside)
+        for (wire, convert, omit_none), value in zip(self._dumps, values, strict=True):
             if value is None:
                 if not omit_none:
                     answer[wire] = None
@@ -275,6 +283,14 @@ class Shape:
     def __call__(self, record: Any) -> dict[str, Any]:
         """The same as `dump`, so that a shape can be used as a function that renders an answer."""
         return self.dump(record)
+
+
+def _getter(kind: Callable[..., Any], names: tuple[str, ...]) -> Callable[[Any], Sequence[Any]]:
+    """The function that reads values by their names, by item or by attribute."""
+    if not names:
+        return lambda record: ()
+    read = kind(*names)
+    return (lambda record: (read(record),)) if len(names) == 1 else read
 
 
 class Body(Shape, Generic[Command]):
@@ -351,7 +367,17 @@ def _loader(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
 def _dumper(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
     if isinstance(field, Plain | _Key):
         return None
-    return lambda value: field._serialize(value, None, None)
+    if isinstance(field, Nested):
+        return field.dump
+    return _DUMPERS.get(type(field)) or (lambda value: field._serialize(value, None, None))
+
+
+# The functions that the fields of these classes are written by, called without the detour through marshmallow's method.
+_DUMPERS: Mapping[type[fields.Field[Any]], Callable[[Any], Any]] = {
+    Instant: instant_text,
+    LocalInstant: instant_text,
+    Exact: exact_number,
+}
 
 
 def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:

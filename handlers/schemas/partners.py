@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.partners import PaymentIntent, PaymentOutcome
-from handlers.messages.base import Body, exact_number
+from domain.partners import AccountAccrual, PaymentEffect, PaymentIntent, PaymentOutcome
+from handlers.messages.base import Body, Shape
 
 _INTENT = Body(PaymentIntent)
+_ACCRUAL = Shape(AccountAccrual, names={"ledger_account_id": "accountId"})
+_EFFECT = Shape(PaymentEffect)
 
 
 class IntentBody:
@@ -25,27 +27,11 @@ def payment_outcome(outcome: PaymentOutcome) -> dict[str, Any]:
         "loyaltyMemberId": outcome.loyalty_member_id,
         "tier": outcome.tier,
         "isNewMember": outcome.is_new_member,
-        "accountBalances": [
-            {
-                "balance": exact_number(accrual.balance),
-                "newAccrual": exact_number(accrual.new_accrual),
-                "unitName": accrual.unit_name,
-                "accountId": accrual.ledger_account_id,
-            }
-            for accrual in outcome.accruals
-        ],
+        "accountBalances": [_ACCRUAL(accrual) for accrual in outcome.accruals],
         "missionsStatus": [
             {name: mission[name] for name in ("currentCounter", "newCounter", "achieved", "goal", "timesAchieved")}
             | {"missionId": mission["missionId"], "userMessage": mission["userMessage"]}
             for mission in outcome.missions
         ],
-        "effects": [
-            {
-                "effectId": effect.effect_id,
-                "discount": None if effect.discount is None else exact_number(effect.discount),
-                "discountedTotal": None if effect.discounted_total is None else exact_number(effect.discounted_total),
-                "discountType": effect.discount_type,
-            }
-            for effect in outcome.effects
-        ],
+        "effects": [_EFFECT(effect) for effect in outcome.effects],
     }
