@@ -20,7 +20,7 @@ from domain.fields import Key
 from domain.near_names import LONGEST_NAME
 from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
-from handlers.messages.base import Changes, instant_text, values_of
+from handlers.messages.base import Changes, Shape, values_of
 from handlers.messages.json_text import encode
 from handlers.services.content.document_schemas import DocumentValidator
 from handlers.services.references import unknown_audience, unknown_coupon_book
@@ -32,6 +32,11 @@ from persistence.coupons.books import BOOKS
 
 # Their name in the audit log.
 DOCUMENT_ENTITY = "content-document"
+
+_AUDITED = Shape(
+    ContentDocument,
+    without=("organization_id", "content_document_id", "content_collection_id", "created_at", "updated_at"),
+)
 
 DocumentPlace = tuple[str, str]
 """Key and locale of a version."""
@@ -230,24 +235,9 @@ def note_versions(
     """Add the written versions to the audit log; `stored` are the versions before, by their places."""
     for version in versions:
         before = stored.get((version.document_key, version.locale))
-        after = _audited(version) | ({"deleted": True} if deleted else {})
-        before_values = None if before is None else _audited(before)
+        after = _AUDITED(version) | ({"deleted": True} if deleted else {})
+        before_values = None if before is None else _AUDITED(before)
         call.audit.add(DOCUMENT_ENTITY, version.content_document_id, before=before_values, after=after)
-
-
-def _audited(version: ContentDocument) -> dict[str, Any]:
-    return {
-        "documentKey": version.document_key,
-        "locale": version.locale,
-        "slug": version.slug,
-        "status": version.status,
-        "attrs": version.attrs,
-        "fromDate": version.from_date and instant_text(version.from_date),
-        "toDate": version.to_date and instant_text(version.to_date),
-        "audienceKeys": list(version.audience_keys),
-        "daysOfWeek": list(version.days_of_week),
-        "dayOfWeekSchedule": version.day_of_week_schedule,
-    }
 
 
 def _text(item: Any, name: str) -> str | None:

@@ -18,6 +18,7 @@ from domain.users import (
     require_held,
 )
 from handlers.call import Call
+from handlers.messages.base import Shape
 from handlers.services.organizations.caller_rights import caller_by_now
 from persistence import organizations, users
 from persistence.permission_groups import PERMISSION_GROUPS
@@ -67,25 +68,16 @@ def note_change(call: Call, before: User | None, after: User | None) -> None:
     call.audit.add("user", named.user_id, before=_audited(before), after=_audited(after))
 
 
+# What the audit log tells of a user, and of the permissions.
+_USER = Shape(
+    User,
+    without=("user_id", "email_is_verified", "password_is_temporary", "created_at", "updated_at", "membership"),
+)
+_PERMISSIONS = Shape(Membership, only=("is_admin", "roles", "permission_group_keys"))
+
+
 def _audited(user: User | None) -> dict[str, Any]:
-    if user is None:
-        return {}
-    return {
-        "name": user.name,
-        "nickname": user.nickname,
-        "profilePictureUrl": user.profile_picture_url,
-        "userName": user.user_name,
-        "email": user.email,
-        "authClientId": user.auth_client_id,
-        "active": user.active,
-        "isSystemAdmin": user.is_system_admin,
-        "isApiUser": user.is_api_user,
-        "isExternal": user.is_external,
-        "pendingProvisioning": user.pending_provisioning,
-        "isAdmin": user.membership.is_admin,
-        "roles": list(user.membership.roles),
-        "permissionGroupKeys": list(user.membership.permission_group_keys),
-    }
+    return {} if user is None else {**_USER(user), **_PERMISSIONS(user.membership)}
 
 
 def as_of_now(call: Call, user: User) -> User:
