@@ -11,8 +11,8 @@ from handlers.operation import operation
 from handlers.schemas.exports import EXPORT, EXPORT_BODY, export_part, export_part_csv, export_part_lines
 from handlers.services.exports import manage
 from handlers.services.exports.manage import ExportPart, ExportProperties
-from persistence import exports
-from persistence.paging import Page, Paged
+from persistence.exports import EXPORTS
+from persistence.paging import Paged
 
 _ONE = wrapped("export", EXPORT)
 _AUDITED = Audited("export", "export_id", EXPORT)
@@ -21,10 +21,7 @@ _AUDITED = Audited("export", "export_id", EXPORT)
 @operation("listExports", answer=listed(EXPORT))
 def list_exports(call: Call, query: Mapping[str, Any]) -> Paged[ExportJob]:
     """A page of the exports that match all filters."""
-    organization_id = call.organization.organization_id
-    return exports.find_page(
-        call.db, organization_id, Page.of(query), kind=query.get("kind"), status=query.get("status")
-    )
+    return EXPORTS.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation("createExport", body=EXPORT_BODY, answer=_ONE, audit=_AUDITED)

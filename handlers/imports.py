@@ -23,8 +23,8 @@ from handlers.schemas.imports import (
 )
 from handlers.services.imports import manage
 from handlers.services.imports.manage import ImportProperties
-from persistence import imports
-from persistence.paging import Page, Paged
+from persistence.imports import IMPORTS
+from persistence.paging import Paged
 
 _IMPORT = import_record(lambda: datetime.now(UTC))
 _ONE = wrapped("import", _IMPORT)
@@ -34,10 +34,7 @@ _AUDITED = Audited("import", "import_id", _IMPORT)
 @operation("listImports", answer=listed(_IMPORT))
 def list_imports(call: Call, query: Mapping[str, Any]) -> Paged[ImportJob]:
     """A page of the imports that match all filters."""
-    organization_id = call.organization.organization_id
-    return imports.find_page(
-        call.db, organization_id, Page.of(query), kind=query.get("kind"), status=query.get("status")
-    )
+    return IMPORTS.find_page(call.db, call.organization.organization_id, query)
 
 
 @operation("createImport", body=IMPORT_BODY, answer=_ONE, audit=_AUDITED)

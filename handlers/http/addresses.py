@@ -18,8 +18,6 @@ from domain.near_names import LONGEST_NAME
 from domain.problems import Forbidden, NotFound
 from handlers.call import Call
 from persistence import (
-    exports,
-    imports,
     member_holdings,
     members,
     users,
@@ -34,6 +32,8 @@ from persistence.coupons.codes import COUPONS
 from persistence.coupons.usages import USAGES
 from persistence.event_types import EVENT_TYPES
 from persistence.events import EVENTS
+from persistence.exports import EXPORTS
+from persistence.imports import IMPORTS
 from persistence.ledger import ACCOUNTS, LEDGERS
 from persistence.ledger_transactions import TRANSACTIONS
 from persistence.ledger_wallets import WALLETS
@@ -170,8 +170,8 @@ ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
     "loyaltyEventKey": ("event", _in_organization(EVENTS.by("loyalty_event_key"))),
     "userId": ("user", _in_organization(users.find)),
     "permissionGroupKey": ("permission_group", _in_organization(PERMISSION_GROUPS.by("permission_group_key"))),
-    "importId": ("import_job", _in_organization(imports.find)),
-    "exportId": ("export_job", _in_organization(exports.find)),
+    "importId": ("import_job", _in_organization(IMPORTS.find)),
+    "exportId": ("export_job", _in_organization(EXPORTS.find)),
     "partNumber": ("part_number", lambda call, value, parents: value),
     # The catalogue of effects is the product's own: the handler looks the id up in it.
     "effectId": ("effect_id", lambda call, value, parents: value),

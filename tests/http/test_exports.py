@@ -17,6 +17,7 @@ from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
 from handlers.services.exports.write import ExportWriter
 from persistence import exports, transactions
 from persistence.exported_rows import ExportRange
+from persistence.exports import EXPORTS
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.imports import Imports, counts
@@ -436,7 +437,7 @@ def test_a_worker_goes_on_where_another_one_died(jobs, organization, monkeypatch
     later = claimed(now + 2 * ABANDONED)
     assert (later.export_id, later.attempt, later.rows) == (dead.export_id, 2, 0)
     assert not transactions.run(engine, lambda db: add(db, now=now))
-    transactions.run(engine, lambda db: exports.change_export(db, later, status="queued"))
+    transactions.run(engine, lambda db: EXPORTS.store(db, later, {"status": "queued"}, datetime.now(UTC)))
     jobs.write()
     assert [row["loyaltyMemberId"] for row in jobs.part(path, 2).json["results"]] == ["ben"]
     assert jobs.get(path)["rows"] == 2

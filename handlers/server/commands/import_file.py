@@ -23,6 +23,7 @@ from handlers.server.commands.organizations import named_organization
 from handlers.server.commands.output import bad, json_option, print_json
 from handlers.server.garbage import collect_rarely
 from persistence import transactions
+from persistence.imports import IMPORTS
 
 if TYPE_CHECKING:
     from handlers.http.local import LocalApi
@@ -200,7 +201,7 @@ class _Run:
         from handlers.schemas.imports import ImportErrors, import_errors_csv
         from persistence import imports
 
-        job = transactions.run(self._engine, lambda db: imports.find(db, self._organization_id, self._import_id))
+        job = transactions.run(self._engine, lambda db: IMPORTS.find(db, self._organization_id, self._import_id))
         assert job is not None
         after, is_first = 0, True
         with path.open("w", encoding="utf-8", newline="") as file:

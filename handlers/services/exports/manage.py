@@ -18,11 +18,12 @@ from domain.exports import (
     ExportState,
     UnknownExportPart,
 )
-from domain.problems import FieldFault, Forbidden, InvalidRequest
+from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
-from handlers.messages.base import Shape
+from handlers.messages.base import Shape, values_of
 from handlers.services import references
-from persistence import exports
+from handlers.services.file_jobs import refuse_without_role
+from persistence.exports import EXPORTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +76,8 @@ def create_export(call: Call, asked: ExportProperties) -> ExportJob:
         ledger_account=asked.filters.ledger_account_id,
         coupon_book=asked.filters.coupon_book_id,
     )
-    return exports.add_export(
-        call.db,
-        call.organization.organization_id,
-        kind=asked.kind,
-        updated_from=asked.updated_from,
-        after=asked.after,
-        filters=filters,
-        description=asked.description,
-        created_at=call.now,
-        updated_at=call.now,
-    )
+    values = {**values_of(asked), "filters": filters, "status": QUEUED}
+    return EXPORTS.add(call.db, call.organization.organization_id, values, call.now)
 
 
 def filters_on_wire(filters: ExportFilters) -> dict[str, Any]:
@@ -104,8 +96,8 @@ def _refuse_unfit(kind: str, names: Iterable[str]) -> None:
 def cancel_export(call: Call, job: ExportJob) -> ExportJob:
     """End an export and remove its rows; one that has ended without rows stays as it is."""
     _refuse_without_role(call, job.kind)
-    job = exports.lock(call.db, job)
-    return job if job.status in (FAILED, CANCELLED, EXPIRED) else exports.end(call.db, job, CANCELLED, call.now)
+    job = EXPORTS.lock(call.db, job)
+    return job if job.status in (FAILED, CANCELLED, EXPIRED) else EXPORTS.end(call.db, job, CANCELLED, call.now)
 
 
 def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
@@ -117,13 +109,12 @@ def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
     if job.status != DONE:
         wait = " Its rows can be read when it is done." if job.status in (QUEUED, RUNNING) else ""
         raise ExportState(f"The export is {job.status}.{wait}")
-    content = exports.read_part(call.db, job, part_number)
+    content: str | None = EXPORTS.read_content(call.db, job, part_number=part_number)
     if content is None:
         raise UnknownExportPart(f"The export has {job.parts} parts, and none with the number {part_number}.")
     return ExportPart(job, part_number, content.removesuffix("\n").split("\n"))
 
 
 def _refuse_without_role(call: Call, kind: str) -> None:
-    role = ROLE_OF_KIND[kind]
-    if call.caller is None or not call.caller.holds(role):
-        raise Forbidden(f"An export of {kind} also needs the role {role}.")
+    """Refuse a caller who may not read what is exported."""
+    refuse_without_role(call, "export", kind, ROLE_OF_KIND[kind])

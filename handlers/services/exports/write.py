@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine
 
-from domain.exports import DONE, FAILED, QUEUED, RUNNING, ExportJob
+from domain.exports import ABANDONED, DONE, FAILED, QUEUED, RUNNING, ExportJob
 from handlers.services.exports.rows import ROWS, ExportedRow, json_line
 from handlers.services.turns import Turns
 from persistence import exported_rows, exports, transactions
 from persistence.exported_rows import ExportRange
+from persistence.exports import EXPORTS
 from persistence.transactions import is_away
 
 # A part ends with the row that reaches one of these, so that it is read and sent at once.
@@ -46,7 +47,7 @@ class ExportWriter:
 
     def _claim(self, db: Connection) -> ExportJob | None:
         now = datetime.now(UTC)
-        for address in self._turns.sort(exports.find_waiting(db, now)):
+        for address in self._turns.sort(EXPORTS.find_waiting(db, abandoned=now - ABANDONED)):
             job = exports.claim(db, *address, now)
             if job is not None:
                 self._turns.note(job.organization_id)
@@ -77,7 +78,7 @@ class ExportWriter:
         """Do something with the locked export, unless another attempt has begun, or it was cancelled."""
 
         def work(db: Connection) -> None:
-            current = exports.lock(db, job)
+            current = EXPORTS.lock(db, job)
             if (current.status, current.attempt) == (RUNNING, job.attempt):
                 do(db, current)
 
@@ -85,16 +86,16 @@ class ExportWriter:
 
 
 def _put_back(db: Connection, job: ExportJob) -> None:
-    exports.change_export(db, job, status=QUEUED, updated_at=datetime.now(UTC))
+    EXPORTS.store(db, job, {"status": QUEUED}, datetime.now(UTC))
 
 
 def _fail(db: Connection, job: ExportJob) -> None:
-    exports.end(db, job, FAILED, datetime.now(UTC))
+    EXPORTS.end(db, job, FAILED, datetime.now(UTC))
 
 
 def _finish(db: Connection, job: ExportJob) -> None:
     now = datetime.now(UTC)
-    exports.change_export(db, job, status=DONE, updated_at=now, finished_at=now)
+    EXPORTS.store(db, job, {"status": DONE, "finished_at": now}, now)
     _log.info("the export %s is done: %s rows in %s parts", job.export_id, job.rows, job.parts)
 
 

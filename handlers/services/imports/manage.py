@@ -18,10 +18,12 @@ from domain.imports.records import (
     ImportPart,
     ImportState,
 )
-from domain.problems import Forbidden
 from handlers.call import Call
+from handlers.messages.base import values_of
 from handlers.messages.uploads import Upload
+from handlers.services.file_jobs import refuse_without_role
 from persistence import imports
+from persistence.imports import IMPORTS
 
 _MOST_NAMED = 5
 
@@ -48,22 +50,9 @@ def create_import(call: Call, asked: ImportProperties) -> ImportJob:
     Raises Forbidden for a caller who may not write what is imported.
     """
     _refuse_without_role(call, asked.kind)
-    return imports.add_import(
-        call.db,
-        call.organization.organization_id,
-        kind=asked.kind,
-        format=asked.format,
-        mode=asked.mode,
-        dry_run=asked.dry_run,
-        emit_events=asked.emit_events,
-        ignore_unknown_columns=asked.ignore_unknown_columns,
-        delimiter=asked.delimiter if asked.format == CSV else None,
-        encoding=asked.encoding,
-        column_names=dict(asked.column_names),
-        description=asked.description,
-        created_at=call.now,
-        updated_at=call.now,
-    )
+    delimiter = asked.delimiter if asked.format == CSV else None
+    values = {**values_of(asked), "delimiter": delimiter, "status": UPLOADING}
+    return IMPORTS.add(call.db, call.organization.organization_id, values, call.now)
 
 
 def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -> ImportPart:
@@ -72,7 +61,7 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     Raises ImportState once the import was started, and if the organization's files take too much space.
     """
     _refuse_without_role(call, job.kind)
-    job = imports.lock(call.db, job)
+    job = IMPORTS.lock(call.db, job)
     _refuse_other_state(job, UPLOADING)
     known = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
     if known is not None and (known.size, known.sha256) == (len(content), content.sha256):
@@ -80,11 +69,11 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     known_size = known.size if known is not None else 0
     _refuse_too_much(call, len(content) - known_size)
     blocks = content.blocks(imports.BLOCK_BYTES)
-    part = imports.put_part(
+    part = imports.add_part(
         call.db, job, part_number, blocks, size=len(content), sha256=content.sha256, created_at=call.now
     )
     total = job.bytes_total + part.size - known_size
-    imports.change_import(call.db, job, bytes_total=total, updated_at=call.now)
+    IMPORTS.store(call.db, job, {"bytes_total": total}, call.now)
     return part
 
 
@@ -104,7 +93,7 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
     Raises ImportIncomplete if one of the parts from 1 to `parts` is missing, and ImportState if there are more.
     """
     _refuse_without_role(call, job.kind)
-    job = imports.lock(call.db, job)
+    job = IMPORTS.lock(call.db, job)
     if job.parts == parts and job.status != CANCELLED:
         return job
     _refuse_other_state(job, UPLOADING)
@@ -115,7 +104,7 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
         raise ImportIncomplete(f"Of {parts} parts, {', '.join(missing[:_MOST_NAMED])}{more} were not uploaded.")
     if len(stored) > parts:
         raise ImportState(f"{len(stored)} parts were uploaded, which is more than {parts}.")
-    return imports.change_import(call.db, job, status=QUEUED, parts=parts, updated_at=call.now)
+    return IMPORTS.store(call.db, job, {"status": QUEUED, "parts": parts}, call.now)
 
 
 def cancel_import(call: Call, job: ImportJob) -> ImportJob:
@@ -124,18 +113,17 @@ def cancel_import(call: Call, job: ImportJob) -> ImportJob:
     Raises ImportState for an import that has ended otherwise.
     """
     _refuse_without_role(call, job.kind)
-    job = imports.lock(call.db, job)
+    job = IMPORTS.lock(call.db, job)
     if job.status == CANCELLED:
         return job
     if job.status in ENDED:
         raise ImportState(f"The import is already {job.status}.")
-    imports.remove_file(call.db, job)
-    return imports.change_import(call.db, job, status=CANCELLED, updated_at=call.now, finished_at=call.now)
+    return IMPORTS.end(call.db, job, CANCELLED, call.now)
 
 
 def find_failed_rows(call: Call, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:
     """Return rows that failed, for callers who may read such rows elsewhere, too."""
-    _refuse_without(call, READING_ROLES[job.kind], job.kind)
+    refuse_without_role(call, "import", job.kind, READING_ROLES[job.kind])
     return imports.find_failed(call.db, job, after_line, limit)
 
 
@@ -146,9 +134,4 @@ def _refuse_other_state(job: ImportJob, status: str) -> None:
 
 def _refuse_without_role(call: Call, kind: str) -> None:
     """Refuse a caller who may not write what is imported."""
-    _refuse_without(call, ROLE_OF_KIND[kind], kind)
-
-
-def _refuse_without(call: Call, role: str, kind: str) -> None:
-    if call.caller is None or not call.caller.holds(role):
-        raise Forbidden(f"An import of {kind} also needs the role {role}.")
+    refuse_without_role(call, "import", kind, ROLE_OF_KIND[kind])

@@ -44,6 +44,7 @@ from handlers.services.imports.rows import ImportRow, RowReader
 from handlers.services.turns import Turns
 from handlers.settings import Settings
 from persistence import imports, organizations, transactions
+from persistence.imports import IMPORTS
 from persistence.transactions import is_away
 
 _log = logging.getLogger("loyalty.imports")
@@ -152,7 +153,7 @@ class Importer:
             return True
         current = self._opened(job)
         at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _FEWER_AFTER_CRASH**job.crashes))
-        transactions.run(self._engine, lambda db: imports.note_begin(db, job, at_once))
+        transactions.run(self._engine, lambda db: imports.record_begin(db, job, at_once))
         self._begun = job
         self._import_next(db, job, current, at_once, began, now)
         return True
@@ -186,7 +187,7 @@ class Importer:
 
     def _claim(self, db: Connection) -> ImportJob | None:
         """An import that no other worker works on, of the organization that was served longest ago."""
-        for address in self._turns.sort(imports.find_waiting(db)):
+        for address in self._turns.sort(IMPORTS.find_waiting(db)):
             job = imports.claim(db, *address)
             if job is not None:
                 self._turns.note(job.organization_id)
@@ -275,7 +276,7 @@ class Importer:
             self._end(db, replace(job, **progress), FAILED, now, told)
 
     def _end(self, db: Connection, job: ImportJob, status: str, now: datetime, error: str | None = None) -> None:
-        imports.remove_file(db, job)
+        IMPORTS.remove_content(db, job)
         imports.advance(
             db,
             job,

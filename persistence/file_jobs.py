@@ -1,0 +1,52 @@
+"""Jobs that read or write files, imports and exports: what waits for a worker, and content that goes with its job."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Table, delete
+
+from persistence.connections import query
+from persistence.records import Records
+
+Kind = TypeVar("Kind")
+
+
+class FileJobs(Records[Kind]):
+    """The jobs of a table, whose content is stored piece by piece in others.
+
+    `content` are those, each before the one that it refers to. Jobs are to be done while the SQL condition `to_do`
+    holds.
+    """
+
+    def __init__(self, table: Table, kind: type[Kind], content: Sequence[Table], to_do: str) -> None:
+        super().__init__(table, kind, equal=("kind", "status"))
+        self._content = content
+        columns = f"organization_id, {self.id.name}"
+        self._waiting = f"SELECT {columns} FROM {table.name} WHERE {to_do} ORDER BY updated_at, {self.id.name}"
+
+    def find_waiting(self, db: Connection, **parameters: Any) -> list[tuple[int, int]]:
+        """The organization and id of all jobs that are to be done, first the one that waits longest."""
+        return [(row[0], row[1]) for row in query(db, self._waiting, parameters)]
+
+    def read_content(self, db: Connection, job: Kind, **piece: int) -> Any:
+        """The content of a piece, by the columns that number it; None if there is none."""
+        address = self._address(job) | piece
+        conditions = " AND ".join(f"{name} = %s" for name in address)
+        statement = f"SELECT content FROM {self._content[0].name} WHERE {conditions}"
+        rows = query(db, statement, tuple(address.values()))
+        return rows[0][0] if rows else None
+
+    def remove_content(self, db: Connection, job: Kind, **piece: int) -> None:
+        """Remove the content of a job, or only a piece of it."""
+        self.remove_content_at(db, self._address(job) | piece)
+
+    def remove_content_at(self, db: Connection, address: Mapping[str, int]) -> None:
+        """Remove the content with this address."""
+        for table in self._content:
+            db.execute(delete(table).where(*(table.c[name] == value for name, value in address.items())))
+
+    def end(self, db: Connection, job: Kind, status: str, now: datetime) -> Kind:
+        """End a locked job without its content: one that was cancelled, or has failed."""
+        self.remove_content(db, job)
+        return self.store(db, job, {"status": status, "finished_at": now}, now)
