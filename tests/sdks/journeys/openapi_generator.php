@@ -42,6 +42,9 @@ $organizationId = (int) getenv('JOURNEY_ORGANIZATION_ID');
 $ledgerId = (int) getenv('JOURNEY_LEDGER_ID');
 $http = new GuzzleHttp\Client();
 
+// Else booleans of the query are sent as 1 and 0, which are refused. Only the default configuration decides it.
+Integration\Configuration::getDefaultConfiguration()
+    ->setBooleanFormatForQueryString(Integration\Configuration::BOOLEAN_FORMAT_STRING);
 $anonymous = (new Integration\Configuration())->setHost($url);
 $token = (new Integration\Api\AuthApi($http, $anonymous))->createAccessToken(
     'client_credentials',
@@ -165,7 +168,8 @@ $found = [];
 foreach ($members->listMembers(loyalty_member_id: 'cleo')->getResults() as $member) {
     $found[] = $member->getLoyaltyMemberId();
 }
-$later = $members->listMembers(from_created_at: new DateTime('2099-01-01T00:00:00Z'));
+// Moments in a query are texts.
+$later = $members->listMembers(from_created_at: '2099-01-01T00:00:00Z');
 
 $again = new Integration\Model\CouponUse(['system_unique_key' => 'use-2', 'code' => 'FLAT-1']);
 $isoDate = 'Y-m-d\TH:i:s\Z';
