@@ -19,6 +19,8 @@ def mission_outcome(move: MissionMove, is_dry_run: bool) -> dict[str, Any]:
     return {
         "missionId": move.mission.mission_id,
         "missionKey": move.mission.mission_key,
+        "code": move.mission.code,
+        "name": move.mission.name,
         "currentCounter": advance.before.begun,
         "newCounter": advance.after.counter,
         "achieved": advance.achieved > 0,
@@ -33,8 +35,6 @@ def achieved_payload(move: MissionMove) -> dict[str, Any]:
     return {
         "mission": {
             **mission_outcome(move, is_dry_run=False),
-            "code": move.mission.code,
-            "name": move.mission.name,
             "goalsAchieved": move.advance.achieved,
         }
     }
@@ -45,6 +45,8 @@ def reversed_mission(mission: Mission, tracking: MissionTracking, advance: Advan
     return {
         "missionId": mission.mission_id,
         "missionKey": mission.mission_key,
+        "code": mission.code,
+        "name": mission.name,
         "counted": tracking.counted,
         "goalsAchieved": tracking.achieved,
         "currentCounter": advance.before.counter,

@@ -275,6 +275,8 @@ class TestUndoing:
         badge = badge_of(shop)
         mission = create(shop, goalCount=2, pointsAccrual=10, badgeKey=badge)
         first, second = (shop.track_one(event(ana)) for _ in range(2))
+        [outcome] = second["missions"]
+        assert (outcome["code"], outcome["name"]) == (mission["code"], mission["name"])
         assert stand(shop, ana, mission) == (1, 2)
         reverted = self.cancel(shop, second)
         own = next(each for each in reverted if each["loyaltyEventKey"] == second["loyaltyEventKey"])
@@ -282,6 +284,8 @@ class TestUndoing:
             {
                 "missionId": mission["missionId"],
                 "missionKey": mission["missionKey"],
+                "code": mission["code"],
+                "name": mission["name"],
                 "counted": 1,
                 "goalsAchieved": 1,
                 "currentCounter": 2,
