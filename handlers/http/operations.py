@@ -29,6 +29,7 @@ from handlers.http.intake import BodyPlan, ClientGone, read_body, read_upload
 from handlers.http.negotiation import AnswerTypes
 from handlers.http.oauth import TOKEN_OPERATION
 from handlers.http.parameters import ParameterPlan
+from handlers.http.problems import HttpProblem
 from handlers.http.routing import METHODS, variables_of
 from handlers.http.throttle import Throttle
 from handlers.messages.faults import MAX_FAULTS
@@ -217,7 +218,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._throttle.count_caller(exchange)
         raw: bytes | Upload = b""
         media_type = None
-        if plan.body is not None:
+        if plan.body is None:
+            await self._refuse_body(receive, exchange)
+        else:
             if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
                 media_type = plan.body.refuse_other_types(exchange)
             try:
@@ -236,6 +239,13 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                 raw.close()
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    async def _refuse_body(self, receive: Receive, exchange: Exchange) -> None:
+        """Refuse a body that is sent to an operation without one: what it asks for would be ignored."""
+        if exchange.headers.get("content-length", "0") == "0" and "transfer-encoding" not in exchange.headers:
+            return
+        if await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange)):
+            raise HttpProblem(400, "The operation takes no body.")
 
     async def _read(self, body: BodyPlan, receive: Receive, exchange: Exchange) -> bytes | Upload:
         """The body; the time of a request with a file begins anew once the file is there."""

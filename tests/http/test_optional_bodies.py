@@ -34,6 +34,17 @@ def test_a_body_is_required_where_a_field_of_it_is(surface):
             assert is_required == (bool(schema.get("required")) or operation_id in NEEDS_SOMETHING), operation_id
 
 
+@pytest.mark.parametrize("body", [b"{}", b"x"])
+def test_a_body_is_refused_where_there_is_none(organization, body):
+    key = Shop(organization).track_one(event(organization.member("ana")["loyaltyMemberId"]))["loyaltyEventKey"]
+    for surface, method, path in (
+        (organization.integration, "GET", "/members/ana"),
+        (organization.administration, "POST", f"/events/{key}/requeue"),
+    ):
+        problem = surface.request(method, path, body, expect=400).json
+        assert (problem["type"], problem["detail"]) == ("/problems/invalid-request", "The operation takes no body.")
+
+
 def test_nothing_is_the_same_as_an_empty_object(organization):
     shop = Shop(organization)
     integration, administration = organization.integration, organization.administration
