@@ -368,6 +368,10 @@ class TestManyAtOnce:
         users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
         assert users.sign_in({**made, "password": PASSWORD}).json["scope"] == "members:read tiers:read"
 
+    def test_reassigning_needs_permissions(self, users):
+        problem = users.surface.post("/users/bulk-reassign", {"emails": [users.person()["email"]]}, expect=400)
+        assert problem["errors"][0]["detail"] == "isAdmin, roles and permissionGroupKeys are missing."
+
     def test_reassigning_and_removing(self, users):
         ana, bob, group = users.person(roles=["members:read"]), users.person(), users.group(roles=["tiers:read"])
         emails = [ana["email"], address(), bob["email"].upper(), bob["email"]]

@@ -125,6 +125,8 @@ def _audited(row: Mapping[str, Any], inline: Grant, groups: Sequence[PermissionG
 def reassign_many(call: Call, asked: UsersToChange) -> list[UserOutcome]:
     """Set the permissions of the users with these addresses; permissions that the request leaves out stay."""
     keys, organization_id = asked.permission_group_keys, call.organization.organization_id
+    if keys is None and asked.roles is None and asked.is_admin is None:
+        raise InvalidRequest([FieldFault("isAdmin, roles and permissionGroupKeys are missing", pointer="")])
     with administering(call) as held:
         groups = find_groups(call, keys or ())
         inline = Grant(highest(asked.roles or ()), bool(asked.is_admin))
