@@ -115,6 +115,14 @@ def test_an_order_that_came_back_earns_nothing_more(shop, member, status):
     assert shop.balance(member) == 0
 
 
+def test_tracking_a_captured_event_in_another_mode_tells_its_key(shop, member):
+    one = event(member)
+    key = shop.track_one(one, executionMode="captureOnly")["loyaltyEventKey"]
+    [again] = shop.track(one)
+    assert again["error"]["type"] == "/problems/key-reused"
+    assert again["error"]["detail"].endswith(f"whose event has the loyaltyEventKey {key}.")
+
+
 def test_other_events_are_refused(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     tracked = shop.track_one(event(member))["loyaltyEventKey"]

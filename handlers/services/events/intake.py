@@ -17,7 +17,7 @@ from domain.idempotency import refuse_other_request
 from domain.members import Member, MemberInactive, refuse_erased
 from domain.orders import OrderStatusConflict, UnknownOrder, undoes_order
 from domain.partners import PAYMENT_CONFIRMED, payment_exists, payment_id_of
-from domain.problems import Refusal
+from domain.problems import KeyReused, Refusal
 from handlers.messages.events import track_result
 from handlers.services.configuration import Configuration
 from handlers.services.references import unknown_event_type, unknown_member
@@ -114,7 +114,7 @@ class Intake:
                 tracked = self._looked_up(position, event, members)
                 before = answered.get(event.system_unique_key)
                 if before is not None:
-                    refuse_other_request(event.system_unique_key, tracked.digest, before.digest)
+                    _refuse_other_event(tracked, before)
                     if not _may_have_come_too_early(before.result):
                         self.results[position] = _answered_before(before)
                         continue
@@ -218,6 +218,14 @@ def _take_over(tracked: TrackedEvent, before: AnsweredEvent) -> None:
     """Let an event be evaluated again under the id and key that it is stored with."""
     tracked.loyalty_event_id, tracked.key = before.loyalty_event_id, before.result["loyaltyEventKey"]
     tracked.tracked_at = before.created_at
+
+
+def _refuse_other_event(tracked: TrackedEvent, before: AnsweredEvent) -> None:
+    """Refuse an event with the key of another one, or of the same in another mode, which the detail names."""
+    if tracked.digest != before.digest:
+        detail = f"The systemUniqueKey {tracked.event.system_unique_key} was used for another request"
+        name = (before.result or {}).get("loyaltyEventKey")
+        raise KeyReused(f"{detail}." if name is None else f"{detail}, whose event has the loyaltyEventKey {name}.")
 
 
 def _answered_before(before: AnsweredEvent) -> Result:
