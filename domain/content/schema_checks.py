@@ -35,11 +35,18 @@ def schema_faults(schema: Mapping[str, Any], schema_bytes: int) -> list[FieldFau
     dialect = schema.get("$schema", DIALECT)
     if not isinstance(dialect, str) or dialect.rstrip("#") != DIALECT:
         return [FieldFault(f"$schema is not {DIALECT}, the only dialect served", pointer="/$schema")]
+    if "type" in schema and "object" not in _types_of(schema):
+        return [FieldFault("type excludes objects, and attrs is an object", pointer="/type")]
     schemas = subschemas(schema)
     if len(schemas) > MOST_SUBSCHEMAS:
         return [FieldFault(f"jsonschema has more than {MOST_SUBSCHEMAS} schemas in it", pointer="")]
     faults = [fault for place, subschema in schemas.items() for fault in _own_faults(place, subschema, schemas)]
     return [*faults, *_number_faults(schema), *_pattern_faults(schema)]
+
+
+def _types_of(schema: Mapping[str, Any]) -> list[Any]:
+    kind = schema["type"]
+    return kind if isinstance(kind, list) else [kind]
 
 
 def _own_faults(place: str, schema: Any, schemas: Schemas) -> Iterator[FieldFault]:

@@ -152,3 +152,9 @@ def test_values_of_a_document_are_counted():
     assert count_values({"a": 1, "b": [True, None, {"c": "text"}]}) == 7
     assert count_values([Decimal("1.5"), Decimal("1e20")]) == 3
     assert count_values(Decimal("1e-300")) == count_values(10**30) == 3_001
+
+
+@pytest.mark.parametrize("kind", ["array", ["string", "null"], "null"])
+def test_a_schema_that_no_object_satisfies_is_refused(kind):
+    assert faults({"type": kind}) == ["/type"]
+    assert faults({"type": "object"}) == faults({"type": ["object", "null"]}) == faults({}) == []
