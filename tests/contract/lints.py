@@ -81,6 +81,7 @@ CLEARED = {
     "ItemMatcherOrNull",
     "MissionBadgeMatcherOrNull",
     "MissionExpirationOrNull",
+    "PartnerMemberInfoOrNull",
     "RequiredPointsConfigOrNull",
 }
 # What an operation that can refuse a header Accept answers beside JSON.

@@ -116,6 +116,12 @@ BREAKS = [
     ("examples", lambda d: _success(d, "getTier")["content"]["application/json"]["example"]["tier"].pop("name")),
     ("examples", lambda d: d["components"]["parameters"]["LoyaltyTierOrder"].update(example="colour,asc")),
     ("templates", lambda d: _operation(d, "getTier").operation.update(description="{{ 7 * 7 }}")),
+    ("portable_patterns", lambda d: _schema(d, "NewLoyaltyMemberId").update(pattern=r"^\u0041$")),
+    ("portable_patterns", lambda d: _schema(d, "NewLoyaltyMemberId").update(pattern=r"^\x80$")),
+    ("portable_patterns", lambda d: _schema(d, "NewLoyaltyMemberId").update(pattern="^(?=a)a$")),
+    ("portable_patterns", lambda d: _schema(d, "NewLoyaltyMemberId").pop("x-pattern-fault")),
+    ("portable_patterns", lambda d: _add_parameter(d, "x", {"type": "string", "pattern": r"^\u0041$"})),
+    ("twins", lambda d: _operation(d, "getTier").operation.update(operationId="getMemberAsync")),
     ("prose_of_problems", lambda d: _operation(d, "getTier").operation.update(description="`/problems/no-luck`")),
 ]
 

@@ -59,3 +59,10 @@ def test_event_types_to_choose_from_are_built_in_or_active(organization, surface
 def test_another_organization_does_not_have_it(surface, other_organization):
     surface.post(PATH, BODY)
     other_organization.integration.get(f"{PATH}/cup", expect=404)
+
+
+@pytest.mark.parametrize("code", [".", "..", "..."])
+def test_an_api_code_of_dots_only_is_refused(organization, code):
+    problem = organization.integration.post(PATH, {**BODY, "apiCode": code}, expect=400)
+    assert [each["pointer"] for each in problem["errors"]] == ["/apiCode"]
+    assert organization.integration.post(PATH, {**BODY, "apiCode": ".cup"})["eventType"]["apiCode"] == ".cup"

@@ -250,6 +250,10 @@ def test_the_id_of_the_onboarding_data_names_the_new_member(shop, either):
     assert (again["loyaltyMemberId"], again["isNewMember"]) == ("card-0077", False)
 
 
+def test_onboarding_data_that_is_null_is_none(shop, either):
+    assert either.pay(shop.member(), memberInfo=None)["isNewMember"] is False
+
+
 def test_the_id_of_the_payment_becomes_the_government_id_of_a_member_with_another_id(shop, either):
     first = either.pay("30111222", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"})
     again = either.pay("30111222", forceUserSubscription=True)
