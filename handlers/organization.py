@@ -33,4 +33,10 @@ def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Or
     organization_id = call.organization.organization_id
     references.refuse_unknown(call, loyalty_program=body.sent.get("default_loyalty_program_id"))
     call.audit.keep_before(organizations.find(call.db, organization_id))
+    former_id = call.organization.default_loyalty_program_id
+    default_id = body.sent.get("default_loyalty_program_id", former_id)
+    if default_id != former_id:
+        for program_id in (former_id, default_id):
+            if program_id is not None:
+                call.audit.add_mark("loyalty-program", program_id, "setAsDefault", is_set=program_id == default_id)
     return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.sent)

@@ -180,6 +180,9 @@ def test_a_record_that_loses_the_mark_of_the_default_has_an_entry(organization):
     club = surface.post("/loyalty-programs", {**settings, "setAsDefault": True})["loyaltyProgram"]
     other_id = str(club["loyaltyProgramId"])
     assert marks("setAsDefault") == {other_id: True, program_id: False}
+    own = {"defaultLocale": "es", "defaultLoyaltyProgramId": program["loyaltyProgramId"]}
+    surface.put("", own, expect=200)
+    assert marks("setAsDefault") == {other_id: False, program_id: True}
     accounts = f"/ledgers/{program['ledgerId']}/accounts"
     [points] = surface.get(accounts)["results"]
     points_id = str(points["ledgerAccountId"])
