@@ -114,7 +114,10 @@ class AuditTrail:
     ) -> None:
         """Add an entry about the named members and the owners of the named wallets."""
         changes = {
-            name: {side: without_secrets(value, name) for side, value in change.items()}
+            name: {
+                "from": without_secrets(change["from"], name),
+                "to": without_secrets(change["to"], name),
+            }
             for name, change in differences(before or {}, after).items()
             if name not in _LEFT_OUT
         }

@@ -187,7 +187,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
                 cursor.execute(statement, parameters)
             return
         sent, values = self.executed(statement, parameters)
-        with self.cursor() as cursor:
+        with super().cursor() as cursor:
             self._deferred.append(cursor.mogrify(sent, values).decode() + "; ")
 
     def due(self) -> str:
@@ -238,7 +238,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._send(statements, "")
 
     def _send(self, due: str, last: str) -> None:
-        with super().cursor(cursor_factory=driver.cursor) as cursor, _observed(last or "BEGIN"):
+        observed = nullcontext() if _observer is None else _observer(last or "BEGIN")
+        with super().cursor(cursor_factory=driver.cursor) as cursor, observed:
             self.transmit(cursor.execute, due + last)
 
 
@@ -257,7 +258,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
             # Parameters were written into what is due, so its percent signs are text.
             due = due if values is None else due.replace("%", "%%")
             message = due.encode() + sent if isinstance(sent, bytes) else due + sent
-        with _observed(query):
+        with nullcontext() if _observer is None else _observer(query):
             self.connection.transmit(super().execute, message, values)
 
     def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
@@ -265,7 +266,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
         due = self.connection.due()
         if due:
             self.connection.send(due)
-        with _observed(sql):
+        with nullcontext() if _observer is None else _observer(sql):
             super().copy_expert(sql, file, size)
 
 
@@ -277,10 +278,6 @@ def is_stale_plan(error: BaseException | None) -> bool:
 def _transmit(execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
     """Send one message to the database, and wait for the answer."""
     execute(message, parameters)
-
-
-def _observed(statement: str | bytes) -> AbstractContextManager[Any]:
-    return nullcontext() if _observer is None else _observer(statement)
 
 
 def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:

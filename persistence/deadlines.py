@@ -95,8 +95,8 @@ deadline_of_thread: ContextVar[TransactionDeadline | None] = ContextVar("deadlin
 def check_deadline(*_: Any) -> None:
     """Raise TransactionDeadlineExceeded if the running thread's deadline has passed; an event listener of engines."""
     deadline = deadline_of_thread.get()
-    if deadline is not None:
-        deadline.check()
+    if deadline is not None and deadline._expired:
+        raise DeadlineExceeded
 
 
 @contextmanager

@@ -26,7 +26,13 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 def fields_of(kind: type[Any]) -> tuple[str, ...]:
     """The field names of a record's dataclass, in order."""
-    return tuple(f.name for f in dataclasses.fields(kind))
+    names = _FIELDS.get(kind)
+    if names is None:
+        names = _FIELDS[kind] = tuple(f.name for f in dataclasses.fields(kind))
+    return names
+
+
+_FIELDS: dict[type[Any], tuple[str, ...]] = {}
 
 
 def columns_of(table: Table, kind: type[Any]) -> tuple[Any, ...]:

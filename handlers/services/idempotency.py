@@ -2,7 +2,9 @@
 
 import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -17,11 +19,15 @@ def digest_of(asked: Any) -> bytes:
     return hashlib.sha256(_canonical(_by_value(asked))).digest()
 
 
+# Most values are of these types, which are encoded as they are.
+_UNCHANGED = frozenset({NoneType, bool, bytes, datetime, int, str})
+
+
 def _by_value(asked: Any) -> Any:
     if isinstance(asked, Decimal):
         return exact_number(asked)
     if isinstance(asked, Mapping):
-        return {name: _by_value(value) for name, value in asked.items()}
+        return {name: value if type(value) in _UNCHANGED else _by_value(value) for name, value in asked.items()}
     if isinstance(asked, list | tuple):
-        return [_by_value(value) for value in asked]
+        return [value if type(value) in _UNCHANGED else _by_value(value) for value in asked]
     return asked
