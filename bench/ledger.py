@@ -25,7 +25,7 @@ from sqlalchemy import Connection, Engine, make_url, text
 from bench.load import by_pgbench
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.ledger.post_transactions import Movement, post_batch
+from handlers.services.ledger.post_transactions import Movement, post
 from handlers.services.ledger.verify import verify
 from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.settings import Settings
@@ -197,7 +197,8 @@ class Teller:
                 surface=ADMINISTRATION,
                 settings=Settings(database_url="", home=Path()),
             )
-            refused = [each.refusal for each in post_batch(call, movements) if each.refusal is not None]
+            outcomes = post([call] * len(movements), movements)
+            refused = [outcome.refusal for outcome in outcomes if outcome is not None and outcome.refusal is not None]
             if refused:
                 raise refused[0]
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.fields import Internal, Key, Personal
-from domain.idempotency import refuse_other_request
+from domain.idempotency import ResultsByKey
 from domain.members import MemberInactive
 from domain.problems import Conflict, NotFound
 
@@ -177,7 +177,7 @@ class BadgeBalances:
         self._new_name = new_name
         self._inactive = frozenset(inactive)
         self._trackings: dict[int, BadgeTracking] = {}
-        self._keys: dict[str, int] = {}
+        self._ids_by_key: ResultsByKey[int] = ResultsByKey()
         self._new: list[int] = []
         self._news: list[BadgeTracking] = []
         self._touched: set[Place] = set()
@@ -188,7 +188,7 @@ class BadgeBalances:
         for tracking in stored:
             if tracking.badge_tracking_id not in self._trackings:
                 self._trackings[tracking.badge_tracking_id] = tracking
-                self._keys[tracking.system_unique_key] = tracking.badge_tracking_id
+                self._add_key(tracking)
 
     def balance(self, member_id: int, badge_id: int) -> int:
         """How much of the badge the member holds."""
@@ -260,12 +260,11 @@ class BadgeBalances:
 
     def _answered(self, grant: BadgeGrant) -> BadgeTracking | None:
         """The tracking that the request's key has made, if any; raises KeyReused for another request."""
-        known = self._keys.get(grant.system_unique_key or "")
-        if known is None:
-            return None
-        tracking = self._trackings[known]
-        refuse_other_request(grant.system_unique_key, grant.request_digest, tracking.request_digest)
-        return tracking
+        tracking_id = self._ids_by_key.find(grant.system_unique_key, grant.request_digest)
+        return None if tracking_id is None else self._trackings[tracking_id]
+
+    def _add_key(self, tracking: BadgeTracking) -> None:
+        self._ids_by_key.add(tracking.system_unique_key, tracking.request_digest, tracking.badge_tracking_id)
 
     def _grant(self, grant: BadgeGrant, amount: int) -> BadgeTracking:
         if grant.member_id in self._inactive:
@@ -363,6 +362,6 @@ class BadgeBalances:
         self._balances[place] = total
         self._touched.add(place)
         self._trackings[name] = tracking
-        self._keys[tracking.system_unique_key] = name
+        self._add_key(tracking)
         self._new.append(name)
         return tracking

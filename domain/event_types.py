@@ -33,6 +33,13 @@ BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
     "member-payment-confirmed",
 )
 
+# The types of events that the server derives from what others have changed.
+TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
+TRANSACTION_CREATED = "ledger-transaction-created"
+BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
+MISSION_ACHIEVED = "mission-status-updated"
+COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assigned", "coupon-code-used", "benefit-used"
+
 EVENTS_WITH_ORDER = frozenset(
     event_type for event_type in BUILT_IN_EVENT_TYPES if event_type.startswith("member-purchase-order-")
 )

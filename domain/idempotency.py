@@ -1,12 +1,39 @@
-"""Requests under a key: the same one is answered again, another one is refused."""
+"""Requests under a key: the same one gets the same result again, another one is refused."""
+
+from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 from domain.problems import KeyReused
 
+Result = TypeVar("Result")
 
-def refuse_other_request(key: str | None, digest: bytes | None, before: bytes | None) -> None:
-    """Refuse a request unless its digest is that of the request that was done `before` under its key.
 
-    Raises KeyReused.
+class ResultsByKey(Generic[Result]):
+    """The results of requests by their keys: those stored before, and those of the present unit of work.
+
+    Each is given with the digest of its request; it is None where the server itself caused the result.
     """
-    if digest != before:
-        raise KeyReused(f"The key {key} was used for another request.")
+
+    def __init__(self, stored: Iterable[tuple[str, bytes | None, Result]] = ()) -> None:
+        self._results: dict[str, tuple[bytes | None, Result]] = {}
+        for key, digest, result in stored:
+            self._results[key] = digest, result
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._results
+
+    def add(self, key: str, digest: bytes | None, result: Result) -> None:
+        """Record the result of a request."""
+        self._results[key] = digest, result
+
+    def find(self, key: str | None, digest: bytes | None) -> Result | None:
+        """The result of the request with this digest under a key, None if the key is new.
+
+        Raises KeyReused if the key was used for a request with another digest.
+        """
+        used = self._results.get(key) if key is not None else None
+        if used is None:
+            return None
+        if used[0] != digest:
+            raise KeyReused(f"The key {key} was used for another request.")
+        return used[1]

@@ -25,6 +25,13 @@ class Journal:
         """The keys of a dictionary that were set since the journal was begun or cleared."""
         return {key for changed, key, _ in self._changes if changed is store}
 
+    def changed_keys(self) -> dict[int, set[Any]]:
+        """The keys that were set of each dictionary, by the dictionary's `id`."""
+        keys: dict[int, set[Any]] = {}
+        for store, key, _ in self._changes:
+            keys.setdefault(id(store), set()).add(key)
+        return keys
+
     def savepoint(self) -> Savepoint:
         """A point that `rollback_to` can return to."""
         return Savepoint((len(self._changes), *map(len, self._lists)))

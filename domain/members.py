@@ -132,7 +132,12 @@ def refuse_erased(member: Member) -> None:
 def refuse_inactive(member: Member) -> None:
     """Raise MemberInactive for a member that is not active."""
     if not member.active:
-        raise MemberInactive(f"The member {member.loyalty_member_id} is not active.")
+        raise inactive(member)
+
+
+def inactive(member: Member) -> MemberInactive:
+    """The refusal of what needs an active member."""
+    return MemberInactive(f"The member {member.loyalty_member_id} is not active.")
 
 
 def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,8 +22,9 @@ TRANSITIONS: Mapping[str, frozenset[str]] = {
 # In these states nothing is left of the order, nor of what its creation gave.
 UNDONE = frozenset({CANCELLED, REJECTED, RETURNED})
 
-# Looked up, not derived from the type's name: a custom event type may begin like an order event.
-_STATUS_OF_EVENT: Mapping[str, str] = {
+# The order status that events of a type lead to. Looked up, not derived from the type's name: a custom event type may
+# begin like an order event.
+STATUS_OF_EVENT: Mapping[str, str] = {
     _EVENT_PREFIX + status: status for status in (CREATED, CONFIRMED, CANCELLED, REJECTED, RETURNED, PARTIALLY_RETURNED)
 }
 
@@ -131,15 +132,10 @@ class ReturnExceedsOrder(Conflict):
     title = "More is returned than is left of the order"
 
 
-def status_of_event(event_type: str) -> str | None:
-    """The order status that an event leads to; None for events that are not about orders."""
-    return _STATUS_OF_EVENT.get(event_type)
-
-
-def undoes_order(event_type: str) -> bool:
-    """True for events that undo an order, whole or in part."""
-    status = status_of_event(event_type)
-    return status == PARTIALLY_RETURNED or status in UNDONE
+# The types of events that undo an order, whole or in part.
+UNDOING_EVENTS = frozenset(
+    event_type for event_type, status in STATUS_OF_EVENT.items() if status == PARTIALLY_RETURNED or status in UNDONE
+)
 
 
 def event_of_status(status: str) -> str:

@@ -13,7 +13,7 @@ from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CAMPAIGN, POINTS,
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import ZERO, Posting, Stored
 from domain.ledger.records import REVERTED, LedgerAccount
-from domain.orders import undoes_order
+from domain.orders import UNDOING_EVENTS
 from domain.problems import Conflict
 
 CANCELLED = "cancelled"
@@ -80,7 +80,7 @@ def refuse_uncancellable(event: LoyaltyEvent) -> None:
         raise EventCancelled(f"The event {event.loyalty_event_key} has already been cancelled.")
     if event.status != "success":
         raise EventNotCancellable(f"An event whose status is {event.status} cannot be cancelled.")
-    if event.reverted_loyalty_event_id is not None or undoes_order(event.event_type):
+    if event.reverted_loyalty_event_id is not None or event.event_type in UNDOING_EVENTS:
         raise EventNotCancellable("An event that undoes an order or another event cannot be cancelled.")
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from domain.members import MemberErased, differences
@@ -24,6 +27,9 @@ NOT_SHOWN = "(not shown)"
 _SECRETS = frozenset({"secret", "previousSecret", "password", "passwordHash", "headers", "apiKey", "accessToken"})
 # Left out: every change changes it.
 _LEFT_OUT = frozenset({"updatedAt"})
+
+# Values of these types hold no further fields.
+_PLAIN = frozenset({NoneType, bool, int, str, Decimal, datetime})
 
 Shape = Callable[[Any], Mapping[str, Any]]
 
@@ -113,14 +119,14 @@ class AuditTrail:
         wallet_ids: Iterable[int | None] = (),
     ) -> None:
         """Add an entry about the named members and the owners of the named wallets."""
-        changes = {
-            name: {
-                "from": without_secrets(change["from"], name),
-                "to": without_secrets(change["to"], name),
-            }
-            for name, change in differences(before or {}, after).items()
-            if name not in _LEFT_OUT
-        }
+        changes: dict[str, Mapping[str, Any]] = {}
+        for name, change in differences(before or {}, after).items():
+            if name in _LEFT_OUT:
+                continue
+            is_plain = type(change["from"]) in _PLAIN and type(change["to"]) in _PLAIN
+            if not is_plain or not _SECRETS.isdisjoint(name.split(".")):
+                change = {side: without_secrets(value, name) for side, value in change.items()}
+            changes[name] = change
         self.entries.append(
             NewEntry(
                 entity_type,

@@ -34,7 +34,7 @@ from handlers.services.events.evaluate_queued import requeue
 from handlers.services.events.track import track, try_out
 from handlers.services.events.track_async import queue_events
 from handlers.services.organizations.own_organization import refuse_other_organization
-from handlers.services.unit_of_work.evaluation_time import call_deadline, event_deadline
+from handlers.services.unit_of_work.evaluation import call_deadline, event_deadline
 from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import queue

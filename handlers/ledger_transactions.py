@@ -41,11 +41,9 @@ from handlers.services.ledger.post_transactions import (
     MovementOutcome,
     answered,
     capture,
-    post_batch,
-    post_each,
-    post_set,
+    post,
 )
-from handlers.services.unit_of_work.unit import only
+from handlers.services.unit_of_work.requests import only
 from persistence import ledger, ledger_lots, ledger_transactions
 from persistence.ledger import ACCOUNTS
 from persistence.paging import Page, Paged
@@ -100,7 +98,7 @@ Posted = list[Rows | Refusal | None]
 
 def _post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> Posted:
     """The rows of each call's movement, or its refusal; None for one that has to come alone."""
-    outcomes = post_each(calls, movements)
+    outcomes = post(calls, movements)
     posted = {
         position: outcome.ledger_transaction_id
         for position, outcome in enumerate(outcomes)
@@ -214,7 +212,8 @@ def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintReq
 
 
 def _post(call: Call, movements: Sequence[Movement]) -> Rows:
-    return answered(call, movements, post_set(call, movements))
+    outcomes = post([call] * len(movements), movements, atomic=True)
+    return answered(call, movements, [outcome.ledger_transaction_id or 0 for outcome in outcomes if outcome])
 
 
 @operation("captureLedgerTransactions", body=CAPTURES, audit="ledger-transaction")
@@ -231,7 +230,7 @@ def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[P
     identities = [
         {"index": index, "systemUniqueKey": batch_item.system_unique_key} for index, batch_item in enumerate(body)
     ]
-    done = _processed(call, movements, post_batch(call, movements), identities)
+    done = _processed(call, movements, identities)
     return [
         replace(item, identity={**item.identity, "systemUniqueKey": item.rows[0].system_unique_key})
         if item.rows
@@ -261,16 +260,12 @@ def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Proc
         for transaction_id in body.transaction_ids
     ]
     identities = [{"ledgerTransactionId": transaction_id} for transaction_id in body.transaction_ids]
-    return _processed(call, movements, post_batch(call, movements), identities)
+    return _processed(call, movements, identities)
 
 
-def _processed(
-    call: Call,
-    movements: Sequence[Movement],
-    outcomes: Sequence[MovementOutcome],
-    identities: Sequence[Mapping[str, Any]],
-) -> list[Processed]:
-    """The items of a batch with their rows, all read at once."""
+def _processed(call: Call, movements: Sequence[Movement], identities: Sequence[Mapping[str, Any]]) -> list[Processed]:
+    """Post the items of a batch; returns them with their rows, all read at once."""
+    outcomes = [outcome or MovementOutcome() for outcome in post([call] * len(movements), movements)]
     posted = [
         (requested, outcome.ledger_transaction_id)
         for requested, outcome in zip(movements, outcomes, strict=True)

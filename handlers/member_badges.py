@@ -13,7 +13,7 @@ from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import Together, operation
 from handlers.schemas.member_badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
 from handlers.services.badges.assign import ASSIGN, UNASSIGN, assign_badges, grant, unassign_badges
-from handlers.services.unit_of_work.unit import only, unit_of_work
+from handlers.services.unit_of_work.requests import only, unit_of_work
 from persistence import badges
 from persistence.badges import BADGES
 from persistence.paging import Paged

@@ -61,17 +61,17 @@ from handlers.services.ledger.move_points import (
     PointsMove,
     PointsRequest,
     move_points,
-    move_points_of,
 )
 from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import Enrolment, enrol_members
 from handlers.services.members.erase import erase
-from handlers.services.members.lock_wallets import lock_referrers
+from handlers.services.members.lock_referrers import lock_referrers
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.timeline import TimelinePage, timeline_of
 from handlers.services.members.view import view_holdings, view_members
 from handlers.services.tiers.current import current_tiers
 from handlers.services.tiers.set_tier import set_tier
+from handlers.services.unit_of_work.requests import only
 from handlers.services.webhooks.outbox import entity_changed
 from persistence import members
 from persistence.member_holdings import MemberWithHoldings
@@ -325,7 +325,7 @@ def _moment(query: Mapping[str, Any], name: str) -> Any:
 def _move_points(
     transaction_type: int, calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]
 ) -> list[MovedPoints | Refusal | None]:
-    return move_points_of(
+    return move_points(
         [
             PointsRequest(call, call_arguments["member"], transaction_type, call_arguments["body"])
             for call, call_arguments in zip(calls, arguments, strict=True)
@@ -342,7 +342,7 @@ def _move_points(
 )
 def mint_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
     """Mint points into the member's wallet."""
-    return move_points(call, member, MINT, body)
+    return only(move_points([PointsRequest(call, member, MINT, body)]))
 
 
 @operation(
@@ -354,4 +354,4 @@ def mint_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoi
 )
 def burn_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
     """Burn points from the member's wallet."""
-    return move_points(call, member, BURN, body)
+    return only(move_points([PointsRequest(call, member, BURN, body)]))

@@ -199,13 +199,12 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._deferred.clear()
         return due
 
-    def transmit(self, execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
-        """Send one message, and wait for the answer."""
-        try:
-            _transmit(execute, message, parameters)
-        except psycopg2.Error as error:
-            self._forget(self._names if is_stale_plan(error) else self._preparing)
-            raise
+    def forget_prepared(self, error: psycopg2.Error) -> None:
+        """Have statements prepared again that a message with an error was to prepare, or all if a plan is stale."""
+        self._forget(self._names if is_stale_plan(error) else self._preparing)
+
+    def count_prepared(self) -> None:
+        """Take the statements that the last message was to prepare for prepared."""
         self._preparing.clear()
 
     def _forget(self, statements: Iterable[str]) -> None:
@@ -240,7 +239,12 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
     def _send(self, due: str, last: str) -> None:
         observed = nullcontext() if _observer is None else _observer(last or "BEGIN")
         with super().cursor(cursor_factory=driver.cursor) as cursor, observed:
-            self.transmit(cursor.execute, due + last)
+            try:
+                _transmit(cursor.execute, due + last)
+            except psycopg2.Error as error:
+                self.forget_prepared(error)
+                raise
+        self._preparing.clear()
 
 
 class PipeliningCursor(driver.cursor):  # type: ignore[misc]
@@ -250,7 +254,9 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
         """Execute a statement; the result is that of the statement alone."""
-        sent, values = (query, vars) if self.name is not None else self.connection.executed(query, vars)
+        sent, values = query, vars
+        if self.name is None and isinstance(query, Prepared):
+            sent, values = self.connection.executed(query, vars)
         due, message = self.connection.due(), sent
         if due and self.name is not None:
             self.connection.send(due)
@@ -259,7 +265,13 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
             due = due if values is None else due.replace("%", "%%")
             message = due.encode() + sent if isinstance(sent, bytes) else due + sent
         with nullcontext() if _observer is None else _observer(query):
-            self.connection.transmit(super().execute, message, values)
+            try:
+                _transmit(super().execute, message, values)
+            except psycopg2.Error as error:
+                self.connection.forget_prepared(error)
+                raise
+        if self.connection._preparing:
+            self.connection.count_prepared()
 
     def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
         """Execute a COPY with a file."""
@@ -288,7 +300,7 @@ def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ..
     """
     _announce(db, statement, parameters)
     try:
-        cursor = db.connection.cursor()
+        cursor = PipeliningCursor(db.connection.dbapi_connection)
         cursor.execute(statement, parameters)
         rows: list[tuple[Any, ...]] = list(cursor.fetchall())
         return rows

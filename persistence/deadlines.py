@@ -96,7 +96,7 @@ def check_deadline(*_: Any) -> None:
     """Raise TransactionDeadlineExceeded if the running thread's deadline has passed; an event listener of engines."""
     deadline = deadline_of_thread.get()
     if deadline is not None and deadline._expired:
-        raise DeadlineExceeded
+        raise TransactionDeadlineExceeded
 
 
 @contextmanager

@@ -38,9 +38,15 @@ ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
 """)
 
 _MEMBERS = Prepared(f"""
-SELECT {_MEMBER_COLUMNS}, {HELD_TIERS}
-FROM members m
+SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}
+FROM members m JOIN wallets w USING (organization_id, wallet_id)
 WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s::bigint[]))
+""")
+
+_MEMBERS_OF_WALLETS = Prepared(f"""
+SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}
+FROM members m JOIN wallets w USING (organization_id, wallet_id)
+WHERE m.organization_id = %s AND m.wallet_id = ANY(%s::bigint[])
 """)
 
 _ANSWERED = Prepared("""
@@ -161,10 +167,18 @@ def lock_members(
 
 def find_members(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
-) -> list[tuple[Member, dict[int, HeldTier]]]:
-    """The members with these ids, each with the tiers held, by program id."""
+) -> list[tuple[Member, dict[int, HeldTier], int]]:
+    """The members with these ids, each with the tiers held, by program id, and the ledger of the wallet."""
     rows = query(db, _MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
-    return [(Member(*row[:-1]), held_tiers(row[-1])) for row in rows]
+    return [(Member(*row[:-2]), held_tiers(row[-1]), row[-2]) for row in rows]
+
+
+def find_members_of_wallets(
+    db: Connection, organization_id: int, wallet_ids: Collection[int]
+) -> list[tuple[Member, dict[int, HeldTier], int]]:
+    """The members who own these wallets, as `find_members`; other wallets are left out."""
+    rows = query(db, _MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids)))
+    return [(Member(*row[:-2]), held_tiers(row[-1]), row[-2]) for row in rows]
 
 
 @cache

@@ -193,6 +193,10 @@ class IdAllocator:
             self._size *= 2
         return self._left.pop()
 
+    def take_reserved(self, count: int) -> list[int]:
+        """At most `count` ids, of those that are reserved already."""
+        return [self._left.pop() for _ in range(min(count, len(self._left)))]
+
     def __iter__(self) -> Iterator[int]:
         """As many ids as are asked for."""
         while True:

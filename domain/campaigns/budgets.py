@@ -54,15 +54,16 @@ class LimitBudget:
 
     def room(self, campaign: CompiledCampaign, ledger_account_id: int) -> tuple[Decimal | None, LimitRule | None]:
         """The points that may still be minted into the account, and the rule that limits them; None if unlimited."""
-        return self.of(campaign).room(ledger_account_id, self._counters)
+        return self.of(campaign).room(ledger_account_id, self._counters) if campaign.limits else (None, None)
 
     def count_mint(self, campaign: CompiledCampaign, ledger_account_id: int, amount: Decimal) -> None:
         """Count points minted into the account."""
-        self.of(campaign).count_mint(ledger_account_id, amount, self._counters)
+        if campaign.limits:
+            self.of(campaign).count_mint(ledger_account_id, amount, self._counters)
 
     def count_event(self, campaign: CompiledCampaign) -> None:
         """Count the event, once however many effects it has."""
         campaign_id = campaign.campaign.campaign_id
-        if campaign_id not in self._counted:
+        if campaign.limits and campaign_id not in self._counted:
             self._counted.add(campaign_id)
             self.of(campaign).count_transaction(self._counters)

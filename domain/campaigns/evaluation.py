@@ -4,7 +4,7 @@ The same code runs for all execution modes: a dry run posts to a session that is
 only pending transactions and leaves all other effects undone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from decimal import Decimal
@@ -56,20 +56,16 @@ class _Computed:
     `details` are reported with the effect once it has been executed.
     """
 
-    effect: CompiledEffect
+    effect_id: str
     params: dict[str, Any]
     fault: Refusal | None
     details: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def effect_id(self) -> str:
-        return self.effect.effect.effect_id
 
 
 class Evaluator:
     """Runs one event through the campaigns, posting to the ledger and counting in the counters of its batch.
 
-    `executors`, by effect id, execute the effects that are neither points nor a discount. `mode` is that of the
+    `executor_of` returns the executor of an effect that is neither about points nor a discount. `mode` is that of the
     request; with `tracing` a dry run reports the value of every part of the rules. Rules that are not evaluated by the
     `deadline` fail; explanations share this deadline.
     """
@@ -81,7 +77,7 @@ class Evaluator:
         counters: Counters,
         accounts: Mapping[str, LedgerAccount],
         functions: Mapping[str, Any],
-        executors: Mapping[str, Executor],
+        executor_of: Callable[[str], Executor],
         mode: str,
         tracing: bool = False,
         deadline: Deadline | None = None,
@@ -91,7 +87,7 @@ class Evaluator:
         self._accounts = accounts
         self._counters = counters
         self._functions = functions
-        self._executors = executors
+        self._executor_of = executor_of
         self._explaining = mode == DRY_RUN
         self._authorizing = mode == AUTHORIZE
         self._tracing = tracing
@@ -115,7 +111,8 @@ class Evaluator:
                 if self._explaining:
                     self._explain(campaign, None, False, violated.reason(self._event))
                 continue
-            self._explain(campaign, None, True)
+            if self._explaining:
+                self._explain(campaign, None, True)
             for idle in campaign.idle_actions:
                 why = Reason("ACTION_NOT_RUNNING", f"the action is {idle.status}", idle.status)
                 self._explain(campaign, idle, False, why)
@@ -171,23 +168,29 @@ class Evaluator:
     def _apply(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
         """Run the effects of an action whose rule holds; True if one failed."""
         computed = [self._compute(effect) for effect in action.effects]
-        over = self._allowances.shut_by(campaign) or self._allowances.broken_by(
-            campaign, self._mints(campaign, computed)
-        )
+        over = self._broken_limit(campaign, computed) if campaign.limits else None
         if over is not None:
             self._skip(campaign, action, computed, over)
             return False
-        self._explain(campaign, action.action, True, None, self._trace(campaign, action))
-        failed = False
+        if self._explaining:
+            self._explain(campaign, action.action, True, None, self._trace(campaign, action))
+        failed = moves_points = False
         for effect in computed:
             done = Done(FAILED, effect.fault, ZERO) if effect.fault else self._execute(campaign, effect)
             failed = failed or done.status == FAILED
             if done.status in (EXECUTED, PARTIAL, AUTHORIZED):
                 self._allowances.count_event(campaign)
             self._report(campaign, action, effect, done)
-        if any(effect.effect_id in (MINT_POINTS, BURN_POINTS) for effect in computed):
+            moves_points = moves_points or effect.effect_id in (MINT_POINTS, BURN_POINTS)
+        if moves_points:
             self._refresh_balances()
         return failed
+
+    def _broken_limit(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> LimitRule | None:
+        """The limit that does not allow an action of the campaign."""
+        return self._allowances.shut_by(campaign) or self._allowances.broken_by(
+            campaign, self._mints(campaign, computed)
+        )
 
     def _refresh_balances(self) -> None:
         """Update `balancesAfter` to the balances that the action has left."""
@@ -197,6 +200,7 @@ class Evaluator:
 
     def _compute(self, effect: CompiledEffect) -> _Computed:
         """The values of an effect's parameters for this event."""
+        effect_id = effect.effect.effect_id
         values: dict[str, Any] = {}
         for param in effect.params:
             value, name = param.value, param.parameter.id
@@ -204,15 +208,17 @@ class Evaluator:
                 try:
                     value = param.program.run(self._event.context, self._budget, self._functions)
                 except EvaluationError as error:
-                    return _Computed(effect, values, BadParameter(f"{name}: {error}"))
+                    return _Computed(effect_id, values, BadParameter(f"{name}: {error}"))
                 value = constant(param.parameter, value)
                 if is_bad(value):
                     fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
-                    return _Computed(effect, values, fault)
+                    return _Computed(effect_id, values, fault)
             values[name] = value
         if values.get("amount") is not None and values["amount"] < 0:
-            return _Computed(effect, values, BadParameter(f"amount evaluated to {values['amount']}, less than zero."))
-        return _Computed(effect, values, None)
+            return _Computed(
+                effect_id, values, BadParameter(f"amount evaluated to {values['amount']}, less than zero.")
+            )
+        return _Computed(effect_id, values, None)
 
     def _execute(self, campaign: CompiledCampaign, effect: _Computed) -> Done:
         """Execute one effect, or return why it was not executed."""
@@ -228,7 +234,7 @@ class Evaluator:
             # The caller gives the discount.
             return Done(EXECUTED, None)
         try:
-            performed = self._executors[effect.effect_id](self._event, effect.params) or Performed()
+            performed = self._executor_of(effect.effect_id)(self._event, effect.params) or Performed()
             effect.details.update(performed.details)
             return Done(EXECUTED, None, performed.amount)
         except BadParameter as fault:
@@ -240,8 +246,6 @@ class Evaluator:
 
     def _mints(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> list[tuple[int, Any]]:
         """The total that an action would mint, by account."""
-        if not campaign.limits:
-            return []
         mints = (
             self._points.mint_before_limits(campaign, effect.params)
             for effect in computed
@@ -278,7 +282,7 @@ class Evaluator:
                 effect_id=effect.effect_id,
                 status=self._told(done.status),
                 error=None if done.error is None else done.error.as_problem(),
-                params=tuple(_params(effect, done.amount)),
+                params=_params(effect, done.amount),
                 details=effect.details,
             )
         )
@@ -340,10 +344,11 @@ class Evaluator:
             )
 
 
-def _params(computed: _Computed, done: Decimal | None) -> Iterator[tuple[str, Any]]:
+def _params(computed: _Computed, done: Decimal | None) -> tuple[tuple[str, Any], ...]:
     """The parameters of an effect as reported: the executed amount, and the requested one if it differs."""
+    if done is None or computed.params.get("amount", done) == done:
+        return tuple(computed.params.items())
+    reported: list[tuple[str, Any]] = []
     for name, value in computed.params.items():
-        if name != "amount" or done is None or done == value:
-            yield name, value
-        else:
-            yield from ((name, done), ("requestedAmount", value))
+        reported += [(name, done), ("requestedAmount", value)] if name == "amount" else [(name, value)]
+    return tuple(reported)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from domain.calendar import start_of_day
 from domain.coupons.books import GENERATED, LIST, CouponBook, stock_left
@@ -20,6 +20,9 @@ from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
 from domain.journal import Journal, Savepoint
 
 ZERO = Decimal(0)
+
+Key = TypeVar("Key")
+Record = TypeVar("Record")
 
 Place = tuple[int, int]
 """A member's id, and the id of a coupon or of a book."""
@@ -52,6 +55,23 @@ def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetim
     days = usage_period(book, at, zone), discount_period(book, at, zone)
     uses, discounts = (None if day is None else start_of_day(day, zone_of(book, zone)) for day in days)
     return uses, discounts
+
+
+class CouponChanges(NamedTuple):
+    """Records to be stored: those whose sums or amounts have changed, and new ones.
+
+    The originals are books and coupons as they were stored before.
+    """
+
+    books: list[CouponBook]
+    coupons: list[Coupon]
+    held: list[MemberCoupon]
+    lots: list[CouponLot]
+    usages: list[CouponUsage]
+    new_coupons: frozenset[int]
+    made: frozenset[int]
+    original_books: Mapping[int, CouponBook]
+    original_coupons: Mapping[int, Coupon]
 
 
 class CouponState:
@@ -283,43 +303,31 @@ class CouponState:
         linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
         self._journal.put(self.usages, usage.coupon_usage_id, linked)
 
-    def reset(self) -> None:
-        """Take the present state as stored and start with no changes."""
-        stored = set(self._touched(self.coupons))
+    def take_changes(self) -> CouponChanges:
+        """The changes since the last call, which count as stored from now on; sorted by id."""
+        keys = self._journal.changed_keys()
+        taken = CouponChanges(
+            books=_changed(self.books, keys),
+            coupons=_changed(self.coupons, keys),
+            held=_changed(self.held, keys),
+            lots=_changed(self.lots, keys),
+            usages=_changed(self.usages, keys),
+            new_coupons=frozenset(self.new_coupons),
+            made=frozenset([usage.coupon_usage_id for usage in self.made]),
+            original_books=self.original_books,
+            original_coupons=self.original_coupons,
+        )
         self._journal.clear()
         self.made.clear()
-        self.original_books = dict(self.books)
-        self.original_coupons = dict(self.coupons)
+        self.original_books, self.original_coupons = dict(self.books), dict(self.coupons)
         # Generated codes that were not assigned yet still have to be stored.
-        self.new_coupons -= stored
+        self.new_coupons -= keys.get(id(self.coupons), set())
+        return taken
 
-    @property
-    def changed_books(self) -> list[CouponBook]:
-        """Books whose sums have changed, by id."""
-        return [self.books[book_id] for book_id in self._touched(self.books)]
 
-    @property
-    def changed_coupons(self) -> list[Coupon]:
-        """Coupons whose sums have changed, by id; those in `new_coupons` are not stored yet."""
-        return [self.coupons[coupon_id] for coupon_id in self._touched(self.coupons)]
-
-    @property
-    def changed_held(self) -> list[MemberCoupon]:
-        """Changed amounts of members, by member and coupon."""
-        return [self.held[place] for place in self._touched(self.held)]
-
-    @property
-    def changed_lots(self) -> list[CouponLot]:
-        """New and changed lots, by id."""
-        return [self.lots[lot_id] for lot_id in self._touched(self.lots)]
-
-    @property
-    def changed_usages(self) -> list[CouponUsage]:
-        """Usages that were made or reverted."""
-        return [self.usages[usage_id] for usage_id in self._touched(self.usages)]
-
-    def _touched(self, store: dict[Any, Any]) -> Collection[Any]:
-        return sorted(self._journal.changed(store))
+def _changed(store: dict[Key, Record], keys: Mapping[int, Collection[Any]]) -> list[Record]:
+    """The values of the changed keys, given by the store's `id`, in the order of the keys."""
+    return list(map(store.__getitem__, sorted(keys.get(id(store), ()))))
 
 
 def _moved(record: Any, assigned: Decimal, used: Decimal, changes: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate, compile_matcher
 from domain.missions.counting import compile_count
 from domain.missions.records import Mission, MissionClosed
-from domain.orders import status_of_event
+from domain.orders import STATUS_OF_EVENT
 from domain.problems import FieldFault, InvalidRequest
 
 PAYMENT_CONFIRMED = "member-payment-confirmed"
@@ -162,7 +162,7 @@ def faults_of(body: Mapping[str, Any]) -> list[FieldFault]:
 
 def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     event_type = body["event_type"]
-    has_items = event_type == PAYMENT_CONFIRMED or status_of_event(event_type) is not None
+    has_items = event_type == PAYMENT_CONFIRMED or event_type in STATUS_OF_EVENT
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
         yield "/validTo", "validTo is before validFrom"
     if body["min_spend_value"] is not None and not has_items:

@@ -34,7 +34,7 @@ from handlers.http.wsgi import OneHopWsgi
 from handlers.messages.validation import Schemas
 from handlers.services.partners.authentication import KeyAuthenticator
 from handlers.services.tokens import Authenticator
-from handlers.services.unit_of_work.evaluation_time import limit_evaluation
+from handlers.services.unit_of_work.evaluation import limit_evaluation
 from handlers.settings import Settings
 from persistence import queue, replication, schema, transactions, triggers
 from persistence.engine import autocommit, create_engine

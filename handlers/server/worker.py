@@ -17,7 +17,7 @@ from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
 from handlers.services.exports.write import ExportWriter
 from handlers.services.imports.work import Importer
-from handlers.services.unit_of_work.evaluation_time import limit_evaluation
+from handlers.services.unit_of_work.evaluation import limit_evaluation
 from handlers.services.webhooks.send_deliveries import send_due
 from handlers.settings import Settings
 from persistence import transactions

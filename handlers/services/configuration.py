@@ -19,8 +19,18 @@ from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.plans import EvaluationPlan, EvaluationPlans
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.references import has_variable, names_variable
+from domain.event_types import (
+    BADGE_ASSIGNED,
+    BADGE_UNASSIGNED,
+    COUPON_EVENTS,
+    MISSION_ACHIEVED,
+    TIER_REMOVED,
+    TIER_SET,
+    TRANSACTION_CREATED,
+)
 from domain.ledger.records import LedgerAccount
-from domain.matchers import compile_matcher
+from domain.matchers import ItemPredicate, compile_matcher
+from domain.missions.records import Mission
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
 from domain.referrals import ReferralPrograms, ready_program
@@ -49,7 +59,7 @@ class Configuration:
     These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
-    one.
+    one. `possible_types` are the types of derived events that can occur, because other records ask for them.
     """
 
     organization_id: int
@@ -74,19 +84,21 @@ class Configuration:
     referral_programs: ReferralPrograms
     main_accounts: Mapping[int | None, LedgerAccount | None]
     default_account: LedgerAccount | None
+    possible_types: frozenset[str]
 
     def points_account(self, loyalty_program_id: int | None) -> LedgerAccount | None:
         """The account for points of a loyalty program (None: the default one), unless another account is named."""
         return self.main_accounts.get(loyalty_program_id)
 
     @property
+    def reports_transactions(self) -> bool:
+        """True if each transaction of the ledger is reported as an event."""
+        return TRANSACTION_CREATED in self.possible_types
+
+    @property
     def campaigns(self) -> tuple[CompiledCampaign, ...]:
         """All active campaigns."""
         return self.plans.campaigns
-
-    def concerns(self, plans: EvaluationPlans, event_type: str) -> bool:
-        """True if events of this type can have an effect, by one of these campaigns or otherwise."""
-        return event_type in self.missions_by_type or bool(plans.of(event_type).campaigns)
 
     def plans_among(self, keys: Collection[str] | None) -> EvaluationPlans:
         """The active campaigns with these keys, or all of them if no keys are given."""
@@ -146,83 +158,139 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     """Load and compile the configuration; compiled actions of `before` that are unchanged are reused."""
     organization_id = organization.organization_id
     # Campaigns and the like first: the records that they name existed when they were saved, and are never removed.
-    active = campaigns.find_active(db, organization_id)
-    found_missions = MISSIONS.find_all(db, organization_id)
-    found_programs = REFERRAL_PROGRAMS.find_all(db, organization_id)
-    ledger_id = organization.default_ledger_id
-    ledger_accounts = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
-    accounts = {account.ledger_account_id: account for account in ledger_accounts}
-    default = next((account for account in ledger_accounts if account.is_default_account), None)
-    main_accounts: dict[int | None, LedgerAccount | None] = {
-        program_id: accounts.get(account_id or 0) or default
-        for program_id, account_id in configuration.main_accounts(db, organization_id).items()
+    active_campaigns = campaigns.find_active(db, organization_id)
+    stored_missions = MISSIONS.find_all(db, organization_id)
+    stored_programs = REFERRAL_PROGRAMS.find_all(db, organization_id)
+    accounts = _load_accounts(db, organization)
+    items = {
+        matcher.matcher_id: (matcher.matcher_key, compile_matcher(matcher.matcher))
+        for matcher in MATCHERS.find_all(db, organization_id)
     }
-    main_accounts[None] = main_accounts.get(organization.default_loyalty_program_id) or default
-    accounts_by_key = {account.ledger_account_key: account for account in ledger_accounts}
-    compiled = _compiled_campaigns(active, before, accounts_by_key, main_accounts, organization.timezone)
-    items = [(matcher, compile_matcher(matcher.matcher)) for matcher in MATCHERS.find_all(db, organization_id)]
-    item_matchers = {matcher.matcher_key: predicate for matcher, predicate in items}
-    of_members = [
-        audience for audience in map(compile_audience, audiences.find_matching(db, organization_id)) if audience
-    ]
-    by_id = {matcher.matcher_id: predicate for matcher, predicate in items}
-    audience_keys = {audience.audience_id: audience.audience_key for audience in of_members}
-    ready = [
-        compile_mission(mission.in_zone_of(organization), by_id, audience_keys, accounts, default)
-        for mission in found_missions
-    ]
+    item_matchers = dict(items.values())
+    audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
+    compiled = _compiled_campaigns(active_campaigns, before, accounts, organization.timezone)
+    compiled_missions = _compiled_missions(stored_missions, organization, accounts, items, audiences_)
     tiers = configuration.tiers(db, organization_id)
-    ready_programs = (
-        ready_program(program, main_accounts.get(program.loyalty_program_id)) for program in found_programs
+    tier_schedules = tuple(configuration.tier_schedules(db, organization))
+    badges_ = BADGES.find_all(db, organization_id)
+    missions_by_type = _by_type(compiled_missions)
+    referral_programs = ReferralPrograms(
+        ready_program(program, accounts.by_program.get(program.loyalty_program_id)) for program in stored_programs
     )
+    sets_tiers = any(_sets_tiers(campaign) for campaign in compiled)
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
         plans=EvaluationPlans(compiled),
-        accounts=accounts,
-        accounts_by_key=accounts_by_key,
+        accounts=accounts.by_id,
+        accounts_by_key=accounts.by_key,
         tier_keys={tier.loyalty_tier_id: tier.loyalty_tier_key for tier in tiers},
         tiers={tier.loyalty_tier_key: tier for tier in tiers},
         program_keys=frozenset(configuration.program_keys(db, organization_id)),
-        sets_tiers=any(_sets_tiers(campaign) for campaign in compiled),
-        tier_schedules=tuple(configuration.tier_schedules(db, organization)),
+        sets_tiers=sets_tiers,
+        tier_schedules=tier_schedules,
         custom_event_types={
             event_type.api_code: event_type.schema_type
             for event_type in EVENT_TYPES.find_all(db, organization_id, active=True)
         },
-        badges={badge.badge_key: badge for badge in BADGES.find_all(db, organization_id)},
+        badges={badge.badge_key: badge for badge in badges_},
         listeners=tuple(triggers.find_listeners(db, organization_id)),
-        audiences=tuple(of_members),
+        audiences=audiences_,
         matcher_keys=frozenset(item_matchers),
         functions=host_functions(item_matchers),
-        missions={mission.mission.mission_id: mission for mission in ready},
-        missions_by_type=_by_type(ready),
-        speaks_of_missions=any(map(_speaks_of_missions, compiled)) or any(map(_counts_by_missions, ready)),
-        referral_programs=ReferralPrograms(ready_programs),
-        main_accounts=main_accounts,
-        default_account=default,
+        missions={mission.mission.mission_id: mission for mission in compiled_missions},
+        missions_by_type=missions_by_type,
+        speaks_of_missions=any(map(_speaks_of_missions, compiled)) or any(map(_counts_by_missions, compiled_missions)),
+        referral_programs=referral_programs,
+        main_accounts=accounts.by_program,
+        default_account=accounts.default,
+        possible_types=_possible_types(
+            moves_tiers=sets_tiers or any(schedule.moves for schedule in tier_schedules),
+            has_badges=bool(badges_),
+            has_missions=bool(missions_by_type),
+            considered_types={
+                *(event_type for campaign in compiled for event_type in campaign.event_types),
+                *missions_by_type,
+                *referral_programs.active_types,
+            },
+        ),
     )
+
+
+def _possible_types(
+    *, moves_tiers: bool, has_badges: bool, has_missions: bool, considered_types: Collection[str]
+) -> frozenset[str]:
+    """The types of derived events that can occur; `considered_types` are those that any record looks at."""
+    possible: set[str] = set(COUPON_EVENTS)
+    if moves_tiers:
+        possible |= {TIER_SET, TIER_REMOVED}
+    if has_badges:
+        possible |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
+    # Every movement causes one, so they are reported only if a record names them.
+    if TRANSACTION_CREATED in considered_types:
+        possible.add(TRANSACTION_CREATED)
+    if has_missions:
+        possible.add(MISSION_ACHIEVED)
+    return frozenset(possible)
+
+
+@dataclass(frozen=True, slots=True)
+class _Accounts:
+    """The accounts of the default ledger; `by_program` has the account for points of each loyalty program."""
+
+    by_id: Mapping[int, LedgerAccount]
+    by_key: Mapping[str, LedgerAccount]
+    by_program: Mapping[int | None, LedgerAccount | None]
+    default: LedgerAccount | None
+
+
+def _load_accounts(db: Connection, organization: Organization) -> _Accounts:
+    organization_id, ledger_id = organization.organization_id, organization.default_ledger_id
+    accounts = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
+    by_id = {account.ledger_account_id: account for account in accounts}
+    default = next((account for account in accounts if account.is_default_account), None)
+    by_program: dict[int | None, LedgerAccount | None] = {
+        program_id: by_id.get(account_id or 0) or default
+        for program_id, account_id in configuration.main_accounts(db, organization_id).items()
+    }
+    by_program[None] = by_program.get(organization.default_loyalty_program_id) or default
+    return _Accounts(by_id, {account.ledger_account_key: account for account in accounts}, by_program, default)
 
 
 def _compiled_campaigns(
     active: Iterable[tuple[Campaign, Sequence[Action]]],
     before: Configuration | None,
-    accounts_by_key: Mapping[str, LedgerAccount],
-    main_accounts: Mapping[int | None, LedgerAccount | None],
+    accounts: _Accounts,
     timezone: str,
 ) -> list[CompiledCampaign]:
     """The active campaigns, ready to be evaluated; actions that were compiled before are taken over."""
-    account_ids = {key: account.ledger_account_id for key, account in accounts_by_key.items()}
+    account_ids = {key: account.ledger_account_id for key, account in accounts.by_key.items()}
     known = {} if before is None else {a.action.action_id: a for campaign in before.campaigns for a in campaign.actions}
     return [
         compile_campaign(
             campaign,
             [compile_action(action, known.get(action.action_id)) for action in actions],
             limit_rules_of(campaign, account_ids),
-            main_accounts.get(campaign.loyalty_program_id),
+            accounts.by_program.get(campaign.loyalty_program_id),
             timezone,
         )
         for campaign, actions in active
+    ]
+
+
+def _compiled_missions(
+    stored: Iterable[Mission],
+    organization: Organization,
+    accounts: _Accounts,
+    items: Mapping[int, tuple[str, ItemPredicate]],
+    audiences_: Iterable[CompiledAudience],
+) -> list[CompiledMission]:
+    """All missions, ready to count events; `items` are the matchers, by id, with their keys."""
+    predicates = {matcher_id: predicate for matcher_id, (_, predicate) in items.items()}
+    audience_keys = {audience.audience_id: audience.audience_key for audience in audiences_}
+    return [
+        compile_mission(mission.in_zone_of(organization), predicates, audience_keys, accounts.by_id, accounts.default)
+        for mission in stored
     ]
 
 

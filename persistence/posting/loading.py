@@ -1,13 +1,14 @@
 """Loads the ledger session of locked wallets, and finds earlier transactions."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection
 
+from domain.idempotency import ResultsByKey
 from domain.ledger.expiry import end_of_idle_balance
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import Holding, Pair, Stored
@@ -17,7 +18,7 @@ from domain.organizations import Organization
 from persistence import ledger
 from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
-from persistence.rows import columns_of, given, records
+from persistence.rows import columns_of, given, next_ids, records
 from persistence.tables.ledger import ledger_accounts
 
 _LOCK_WALLETS = Prepared("""
@@ -67,6 +68,13 @@ SELECT system_unique_key, ledger_transaction_id, request_digest FROM ledger_tran
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
 """)
 
+_LOOK_UP = Prepared(f"""
+SELECT (
+    SELECT json_agg(json_build_array(system_unique_key, ledger_transaction_id, encode(request_digest, 'hex')))
+    FROM ledger_transactions WHERE organization_id = %s AND system_unique_key = ANY(%s)
+), {next_ids("ledger_transactions")}
+""")
+
 _STORED_COLUMNS = """
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
     t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
@@ -107,18 +115,19 @@ ORDER BY u.ledger_transaction_id, l.expires_at NULLS LAST, u.ledger_lot_id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PostedBefore:
-    """A transaction that was posted under a key; `request_digest` is None where the server itself caused it."""
-
-    ledger_transaction_id: int
-    request_digest: bytes | None
-
-
-def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, PostedBefore]:
-    """The transaction posted under each of these keys."""
+def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> ResultsByKey[int]:
+    """The id of the transaction posted under each of these keys."""
     rows = query(db, _POSTED, (organization_id, list(keys)))
-    return {key: PostedBefore(id_, None if digest is None else bytes(digest)) for key, id_, digest in rows}
+    return ResultsByKey([(key, None if digest is None else bytes(digest), id_) for key, id_, digest in rows])
+
+
+def look_up(db: Connection, organization_id: int, keys: Sequence[str]) -> tuple[ResultsByKey[int], Sequence[int]]:
+    """As `find_posted`, and an id for a new transaction under each key, by one statement."""
+    [(posted, ids)] = query(db, _LOOK_UP, (organization_id, list(keys), len(keys)))
+    results: ResultsByKey[int] = ResultsByKey()
+    for key, id_, digest in posted or ():
+        results.add(key, None if digest is None else bytes.fromhex(digest), id_)
+    return results, ids
 
 
 def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:

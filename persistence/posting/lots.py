@@ -7,7 +7,17 @@ from decimal import Decimal
 
 from sqlalchemy import Connection
 
-from domain.ledger.lots import Allocation, Allocator, Lot, MoveLots, RestoreLots, SettleLots, TakeLots
+from domain.ledger.lots import (
+    Allocation,
+    Allocator,
+    Lot,
+    LotMove,
+    MoveLots,
+    NewLot,
+    RestoreLots,
+    SettleLots,
+    TakeLots,
+)
 from domain.ledger.postings import Pair, Step
 from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, given, reserve_ids
@@ -70,15 +80,19 @@ _USE_COLUMNS = ("organization_id", "ledger_transaction_id", "ledger_lot_id", "am
 
 def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime) -> None:
     """Determine the lots that the steps make and take, in their order, and write the changes."""
-    allocator = Allocator(_lots_for(db, organization_id, [step for _, step in written]))
-    for transaction_id, step in written:
-        for move in step.lot_moves:
-            allocator.apply(transaction_id, move)
+    moves = [(transaction_id, move) for transaction_id, step in written for move in step.lot_moves]
+    if not moves:
+        return
+    allocator = Allocator(_lots_for(db, organization_id, [move for _, move in moves if not isinstance(move, NewLot)]))
+    for transaction_id, move in moves:
+        allocator.apply(transaction_id, move)
     allocation = allocator.allocation
     # The table itself gives ids to lots that nothing refers to, which saves asking for them.
-    are_named = any(lot_id in allocation.new for _, lot_id in allocation.uses)
-    reserved = reserve_ids(db, ledger_lots=len(allocation.new) if are_named else 0)["ledger_lots"]
-    ids = dict(zip(allocation.new, reserved, strict=True)) if are_named else {}
+    are_named = bool(allocation.uses) and any(lot_id in allocation.new for _, lot_id in allocation.uses)
+    ids: dict[int, int] = {}
+    if are_named:
+        reserved = reserve_ids(db, ledger_lots=len(allocation.new))["ledger_lots"]
+        ids = dict(zip(allocation.new, reserved, strict=True))
     add_all(
         db,
         ledger_lots,
@@ -105,7 +119,8 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
             for lot_id, lot in allocation.changed.items()
         ]
         defer(db, _WRITE_CHANGED_LOTS, (*given(changed), organization_id))
-    _write_uses(db, organization_id, allocation, ids)
+    if allocation.uses or allocation.changed_uses:
+        _write_uses(db, organization_id, allocation, ids)
 
 
 def _write_uses(db: Connection, organization_id: int, allocation: Allocation, ids: Mapping[int, int]) -> None:
@@ -129,12 +144,14 @@ def _write_uses(db: Connection, organization_id: int, allocation: Allocation, id
     )
 
 
-def _lots_for(db: Connection, organization_id: int, steps: Iterable[Step]) -> list[Lot]:
-    """The lots that the steps may change: enough spendable ones of each pair, and those that they name."""
+def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) -> list[Lot]:
+    """The stored lots that the moves may change: enough spendable ones of each pair, and those that they name."""
+    if not moves:
+        return []
     amounts: dict[Pair, Decimal] = {}
     named: set[int] = set()
     first_of: set[int] = set()
-    for move in (move for step in steps for move in step.lot_moves):
+    for move in moves:
         if isinstance(move, TakeLots | MoveLots):
             wallet_id = move.wallet_id if isinstance(move, TakeLots) else move.from_wallet_id
             pair = (wallet_id, move.ledger_account_id)

@@ -144,13 +144,9 @@ def write_session(
     steps = session.steps
     if not steps:
         return []
-    postings = [step for step in steps if isinstance(step, Posting)]
-    captures = [step for step in steps if isinstance(step, Capture)]
-    missing = max(0, len(postings) - len(reserved))
-    fresh = iter([*reserved, *reserve_ids(db, ledger_transactions=missing)["ledger_transactions"]])
-    ids = [step.stored.ledger_transaction_id if isinstance(step, Capture) else next(fresh) for step in steps]
+    ids = _ids_of_steps(db, steps, reserved)
     written = list(zip(ids, steps, strict=True))
-    id_of = {id(step): transaction_id for transaction_id, step in written}
+    id_of = dict(zip(map(id, steps), ids, strict=True))
     add_all(
         db,
         ledger_transactions,
@@ -161,15 +157,30 @@ def write_session(
             if isinstance(step, Posting)
         ],
     )
-    _lower_stored(db, organization_id, session)
-    _settle_stored(db, organization_id, captures, written, session.at)
-    _write_missing(db, organization_id, session, id_of)
-    _write_unearned(db, organization_id, session)
+    if session.changes_stored:
+        _lower_stored(db, organization_id, session)
+        _settle_stored(db, organization_id, written, session.at)
+        _write_missing(db, organization_id, session, id_of)
+        _write_unearned(db, organization_id, session)
     add_all(db, ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
-    if any(step.lot_moves for step in steps):
-        write_lots(db, organization_id, written, session.at)
+    write_lots(db, organization_id, written, session.at)
     _write_holdings(db, organization_id, session)
     _write_supplies(db, organization_id, steps)
+    return ids
+
+
+def _ids_of_steps(db: Connection, steps: Sequence[Step], reserved: Sequence[int]) -> list[int]:
+    """The ids of the steps' transactions: those of captured ones, then `reserved` ones, and as many as are missing."""
+    ids: list[int] = []
+    left = list(reserved)[::-1]
+    for place, step in enumerate(steps):
+        if isinstance(step, Capture):
+            ids.append(step.stored.ledger_transaction_id)
+            continue
+        if not left:
+            missing = len([later for later in steps[place:] if isinstance(later, Posting)])
+            left = reserve_ids(db, ledger_transactions=missing)["ledger_transactions"][::-1]
+        ids.append(left.pop())
     return ids
 
 
@@ -197,10 +208,9 @@ def _write_unearned(db: Connection, organization_id: int, session: LedgerSession
         defer(db, _WRITE_UNEARNED, (session.at, *given(rows), organization_id))
 
 
-def _settle_stored(
-    db: Connection, organization_id: int, captures: Sequence[Capture], written: Sequence[tuple[int, Step]], at: datetime
-) -> None:
+def _settle_stored(db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime) -> None:
     """Update transactions that were stored before: captured, or reverted by one of this unit of work."""
+    captures = [step for _, step in written if isinstance(step, Capture)]
     if captures:
         rows: list[dict[str, Any]] = [
             {

@@ -214,7 +214,7 @@ class Bench:
             self.counters,
             self.accounts,
             host_functions(self.matchers),
-            self.executors,
+            self.executors.__getitem__,
             mode=DRY_RUN if explaining else mode,
             tracing=tracing,
         )

@@ -20,9 +20,10 @@ from handlers.call import INTEGRATION, Call
 from handlers.services.coupons import assign_and_use
 from handlers.services.coupons import revert as revert_coupons
 from handlers.services.coupons.assign_and_use import CouponCommand
-from handlers.services.ledger.move_points import PointsMove, move_points
+from handlers.services.ledger.move_points import PointsMove, PointsRequest, move_points
 from handlers.services.ledger.verify import verify
 from handlers.services.organizations.create import CreatedOrganization, create_organization
+from handlers.services.unit_of_work.requests import only
 from handlers.settings import Settings
 from persistence import members, organizations, transactions
 from persistence.coupons import codes
@@ -105,7 +106,7 @@ class CouponShop:
 
     def mint(self, member: Member, points: int) -> None:
         """Give points into the default account."""
-        self.run(lambda call: move_points(call, member, 1, PointsMove(amount=Decimal(points))))
+        self.run(lambda call: only(move_points([PointsRequest(call, member, 1, PointsMove(amount=Decimal(points)))])))
 
     def book(self, type_: str = "codeless", **settings: Any) -> CouponBook:
         """A published book of the type, with nothing to restrict it unless `settings` do."""

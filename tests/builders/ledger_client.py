@@ -111,15 +111,22 @@ class LedgerClient:
 
     def post(self, movement: Movement) -> int:
         """Post one movement; answers its transaction's id."""
-        return self.run(lambda db: post_transactions.post_set(self.call(db), [movement])[0])
+        return self.post_set([movement])[0]
 
     def post_set(self, movements: Sequence[Movement]) -> list[int]:
         """Post movements as one unit."""
-        return self.run(lambda db: post_transactions.post_set(self.call(db), movements))
+        outcomes = self._outcomes(movements, atomic=True)
+        return [outcome.ledger_transaction_id for outcome in outcomes]
 
     def post_batch(self, movements: Sequence[Movement]) -> list[MovementOutcome]:
         """Post each movement for itself, those of a set together."""
-        return self.run(lambda db: post_transactions.post_batch(self.call(db), movements))
+        return self._outcomes(movements, atomic=False)
+
+    def _outcomes(self, movements: Sequence[Movement], atomic: bool) -> list[Any]:
+        def work(db: Connection) -> list[Any]:
+            return post_transactions.post([self.call(db)] * len(movements), movements, atomic=atomic)
+
+        return self.run(work)
 
     def capture(self, ledger_account_id: int, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
         """Capture pending transactions of an account."""

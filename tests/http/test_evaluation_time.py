@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.services.unit_of_work import evaluation_time
+from handlers.services.unit_of_work import evaluation
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, event, running
 
@@ -27,6 +27,6 @@ def test_rules_fail_once_the_time_of_a_call_is_used_up(shop, monkeypatch):
 
     assert track_two() == [0, 0]
     assert shop.balance(member) == 20
-    monkeypatch.setattr(evaluation_time, "_call_seconds", 0.0)
+    monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
     assert track_two() == [1, 1]
     assert shop.balance(member) == 20

@@ -42,6 +42,11 @@ class Claims(Movements):
         return {i: Clamp(missing, by.get(i)) for i, missing in self._missing.items()}
 
     @property
+    def changes_stored(self) -> bool:
+        """True if this unit of work has changed transactions that were stored before."""
+        return bool(self._settled or self._released or self._missing or self._unearned)
+
+    @property
     def lowered(self) -> Mapping[int, Decimal]:
         """The amounts taken off pending mints, by transaction."""
         return self._released

@@ -119,15 +119,8 @@ class LedgerSession(Claims):
         available and records the missing part. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
         OverdraftLimitExceeded, SupplyExceeded, FiatNotAllowed or FiatExceedsBurn.
         """
-        status = self._status(stored)
-        if status == REVERTED:
-            raise AlreadyReverted(f"Transaction {stored.ledger_transaction_id} has already been reverted.")
-        _refuse_not_revertible(stored)
-        if (partial_fiat is not None and stored.transaction_type != BURN) or details.fiat:
-            raise FiatNotAllowed("Only the revert of a burn has a fiat value.")
-        if not account.active:
-            raise AccountInactive(f"The ledger account {account.name} is inactive.")
-        before = self._available_of(stored)
+        self._refuse_revert(stored, account, details, partial_fiat)
+        status, before = self._status(stored), self._available_of(stored)
         details = replace(details, fiat=Fiat(currency=stored.fiat_currency))
         if status == PENDING:
             posting = self._release(stored, account, details)
@@ -137,24 +130,33 @@ class LedgerSession(Claims):
             posting = self._revert_burn(stored, account, details, partial_fiat)
         else:
             posting = self._revert_transfer(stored, account, details)
+        self._post_revert(stored, posting, is_mint=status == SETTLED and stored.transaction_type == MINT)
+        returned = tuple(use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned)
+        cause = f"revert-{stored.ledger_transaction_id}"
+        self._settle_returned(account, stored, posting.amount, returned, before, cause, posting)
+        return posting
+
+    def _refuse_revert(
+        self, stored: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
+    ) -> None:
+        """Refuse the revert of a transaction that cannot be reverted, or not in this way."""
+        if self._status(stored) == REVERTED:
+            raise AlreadyReverted(f"Transaction {stored.ledger_transaction_id} has already been reverted.")
+        _refuse_not_revertible(stored)
+        if (partial_fiat is not None and stored.transaction_type != BURN) or details.fiat:
+            raise FiatNotAllowed("Only the revert of a burn has a fiat value.")
+        if not account.active:
+            raise AccountInactive(f"The ledger account {account.name} is inactive.")
+
+    def _post_revert(self, stored: Stored, posting: Posting, *, is_mint: bool) -> None:
+        """Post a revert and mark the transaction as reverted; a mint may be spent, and is not earned any more."""
         left = self._left_of(stored)
         self._journal.put(self._settled, stored.ledger_transaction_id, REVERTED)
         self._post(posting)
-        if status == SETTLED and stored.transaction_type == MINT:
+        if is_mint:
             self._note_missing(stored, posting, left - posting.amount)
             # The points do not count as earned, even if they are spent or have expired.
-            self._unearn(stored, account, self.amount_of(stored))
-        returned = [use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned]
-        self._settle_returned(
-            account,
-            stored,
-            posting.amount,
-            tuple(returned),
-            before,
-            f"revert-{stored.ledger_transaction_id}",
-            posting,
-        )
-        return posting
+            self._unearn(stored, posting.account, self.amount_of(stored))
 
     def reverse_part(
         self,

@@ -10,7 +10,8 @@ from domain.problems import Refusal
 from handlers.call import Call
 from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.participants.badges import BadgeWork
-from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together
+from handlers.services.unit_of_work.requests import RequestedChange, apply_batch
+from handlers.services.unit_of_work.unit import UnitOfWork
 
 ASSIGN, UNASSIGN = "assign", "unassign"
 
@@ -47,14 +48,14 @@ def _done(
     """The tracking of each grant, or its refusal."""
     keys = {asked.system_unique_key for asked in grants if asked.system_unique_key is not None}
 
-    def part(call: Call, asked: BadgeGrant) -> Part[BadgeTracking]:
-        return Part(call, asked.member_id, reason, lambda unit: do(unit.badges, asked))
+    def part(call: Call, asked: BadgeGrant) -> RequestedChange[BadgeTracking]:
+        return RequestedChange(call, asked.member_id, reason, lambda unit: do(unit.badges, asked))
 
     def prepare(unit: UnitOfWork) -> None:
         unit.badges.expect(len(grants))
         unit.badges.recall(keys)
 
-    return done_together([part(call, asked) for call, asked in zip(calls, grants, strict=True)], prepare)
+    return apply_batch([part(call, asked) for call, asked in zip(calls, grants, strict=True)], prepare)
 
 
 assign_badges = partial(_done, "The badge was assigned by request.", BadgeWork.assign)

@@ -12,14 +12,15 @@ from domain.coupons.charges import UsageDetails
 from domain.coupons.codes import Coupon
 from domain.coupons.service import Assignment, Use
 from domain.coupons.usages import CouponUsage
-from domain.idempotency import refuse_other_request
+from domain.idempotency import ResultsByKey
 from domain.members import Member
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.idempotency import digest_of
 from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
-from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only, unit_of_work
+from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, only, unit_of_work
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.coupons.usages import USAGES
 from persistence.members import MEMBERS
 
@@ -131,12 +132,12 @@ class _Requests:
         self._reason = reason
         self._requests = requests
         self._do = do
-        self._usages: dict[str, CouponUsage] = {}
+        self._usages: ResultsByKey[CouponUsage] = ResultsByKey()
 
     def done(self) -> list[list[CouponUsage] | Refusal]:
         """The usages of each request, or its refusal."""
         parts = [
-            Part(
+            RequestedChange(
                 request.call,
                 request.member.member_id,
                 request.command.description or self._reason,
@@ -144,22 +145,24 @@ class _Requests:
             )
             for request in self._requests
         ]
-        return done_together(parts, self._prepare)
+        return apply_batch(parts, self._prepare)
 
     def _prepare(self, unit: UnitOfWork) -> None:
         """Find the usages that the keys have made, and load the books with the coupons that are named."""
         call = self._requests[0].call
         keys = {key for request in self._requests for key in request.command.keys}
-        known = USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys)
-        self._usages = {usage.system_unique_key: as_answered(usage) for usage in known}
+        for usage in USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys):
+            self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
         by_book: dict[int, list[CouponCommand]] = {}
         for request in self._requests:
-            if self._usages.keys().isdisjoint(request.command.keys):
+            if not any(key in self._usages for key in request.command.keys):
                 by_book.setdefault(request.book.coupon_book_id, []).append(request.command)
         loader = unit.coupons.loader
         loader.load(sorted(by_book.keys() - loader.state.books.keys()))
-        counts = {book_id: sum(command.count for command in commands) for book_id, commands in by_book.items()}
-        loader.expect(sum(counts.values()), counts)
+        counts = {book_id: sum([command.count for command in commands]) for book_id, commands in by_book.items()}
+        # A use that assigns makes two usages.
+        assigned_for_uses = sum([command.auto_assign for commands in by_book.values() for command in commands])
+        loader.expect(sum(counts.values()) + assigned_for_uses, counts)
         # The order of `persistence.locks`: codes before books, each by id.
         for book_id, commands in sorted(by_book.items()):
             codes = {code for command in commands for code in command.codes}
@@ -174,15 +177,14 @@ class _Requests:
         command = request.command
         _refuse_twofold_price(command)
         digest = command.digest(self._kind, request.member.member_id, request.book)
-        before = [self._usages[key] for key in command.keys if key in self._usages]
-        for usage in before:
-            refuse_other_request(usage.system_unique_key, digest, usage.request_digest)
+        before = [usage for key in command.keys if (usage := self._usages.find(key, digest)) is not None]
         if before:
             return sorted(before, key=lambda usage: usage.coupon_usage_id)
         coupons = unit.coupons
         loaded = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
         made = coupons.together(lambda: self._do(coupons, request, loaded, digest))
-        self._usages |= {usage.system_unique_key: usage for usage in made}
+        for usage in made:
+            self._usages.add(usage.system_unique_key, usage.request_digest, usage)
         return made
 
 
@@ -252,8 +254,8 @@ class _Batch:
     def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:
         """Assign to each item's member, in order; returns an outcome for each."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
-        known = USAGES.find_all(self._call.db, self._call.organization.organization_id, system_unique_key=keys)
-        self._done = {usage.system_unique_key: usage for usage in known}
+        stored = USAGES.find_all(self._call.db, self._call.organization.organization_id, system_unique_key=keys)
+        self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored)
         self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)})
         return [self._one(item, _member_of(item, members_of_items)) for item in items]
 
@@ -263,13 +265,11 @@ class _Batch:
             if member is None:
                 raise unknown_member(_named_by(item))
             digest = self._command.digest("batch-assign", member.member_id, self._book)
-            usage = self._done.get(key or "")
+            usage = self._usages.find(key, digest)
             if usage is None:
                 details = self._command.details(key, digest)
                 usage = self._coupons.assign(member.member_id, self._book, Assignment(), details)
-                self._done[usage.system_unique_key] = usage
-            else:
-                refuse_other_request(key, digest, usage.request_digest)
+                self._usages.add(usage.system_unique_key, digest, usage)
             return AssignmentOutcome(member.member_id, usage.system_unique_key, usage)
         except Refusal as refusal:
             return AssignmentOutcome(item.member_id if member is None else member.member_id, key, refusal=refusal)

@@ -9,7 +9,8 @@ from domain.coupons.usages import CouponUsage, NothingToRevert
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only, unit_of_work
+from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, only, unit_of_work
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.coupons import usages
 from persistence.coupons.usages import USAGES
 
@@ -51,15 +52,15 @@ def revert_usages(
         unit.coupons.prepare_reverts(USAGES.find_all(calls[0].db, organization_id, coupon_usage_id=ids))
         unit.coupons.loader.expect(len(ids))
 
-    def part(call: Call, usage: CouponUsage) -> Part[CouponUsage]:
-        return Part(
+    def part(call: Call, usage: CouponUsage) -> RequestedChange[CouponUsage]:
+        return RequestedChange(
             call,
             usage.member_id,
             REVERTED,
             lambda unit: unit.coupons.revert(usage, UsageDetails(), force=force),
         )
 
-    return done_together([part(call, usage) for call, usage in zip(calls, to_revert, strict=True)], prepare)
+    return apply_batch([part(call, usage) for call, usage in zip(calls, to_revert, strict=True)], prepare)
 
 
 def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:

@@ -4,14 +4,14 @@ from typing import Any
 
 from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent
 from domain.members import Member
-from domain.orders import CREATED, status_of_event
+from domain.orders import CREATED
 from domain.reversals import CANCELLED, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
 from handlers.messages.events import track_result
 from handlers.messages.reversals import reverted_event
+from handlers.services.unit_of_work.evaluation import EXPIRED, report_changes, report_events
 from handlers.services.unit_of_work.orders import OrderWork
-from handlers.services.unit_of_work.reversals import Reversals
-from handlers.services.unit_of_work.scope import Reversal
+from handlers.services.unit_of_work.reversals import Reversal, Reversals
 from handlers.services.unit_of_work.tracked import TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import reversals
@@ -33,17 +33,17 @@ def cancel_event(
     event = EVENTS.find(call.db, organization_id, event.loyalty_event_id) or event
     refuse_uncancellable(event)
     record = _record(unit, event, members[event.member_id], description)
-    order = _created_order(event)
-    orders = OrderWork(call, () if order is None else [order])
-    unit.open([record], orders, Reversals(call, [event_id]))
+    order = (event.payload.get("order") or {}).get("externalId") if record.order_status == CREATED else None
+    orders, reversible = OrderWork(call, () if order is None else [order]), Reversals(call, [event_id])
+    report_events(unit, unit.open_for_events([record], orders, reversible), EXPIRED)
     by = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
-    reverted = unit.reversals.reverse([event_id], by, unit.participants)
+    reverted = reversible.reverse([event_id], by, unit)
     if order is not None:
         orders.cancel(order, event_id)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
     answer["reverted"] = [reverted_event(undone) for undone in reverted]
-    unit.keep(record, SUCCESS, answer, location=event.location, reverted=reverted)
-    unit.report(f"Caused by {record.event.event_type} {record.key}.", record)
+    unit.add_row(record, SUCCESS, answer, location=event.location, reverted=reverted)
+    report_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)
     unit.flush()
     return reverted
 
@@ -70,10 +70,3 @@ def _record(unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: 
         loyalty_event_id=reserve_ids(call.db, events=1)["events"][0],
         key=call.new_key(),
     )
-
-
-def _created_order(event: LoyaltyEvent) -> str | None:
-    """The external id of the order that an event created."""
-    if status_of_event(event.event_type) != CREATED:
-        return None
-    return (event.payload.get("order") or {}).get("externalId")

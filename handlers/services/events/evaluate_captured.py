@@ -1,14 +1,14 @@
 """The evaluation of a captured event by request: once, with the effects that tracking would have had."""
 
-from domain.events import EventNotCaptured, IncomingEvent, LoyaltyEvent
-from domain.members import Member
-from domain.orders import CONFIRMED, CREATED, OrderWithItems, status_of_event
+from domain.events import EventNotCaptured, LoyaltyEvent
+from domain.orders import CONFIRMED, CREATED, OrderWithItems
 from domain.reversals import EventCancelled
 from handlers.call import Call
 from handlers.services.events.evaluate_queued import incoming_of, lock_members_of, tracked_again
 from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate
-from handlers.services.unit_of_work.orders import OrderWork, order_payload
+from handlers.services.unit_of_work.orders import OrderWork
+from handlers.services.unit_of_work.tracked import TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.events import EVENTS
 
@@ -18,13 +18,12 @@ _STANDING = frozenset({CREATED, CONFIRMED})
 class CapturedOrders(OrderWork):
     """The orders of captured events, which have their final state already and are not changed again."""
 
-    def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> OrderWithItems | None:
+    def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
         """The present order of an event; raises EventNotCaptured if items of it were returned."""
-        payload = order_payload(event)
-        if payload is None:
+        if tracked.order is None:
             return None
-        known = self._orders[payload["externalId"]]
-        if status_of_event(event.event_type) in _STANDING and known[0].status not in _STANDING:
+        known = self._orders[tracked.order["externalId"]]
+        if tracked.order_status in _STANDING and known[0].status not in _STANDING:
             raise EventNotCaptured(f"The order {known[0].external_id} of the event is {known[0].status} by now.")
         return known
 
@@ -58,8 +57,7 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     tracked = tracked_again(0, event, sent, members)
     tracked.evaluated_at = call.now
     refuse_untrackable(sent, tracked.member, unit.configuration, by_server=False)
-    payload = order_payload(sent)
-    orders = CapturedOrders(call, () if payload is None else [payload["externalId"]])
+    orders = CapturedOrders(call, () if tracked.order is None else [tracked.order["externalId"]])
     refusal = evaluate(unit, [tracked], orders)[0].refusal
     if refusal is not None:
         raise refusal

@@ -16,8 +16,8 @@ from domain.queue import QueuedEvent, problem_of
 from handlers.call import Execution
 from handlers.messages.events import stored_result
 from handlers.services.events.intake import refuse_untrackable
-from handlers.services.events.track import evaluate, members_of_reversals, orders_of_stored
-from handlers.services.unit_of_work.reversals import segments
+from handlers.services.events.track import evaluate, members_of_reversals, orders_of_stored, segments
+from handlers.services.unit_of_work.evaluation import fail_event
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
@@ -62,7 +62,7 @@ def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> dict[int, Res
         try:
             refuse_untrackable(sent, tracked.member, unit.configuration, by_server=False)
         except Refusal as refusal:
-            results[position] = unit.fail(tracked, refusal)
+            results[position] = fail_event(unit, tracked, refusal)
         else:
             accepted.append(tracked)
     for number, segment in enumerate(segments(accepted) if accepted else ()):

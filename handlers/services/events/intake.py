@@ -13,15 +13,14 @@ from domain.events import (
     PayloadMissing,
     UnknownMember,
 )
-from domain.idempotency import refuse_other_request
+from domain.idempotency import ResultsByKey
 from domain.members import Member, MemberInactive, refuse_erased
-from domain.orders import OrderStatusConflict, UnknownOrder, undoes_order
+from domain.orders import STATUS_OF_EVENT, UNDOING_EVENTS, OrderStatusConflict, UnknownOrder
 from domain.partners import PAYMENT_CONFIRMED, payment_exists, payment_id_of
 from domain.problems import KeyReused, Refusal
 from handlers.messages.events import track_result
 from handlers.services.configuration import Configuration
 from handlers.services.references import unknown_event_type, unknown_member
-from handlers.services.unit_of_work.orders import order_payload
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, partners
@@ -73,7 +72,8 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
     schema_type = configuration.custom_event_types.get(event.event_type)
     if schema_type is not None:
         refuse_other_payload(event.event_type, schema_type, event.payload)
-    order_payload(event)
+    if event.event_type in STATUS_OF_EVENT and (event.payload or {}).get("order") is None:
+        raise PayloadMissing(f"An event of type {event.event_type} needs payload.order.")
     if event.event_type == PAYMENT_CONFIRMED and not (event.payload or {}).get("payment"):
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.payment.")
 
@@ -95,7 +95,8 @@ class Intake:
         self._claims_payments = claims_payments
         self._by_server = by_server
         self._origins = origins
-        self._repeats: list[tuple[TrackedEvent, TrackedEvent]] = []
+        # The positions of repeated events, with that of the first one.
+        self._repeats: dict[int, int] = {}
         self.results: dict[int, Result] = {}
 
     def accept(
@@ -106,13 +107,15 @@ class Intake:
         `known_keys` are those of events that were tracked before; none in a dry run, which asks what would happen if
         the event came now.
         """
-        db, organization_id = self._unit.execution.db, self._unit.execution.organization.organization_id
+        db, organization_id = self._unit.db, self._unit.organization_id
         answered = events.find_answered(db, organization_id, known_keys) if known_keys else {}
-        first: dict[str, TrackedEvent] = {}
+        first: ResultsByKey[TrackedEvent] = ResultsByKey()
+        accepted: list[TrackedEvent] = []
         for position, event in enumerate(incoming):
+            key = event.system_unique_key
             try:
                 tracked = self._looked_up(position, event, members)
-                before = answered.get(event.system_unique_key)
+                before = answered.get(key)
                 if before is not None:
                     _refuse_other_event(tracked, before)
                     if not _may_have_come_too_early(before.result):
@@ -121,20 +124,25 @@ class Intake:
                     _take_over(tracked, before)
                 refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
                 self._refuse_uncapturable(event)
+                original = first.find(key, tracked.digest)
             except Refusal as refusal:
                 self.results[position] = _refused(event, refusal)
                 continue
-            original = first.setdefault(event.system_unique_key, tracked)
-            if original is not tracked:
-                self._repeats.append((tracked, original))
-        return self._with_free_payments(list(first.values())) if self._claims_payments else list(first.values())
+            if original is None:
+                first.add(key, tracked.digest, tracked)
+                accepted.append(tracked)
+            else:
+                self._repeats[position] = original.position
+        if self._claims_payments and any(event.event.event_type == PAYMENT_CONFIRMED for event in accepted):
+            return self._with_free_payments(accepted)
+        return accepted
 
     def _refuse_uncapturable(self, event: IncomingEvent) -> None:
         """Refuse to capture an event that would end an order and leave what the order gave.
 
         A quiet import captures the history of orders that gave nothing here.
         """
-        if self._unit.mode == CAPTURE_ONLY and not self._unit.execution.is_quiet and undoes_order(event.event_type):
+        if self._unit.mode == CAPTURE_ONLY and not self._unit.execution.is_quiet and event.event_type in UNDOING_EVENTS:
             raise NotTrackable(
                 f"Events of type {event.event_type} undo an order, and the executionMode {CAPTURE_ONLY} undoes nothing."
                 " Track the event with the mode full."
@@ -170,12 +178,8 @@ class Intake:
 
     def all_results(self) -> list[Result]:
         """The results in the order of the events; a repeated event has the result of the first one."""
-        for repeat, original in self._repeats:
-            try:
-                refuse_other_request(repeat.event.system_unique_key, repeat.digest, original.digest)
-                self.results[repeat.position] = self.results[original.position]
-            except Refusal as refusal:
-                self.results[repeat.position] = _refused(repeat.event, refusal)
+        for position, original in self._repeats.items():
+            self.results[position] = self.results[original]
         return [result for _, result in sorted(self.results.items())]
 
     def _looked_up(self, position: int, event: IncomingEvent, members: Mapping[Any, Member]) -> TrackedEvent:

@@ -4,23 +4,27 @@ A batch is one unit of work: lock the members, return the results of events trac
 on values alone, and flush all of it. An event that is refused does not affect the others.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from domain.events import CAPTURE_ONLY, DRY_RUN, FULL, EventOrigin, IncomingEvent
 from domain.expressions import Deadline
 from domain.members import Member
+from domain.orders import CONFIRMED, CREATED, STATUS_OF_EVENT, UNDOING_EVENTS
 from handlers.call import Call
 from handlers.services.events.intake import Intake
-from handlers.services.unit_of_work.orders import OrderWork, sent_order
-from handlers.services.unit_of_work.reversals import Reversals, reversed_orders, segments
+from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_event, report_events
+from handlers.services.unit_of_work.orders import OrderWork, sent_orders
+from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import events, reversals
 from persistence.events import Known
 from persistence.rows import IdAllocator, reserve_ids
+
+Ids = Mapping[str, Iterator[int]]
 
 _TRY_OUT = "events_tried_out"
 
@@ -38,21 +42,18 @@ def track(
     `by_server` is True for events that only the server itself reports. `origins` are the requests that each came
     with, if they came with several. `claims_payments` is False if the ids of confirmed payments are claimed already.
     """
-    loyalty_ids = {e.loyalty_member_id for e in incoming if e.loyalty_member_id is not None}
-    loyalty_ids |= {e.sponsor_loyalty_member_id for e in incoming if e.sponsor_loyalty_member_id is not None}
-    member_ids = {e.member_id for e in incoming if e.member_id is not None}
-    members = unit.lock(loyalty_ids, member_ids | members_of_reversals(unit, incoming), incoming)
-    known = Known((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
-    ids = _allocators(unit, known.ids, len(incoming))
+    members = _lock_members(unit, incoming)
+    stored = Known((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
+    transaction_ids, ids = _allocators(unit, stored.ids, len(incoming))
     intake = Intake(unit, by_server, origins, claims_payments)
-    accepted = intake.accept(incoming, members, known.keys)
-    stored_orders = set(known.order_ids)
-    for segment in segments(accepted) if unit.rewards else [accepted]:
+    accepted = intake.accept(incoming, members, stored.keys)
+    existing_orders = set(stored.order_ids)
+    for segment in segments(accepted) if unit.stores_rewards else [accepted]:
         if segment:
-            named = _external_ids(segment)
-            orders = _orders(unit, segment, named if unit.is_dry_run else named & stored_orders, ids)
-            intake.results |= evaluate(unit, segment, orders, ids["ledger_transactions"])
-            stored_orders |= named
+            external_ids = _external_ids(segment)
+            orders = _orders(unit, segment, external_ids if unit.is_dry_run else external_ids & existing_orders, ids)
+            intake.results.update(evaluate(unit, segment, orders, transaction_ids))
+            existing_orders |= external_ids
     return intake.all_results()
 
 
@@ -61,50 +62,95 @@ def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingE
 
     Where an event undoes an order of earlier ones, these are tracked first, and rolled back in the end.
     """
-    parts = segments([_Sent(event) for event in incoming])
+    parts = segments([_SentEvent(event) for event in incoming])
     if len(parts) == 1:
         return track(make_unit(DRY_RUN), incoming)
     results: list[Result] = []
     unit = make_unit(DRY_RUN)
-    unit.execution.db.exec_driver_sql(f"SAVEPOINT {_TRY_OUT}")
+    unit.db.exec_driver_sql(f"SAVEPOINT {_TRY_OUT}")
     for part in parts:
         if results:
             unit = make_unit(DRY_RUN)
-        sent = [one.event for one in part]
+        sent = [item.event for item in part]
         results += track(unit, sent)
         if len(results) < len(incoming):
             track(make_unit(FULL), sent)
-    unit.execution.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_TRY_OUT}")
+    unit.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_TRY_OUT}")
     return results
 
 
-@dataclass(slots=True)
-class _Sent:
-    event: IncomingEvent
+def _lock_members(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> dict[Any, Member]:
+    """Lock the members and sponsors of the events; returns them by either id."""
+    loyalty_ids: set[str] = set()
+    member_ids = members_of_reversals(unit, incoming)
+    for event in incoming:
+        if event.loyalty_member_id is not None:
+            loyalty_ids.add(event.loyalty_member_id)
+        if event.sponsor_loyalty_member_id is not None:
+            loyalty_ids.add(event.sponsor_loyalty_member_id)
+        if event.member_id is not None:
+            member_ids.add(event.member_id)
+    return unit.lock(loyalty_ids, member_ids, incoming)
 
 
 def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> Known:
     """The keys and orders of the events that are stored already, and ids for what the events may store."""
-    payloads = [payload for event in incoming if (payload := sent_order(event)) is not None]
-    execution = unit.execution
+    orders = sent_orders(incoming)
     return events.look_up(
-        execution.db,
-        execution.organization.organization_id,
+        unit.db,
+        unit.organization_id,
         {event.system_unique_key for event in incoming},
-        {payload["externalId"] for payload in payloads},
+        {order["externalId"] for order in orders},
         events=len(incoming),
-        purchase_orders=len(payloads),
-        order_items=sum(len(payload.get("items") or ()) for payload in payloads),
+        purchase_orders=len(orders),
+        order_items=_count_items(orders),
         # Most events that are looked at mint once; further ids are reserved when they are needed.
-        ledger_transactions=sum(unit.is_looked_at(event) for event in incoming),
+        ledger_transactions=sum(map(unit.is_looked_at, incoming)),
     )
+
+
+def _count_items(orders: Sequence[Mapping[str, Any]]) -> int:
+    return sum([len(order.get("items") or ()) for order in orders])
 
 
 def members_of_reversals(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> set[int]:
     """The members who received something from the orders that the events reverse."""
-    names = reversed_orders(incoming)
-    organization_id = unit.execution.organization.organization_id
-    return reversals.find_members_of_orders(unit.execution.db, organization_id, names) if names else set()
+    undoing = [event for event in incoming if event.event_type in UNDOING_EVENTS]
+    external_ids = {order["externalId"] for order in sent_orders(undoing)} if undoing else set()
+    return reversals.find_members_of_orders(unit.db, unit.organization_id, external_ids) if external_ids else set()
+
+
+class HasEvent(Protocol):
+    """An object that has an event."""
+
+    event: IncomingEvent
+
+
+AnyEvent = TypeVar("AnyEvent", bound=HasEvent)
+
+
+@dataclass(slots=True)
+class _SentEvent:
+    event: IncomingEvent
+
+
+def segments(events_: Sequence[AnyEvent]) -> list[list[AnyEvent]]:
+    """A batch in segments, cut before each event that undoes an order of earlier events in the batch.
+
+    The earlier events must be stored before it.
+    """
+    segments_: list[list[AnyEvent]] = [[]]
+    orders_of_segment: set[str] = set()
+    for item in events_:
+        for order in sent_orders([item.event]):
+            external_id = order["externalId"]
+            if item.event.event_type in UNDOING_EVENTS and external_id in orders_of_segment:
+                segments_.append([])
+                orders_of_segment.clear()
+            if STATUS_OF_EVENT[item.event.event_type] in (CREATED, CONFIRMED):
+                orders_of_segment.add(external_id)
+        segments_[-1].append(item)
+    return segments_
 
 
 def evaluate(
@@ -114,56 +160,67 @@ def evaluate(
     transaction_ids: IdAllocator | None = None,
     until: Deadline | None = None,
 ) -> dict[int, Result]:
-    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position.
-
-    No event is begun after `until`, but the first one.
-    """
-    names = set() if unit.mode == CAPTURE_ONLY else reversed_orders(event.event for event in accepted)
-    led_to = {i for name in names if (order := orders.stored(name)) is not None for i in order.event_ids}
-    unit.open(accepted, orders, Reversals(unit.execution, led_to), transaction_ids=transaction_ids)
+    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position."""
+    expired = unit.open_for_events(accepted, orders, _reversals_by(unit, accepted, orders), transaction_ids)
+    report_events(unit, expired, EXPIRED)
     results: dict[int, Result] = {}
     for event in accepted:
         if results and until is not None and until.has_passed():
             break
-        results[event.position] = unit.evaluate(event)
+        results[event.position] = evaluate_event(unit, event)
     if not unit.is_dry_run:
         unit.flush()
     return results
 
 
+def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWork) -> Reversals | None:
+    """The effects that the events may reverse: of those that led to the orders that they undo."""
+    if unit.mode == CAPTURE_ONLY:
+        return None
+    event_ids: set[int] = set()
+    for event in accepted:
+        if event.order is not None and event.event.event_type in UNDOING_EVENTS:
+            undone = orders.stored(event.order["externalId"])
+            event_ids.update(() if undone is None else undone.event_ids)
+    return Reversals(unit.execution, event_ids) if event_ids else None
+
+
 def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
     """The orders of events that are stored already, which take ids for theirs only now."""
-    items = sum(len(payload.get("items") or ()) for event in accepted if (payload := sent_order(event.event)))
-    names = _external_ids(accepted)
-    reserved = reserve_ids(unit.execution.db, purchase_orders=len(names), order_items=items)
-    return _orders(unit, accepted, names, _allocators(unit, reserved, len(accepted)))
+    external_ids = _external_ids(accepted)
+    items = _count_items([event.order for event in accepted if event.order is not None])
+    reserved = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
+    return _orders(unit, accepted, external_ids, _allocators(unit, reserved, len(accepted))[1])
 
 
-def _orders(
-    unit: UnitOfWork, accepted: Sequence[TrackedEvent], stored: Collection[str], ids: Mapping[str, Iterable[int]]
-) -> OrderWork:
+def _orders(unit: UnitOfWork, accepted: Sequence[TrackedEvent], stored: Collection[str], ids: Ids) -> OrderWork:
     """The orders of the events; those with the external ids `stored` may exist.
 
     Events that are not stored yet get their ids and keys together with the orders.
     """
-    new = [event for event in accepted if not event.loyalty_event_id]
-    for event, event_id in zip(new, ids["events"], strict=False):
-        event.loyalty_event_id, event.key = event_id, unit.execution.new_key()
+    for event in accepted:
+        if not event.loyalty_event_id:
+            event.loyalty_event_id, event.key = next(ids["events"]), unit.new_key()
     return OrderWork(unit.execution, stored, ids["purchase_orders"], ids["order_items"])
 
 
-def _external_ids(accepted: Iterable[TrackedEvent]) -> set[str]:
+def _external_ids(accepted: Sequence[TrackedEvent]) -> set[str]:
     """The external ids of the orders in the payloads of events."""
-    return {payload["externalId"] for event in accepted if (payload := sent_order(event.event)) is not None}
+    return {event.order["externalId"] for event in accepted if event.order is not None}
 
 
-def _allocators(unit: UnitOfWork, reserved: Mapping[str, Sequence[int]], events_: int) -> Mapping[str, Any]:
-    """Allocators of ids that begin with reserved ones; a dry run stores nothing and takes no ids from the database."""
-    tables = ("events", "purchase_orders", "order_items", "ledger_transactions")
+def _allocators(unit: UnitOfWork, reserved: Mapping[str, Sequence[int]], count: int) -> tuple[IdAllocator | None, Ids]:
+    """The ids of transactions, which begin with reserved ones, and those of the other tables, which are all reserved.
+
+    A dry run stores nothing and takes no ids from the database.
+    """
+    tables = ("events", "purchase_orders", "order_items")
     if unit.is_dry_run:
-        return {table: repeat(0) for table in tables}
-    db, further = unit.execution.db, SPARE_IDS + 4 * events_
-    return {table: IdAllocator(db, table, further, reserved.get(table, ())) for table in tables}
+        return None, dict.fromkeys(tables, repeat(0))
+    transactions = IdAllocator(
+        unit.db, "ledger_transactions", SPARE_IDS + 4 * count, reserved.get("ledger_transactions", ())
+    )
+    return transactions, {table: iter(reserved.get(table, ())) for table in tables}
 
 
 def emit(

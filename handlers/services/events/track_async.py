@@ -10,8 +10,7 @@ from domain.events import PENDING, IncomingEvent
 from handlers.call import Call
 from handlers.messages.events import queued_result, track_result
 from handlers.services.events.intake import Intake
-from handlers.services.unit_of_work.event_rows import event_row
-from handlers.services.unit_of_work.tracked import Result, TrackedEvent
+from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_row
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, queue
 from persistence.rows import reserve_ids

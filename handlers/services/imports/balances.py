@@ -1,12 +1,12 @@
 """Imports of opening balances: each row is a mint, and any number of them takes a fixed number of statements."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.idempotency import refuse_other_request
+from domain.idempotency import ResultsByKey
 from domain.imports.records import UPSERT, FailedRow, ImportJob, RowFault
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
@@ -18,8 +18,9 @@ from handlers.services.idempotency import digest_of
 from handlers.services.imports.checks import NameOf, check_body, moment_in
 from handlers.services.imports.reading import key_of, read_rows
 from handlers.services.imports.rows import ImportRow
-from handlers.services.ledger.sessions import work_on_wallets
-from persistence import events, posting
+from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence import posting
 
 _REASON = "Balances were imported."
 # The fields that `mintMemberPoints` takes, too.
@@ -111,56 +112,54 @@ def _read(job: ImportJob, row: ImportRow, accounts: _Accounts, now: datetime, na
 
 def _post(call: Call, job: ImportJob, read: Sequence[_BalanceRow], failed: list[FailedRow], name_of: NameOf) -> None:
     organization_id = call.organization.organization_id
-    names = {balance_row.loyalty_member_id for balance_row in read}
-    events.lock_members(call.db, organization_id, names, ())
-    known = {member.loyalty_member_id: member for member, _ in events.find_members(call.db, organization_id, names, ())}
+    unit = UnitOfWork(call)
+    members = unit.lock({balance_row.loyalty_member_id for balance_row in read})
     posted = posting.find_posted(call.db, organization_id, [balance_row.key for balance_row in read])
-    digests = {key: before.request_digest or b"" for key, before in posted.items()}
     to_post: list[tuple[_BalanceRow, Member]] = []
     for balance_row in read:
         try:
-            member = _member(known, balance_row, name_of)
-            if _is_new(job, balance_row, digests, name_of):
+            member = _member(members, balance_row, name_of)
+            if _is_new(job, balance_row, posted, name_of):
                 to_post.append((balance_row, member))
         except RowFault as fault:
             failed.append(balance_row.row.failed(fault.reason, fault.column))
     if to_post:
-        _mint(call, job, to_post, failed)
+        _mint(unit, to_post, failed)
 
 
-def _member(known: Mapping[str, Member], balance_row: _BalanceRow, name_of: NameOf) -> Member:
+def _member(members: Mapping[Any, Member], balance_row: _BalanceRow, name_of: NameOf) -> Member:
     """The member of a row; raises RowFault."""
-    member = known.get(balance_row.loyalty_member_id)
+    member = members.get(balance_row.loyalty_member_id)
     if member is None or member.erased_at is not None:
         raise RowFault(f"There is no member {balance_row.loyalty_member_id[:100]}.", name_of("loyaltyMemberId"))
     return member
 
 
-def _is_new(job: ImportJob, balance_row: _BalanceRow, digests: dict[str, bytes], name_of: NameOf) -> bool:
+def _is_new(job: ImportJob, balance_row: _BalanceRow, posted: ResultsByKey[int], name_of: NameOf) -> bool:
     """True for a key that was not used before; a row with a known key is done if the import may meet it again."""
-    digest = balance_row.details.request_digest or b""
-    if balance_row.key not in digests:
-        digests[balance_row.key] = digest
+    digest = balance_row.details.request_digest
+    if balance_row.key not in posted:
+        # Posted with the others of the import: its id does not matter.
+        posted.add(balance_row.key, digest, 0)
         return True
     column = name_of("systemUniqueKey")
     if job.mode != UPSERT:
         raise RowFault(f"Points were posted with the systemUniqueKey {balance_row.key} before.", column)
     try:
-        refuse_other_request(balance_row.key, digest, digests[balance_row.key])
+        posted.find(balance_row.key, digest)
     except Refusal as refusal:
         raise RowFault(refusal.detail, column) from None
     return False
 
 
-def _mint(call: Call, job: ImportJob, rows: Sequence[tuple[_BalanceRow, Member]], failed: list[FailedRow]) -> None:
-    wallets = {member.wallet_id for _, member in rows}
-    accounts: Collection[int] = {balance_row.account.ledger_account_id for balance_row, _ in rows}
-    with work_on_wallets(call, wallets, accounts, _REASON) as work:
+def _mint(unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]], failed: list[FailedRow]) -> None:
+    accounts = {balance_row.account.ledger_account_id for balance_row, _ in rows}
+    with opened(unit, _REASON, account_ids=accounts):
         for balance_row, member in rows:
-            savepoint = work.ledger.savepoint()
-            account = work.ledger.accounts.get(balance_row.account.ledger_account_id, balance_row.account)
+            savepoint = unit.ledger.savepoint()
+            account = unit.ledger.accounts.get(balance_row.account.ledger_account_id, balance_row.account)
             try:
-                work.ledger.mint(
+                unit.ledger.mint(
                     account,
                     member.wallet_id,
                     balance_row.amount,
@@ -169,5 +168,5 @@ def _mint(call: Call, job: ImportJob, rows: Sequence[tuple[_BalanceRow, Member]]
                     balance_row.is_pending,
                 )
             except Refusal as refusal:
-                work.ledger.rollback_to(savepoint)
+                unit.ledger.rollback_to(savepoint)
                 failed.append(balance_row.row.failed(refusal.detail))

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from domain.idempotency import refuse_other_request
 from domain.ledger.accounts import fraction_fault
 from domain.ledger.records import Ledger, LedgerAccount
 from domain.ledger.refusals import SupplyBelowIssued
@@ -36,10 +35,9 @@ def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, asked: Sup
     account = ledgers.lock_account(call.db, ledger, account)
     key = asked.system_unique_key or call.new_key()
     digest = _digest(account, asked)
-    before = posting.find_posted(call.db, account.organization_id, [key]).get(key)
-    if before is not None:
-        refuse_other_request(key, digest, before.request_digest)
-        return before.ledger_transaction_id
+    transaction_id = posting.find_posted(call.db, account.organization_id, [key]).find(key, digest)
+    if transaction_id is not None:
+        return transaction_id
     _refuse(call, account, asked.max_supply)
     call.audit.add(
         "ledger-account",

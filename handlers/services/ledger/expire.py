@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from domain.ledger.postings import Posting
 from handlers.call import Execution
-from handlers.services.ledger.sessions import work_on_wallets
-from handlers.services.members.lock_wallets import lock_wallets
+from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import ledger_lots, organizations
 
 WALLETS_AT_ONCE = 500
@@ -35,15 +35,15 @@ def expire_next(
     due = ledger_lots.next_wallets_due(db, organization_id, after, periods, now, limit)
     if not due:
         return None
-    lock_wallets(db, organization, due)
+    unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="expire"))
     account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
-    execution = Execution(db=db, organization=organization, now=now, request_id="expire")
-    with work_on_wallets(execution, due, account_ids, "Points had expired.") as work:
-        # Loading the session posts the expiries of its wallets.
-        steps = work.ledger.steps
+    unit.lock_wallets(due, account_ids)
+    # Loading the balances posts their expiries.
+    with opened(unit, "Points had expired.", account_ids=account_ids):
+        pass
     done = Expired(due[-1])
-    for step in steps:
-        if isinstance(step, Posting) and step.from_wallet_id is not None:
+    for step in unit.ledger.steps:
+        if isinstance(step, Posting) and step.is_expiry and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id
             done.amounts[account_id] = done.amounts.get(account_id, Decimal(0)) + step.amount
             done.wallets.setdefault(account_id, set()).add(step.from_wallet_id)

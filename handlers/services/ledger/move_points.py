@@ -1,20 +1,17 @@
 """Minting to and burning from a member; ledger and account are looked up if the request names none."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from domain.ledger.records import MINT, LedgerAccount
-from domain.members import Member, refuse_erased, refuse_inactive
+from domain.members import Member, inactive, refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.ledger.post_transactions import Movement, post_each
-from handlers.services.members.lock_wallets import lock_wallets
+from handlers.services.ledger.post_transactions import Movement, Poster
 from handlers.services.references import account_of_members
-from handlers.services.unit_of_work.unit import only
-from persistence import posting
-from persistence.members import MEMBERS
+from handlers.services.unit_of_work.unit import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,88 +50,87 @@ class PointsRequest:
     call: Call
     member: Member
     transaction_type: int
-    asked: PointsMove
+    move: PointsMove
 
 
-def move_points(call: Call, member: Member, transaction_type: int, asked: PointsMove) -> MovedPoints:
-    """Mint or burn points of a member (administration, Members 6).
+def move_points(requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | None]:
+    """Mint or burn points of a member for each request, one after the other (administration, Members 6).
 
-    The same key with the same request returns the same transaction. Raises MemberErased, or MemberInactive unless the
-    key was used before.
+    The same key with the same request returns the same transaction. Refused with MemberErased, or MemberInactive unless
+    the key was used before, or as by `post_transactions.post`; None for one whose call has to come alone.
     """
-    return only(move_points_of([PointsRequest(call, member, transaction_type, asked)]))
-
-
-def move_points_of(requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | None]:
-    """Mint or burn points for each request, as `move_points`; None for one whose call has to come alone."""
-    call = requests[0].call
-    organization_id = call.organization.organization_id
-    wallets = lock_wallets(call.db, call.organization, {request.member.wallet_id for request in requests})
+    call, unit = requests[0].call, UnitOfWork(requests[0].call)
     # Read again, now that nobody else can change them.
-    stored = MEMBERS.find_all(call.db, organization_id, member_id={request.member.member_id for request in requests})
-    locked = {member.member_id: member for member in stored}
-    keys = [request.asked.system_unique_key or call.new_key() for request in requests]
-    posted: Collection[str] = ()
-    if not all(member.active for member in stored):
-        posted = posting.find_posted(call.db, organization_id, keys).keys()
+    members = unit.lock(member_ids={request.member.member_id for request in requests})
     accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal] = {}
-    moves: dict[int, tuple[PointsRequest, Movement, LedgerAccount]] = {}
     outcomes: dict[int, MovedPoints | Refusal | None] = {}
-    for position, (request, key) in enumerate(zip(requests, keys, strict=True)):
+    movements: dict[int, tuple[Movement, LedgerAccount]] = {}
+    for position, request in enumerate(requests):
+        member = members[request.member.member_id]
         try:
-            member = locked[request.member.member_id]
             refuse_erased(member)
-            account = _account(call, request.asked, accounts)
-            if key not in posted:
-                refuse_inactive(member)
-            moves[position] = request, _movement(request, account, key), account
+            account = _account(call, request.move, accounts)
+            movements[position] = _movement(request, member, account), account
         except Refusal as refusal:
             outcomes[position] = refusal
-    calls = [request.call for request, _, _ in moves.values()]
-    done = post_each(calls, [movement for _, movement, _ in moves.values()], wallets) if moves else ()
-    for (position, (request, movement, account)), outcome in zip(moves.items(), done, strict=True):
-        if outcome is None or outcome.ledger_transaction_id is None:
-            outcomes[position] = None if outcome is None else outcome.refusal
-        else:
-            outcomes[position] = _moved(request, movement, account, outcome.ledger_transaction_id)
+    if movements:
+        outcomes |= _post(unit, requests, movements)
     return [outcomes[position] for position in range(len(requests))]
 
 
+def _post(
+    unit: UnitOfWork, requests: Sequence[PointsRequest], movements: Mapping[int, tuple[Movement, LedgerAccount]]
+) -> dict[int, MovedPoints | Refusal | None]:
+    """Post movements, by the positions of their requests; returns the outcomes by position."""
+    calls = [requests[position].call for position in movements]
+    poster = Poster(unit, calls, [movement for movement, _ in movements.values()])
+    posted = poster.post({account.ledger_account_id for _, account in movements.values()})
+    outcomes: dict[int, MovedPoints | Refusal | None] = {}
+    of_posted = zip(movements.items(), poster.movements, posted, strict=True)
+    for (position, (_, account)), movement, outcome in of_posted:
+        if outcome is None or outcome.ledger_transaction_id is None:
+            outcomes[position] = None if outcome is None else outcome.refusal
+        else:
+            outcomes[position] = _moved(movement, account, outcome.ledger_transaction_id)
+    return outcomes
+
+
 def _account(
-    call: Call, asked: PointsMove, known: dict[tuple[int | None, int | None], LedgerAccount | Refusal]
+    call: Call, move: PointsMove, accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal]
 ) -> LedgerAccount:
-    """The account of a request; `known` has those that were looked up."""
-    named = asked.ledger_id, asked.ledger_account_id
-    if named not in known:
+    """The account of a request; `accounts` has those that were looked up."""
+    names = move.ledger_id, move.ledger_account_id
+    if names not in accounts:
         try:
-            known[named] = account_of_members(call, *named)
+            accounts[names] = account_of_members(call, *names)
         except Refusal as refusal:
-            known[named] = refusal
-    account_or_refusal = known[named]
+            accounts[names] = refusal
+    account_or_refusal = accounts[names]
     if isinstance(account_or_refusal, Refusal):
         raise account_or_refusal
     return account_or_refusal
 
 
-def _movement(request: PointsRequest, account: LedgerAccount, key: str) -> Movement:
-    asked, is_mint = request.asked, request.transaction_type == MINT
+def _movement(request: PointsRequest, member: Member, account: LedgerAccount) -> Movement:
+    move, is_mint = request.move, request.transaction_type == MINT
     return Movement(
         ledger_account_id=account.ledger_account_id,
-        amount=asked.amount,
-        from_wallet_id=None if is_mint else request.member.wallet_id,
-        to_wallet_id=request.member.wallet_id if is_mint else None,
-        system_unique_key=key,
-        external_event_date=asked.external_event_date,
-        external_id=asked.external_id,
-        description=asked.description,
-        tags=tuple(asked.tags),
+        amount=move.amount,
+        from_wallet_id=None if is_mint else member.wallet_id,
+        to_wallet_id=member.wallet_id if is_mint else None,
+        system_unique_key=move.system_unique_key,
+        external_event_date=move.external_event_date,
+        external_id=move.external_id,
+        description=move.description,
+        tags=tuple(move.tags),
+        refusal_if_new=None if member.active else inactive(member),
     )
 
 
-def _moved(request: PointsRequest, movement: Movement, account: LedgerAccount, transaction_id: int) -> MovedPoints:
+def _moved(movement: Movement, account: LedgerAccount, transaction_id: int) -> MovedPoints:
     return MovedPoints(
         ledger_transaction_id=transaction_id,
-        amount=request.asked.amount,
+        amount=movement.amount or Decimal(0),
         from_wallet_id=movement.from_wallet_id,
         to_wallet_id=movement.to_wallet_id,
         organization_id=account.organization_id,

@@ -1,17 +1,18 @@
 """Posting ledger transactions: any number of them in a fixed number of statements, each key once.
 
-All movements of points by request are posted here: single calls, sets of which all or none are posted, and batches
-whose items are posted independently, except items of one set.
+All movements of points by request are posted here: those of one call or of several, sets of which all or none are
+posted, and batches whose items are posted independently, except items of one set.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 
-from domain.idempotency import refuse_other_request
+from domain.idempotency import ResultsByKey
 from domain.ledger.postings import Details, Fiat, Posting, Stored
-from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount, Wallet
+from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount
 from domain.ledger.refusals import (
     SetFailed,
     UnknownLedgerAccount,
@@ -19,14 +20,15 @@ from domain.ledger.refusals import (
     UnknownWallet,
     unknown_account,
 )
-from domain.ledger.session import LedgerSession
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call
 from handlers.services.idempotency import digest_of
-from handlers.services.ledger.sessions import has_consequences, work_on_wallets
-from handlers.services.members.lock_wallets import lock_wallets
+from handlers.services.unit_of_work.evaluation import report_changes
+from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import ledger_transactions, posting
+from persistence.rows import IdAllocator
 
 MOVED = "Points were moved by request."
 
@@ -37,7 +39,7 @@ class Movement:
 
     It is a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or the revert of `reverts`, which is
     found by id. `pointer` is its place in the request, for faults; `refusal` is set for an item that is refused
-    already.
+    already, and `refusal_if_new` for one that is refused unless its key was used before.
     """
 
     ledger_account_id: int | None = None
@@ -62,15 +64,16 @@ class Movement:
     ledger_id: int | None = None
     pointer: str = ""
     refusal: Refusal | None = None
+    refusal_if_new: Refusal | None = None
 
     @property
     def digest(self) -> bytes:
         """The digest of all fields by which two requests are the same."""
-        content = [getattr(self, field.name) for field in fields(self) if field.name not in _NOT_ASKED_FOR]
-        return digest_of(content)
+        return digest_of([getattr(self, name) for name in _REQUEST_FIELDS])
 
 
-_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal"}
+_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new"}
+_REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,121 +84,142 @@ class MovementOutcome:
     refusal: Refusal | None = None
 
 
-class Poster:
-    """Posts movements, each asked for by its call; the calls are of one organization and moment.
+def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False) -> list[MovementOutcome | None]:
+    """Post the movement of each call, one after the other, those of one set at the position of its first one.
 
-    `locked` are the wallets of the movements, if the caller has locked all of them.
+    The calls are of one organization and moment; a batch or set is several movements of one call. Returns an outcome
+    for each; if `atomic`, all are posted or none, and the first refusal is raised. The outcome is None for a movement
+    that has to be posted in a transaction of its own: its key is that of another call, which may be refused.
+    """
+    if not movements:
+        return []
+    call, unit = calls[0], UnitOfWork(calls[0])
+    reverts = {movement.reverts for movement in movements if movement.reverts is not None}
+    stored = posting.find_stored(call.db, unit.organization_id, reverts)
+    sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in movements]
+    sides += [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
+    account_ids = {movement.ledger_account_id for movement in movements if movement.ledger_account_id is not None}
+    account_ids |= {transaction.ledger_account_id for transaction in stored.values()}
+    unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
+    if reverts:
+        # Read now that nobody else can move them.
+        stored = posting.find_stored(call.db, unit.organization_id, reverts)
+    return Poster(unit, calls, movements, stored).post(account_ids, atomic=atomic)
+
+
+class Poster:
+    """Posts movements between locked wallets of a unit of work, each requested by its call, as `post`.
+
+    `stored` are the transactions that they revert. It begins by looking for earlier transactions of their keys.
     """
 
     def __init__(
-        self, calls: Sequence[Call], movements: Sequence[Movement], locked: Mapping[int, Wallet] | None = None
+        self,
+        unit: UnitOfWork,
+        calls: Sequence[Call],
+        movements: Sequence[Movement],
+        stored: Mapping[int, Stored] = MappingProxyType({}),
     ) -> None:
+        self._unit = unit
         self._calls = calls
-        self._locked = locked
-        self._call = calls[0]
-        self._db = self._call.db
-        self._organization_id = self._call.organization.organization_id
-        self._movements = [_keyed(movement, call) for call, movement in zip(calls, movements, strict=True)]
-        self._outcomes: dict[int, MovementOutcome] = {}
-
-    def post(self, atomic: bool) -> list[MovementOutcome]:
-        """Post the movements in their order. Returns an outcome for each; `atomic` raises the first refusal."""
-        reverts = {movement.reverts for movement in self._movements if movement.reverts is not None}
-        stored = posting.find_stored(self._db, self._organization_id, reverts)
-        self._wallets = self._lock(stored) if self._locked is None else self._locked
-        if reverts:
-            # Read now that nobody else can move them.
-            stored = posting.find_stored(self._db, self._organization_id, reverts)
-        self._answer_known_keys()
-        account_ids = {
-            movement.ledger_account_id for movement in self._movements if movement.ledger_account_id is not None
-        }
-        account_ids |= {transaction.ledger_account_id for transaction in stored.values()}
-        with work_on_wallets(self._call, self._wallets, account_ids, MOVED) as work:
-            made = self._make(work.ledger, stored, atomic)
-            for position, step in made.items():
-                work.ask(step, self._calls[position].origin)
-        steps = zip(work.ledger.steps, work.transaction_ids, strict=True)
-        by_posting = {id(step): transaction_id for step, transaction_id in steps}
-        for position, step in made.items():
-            self._outcomes[position] = MovementOutcome(by_posting[id(step)])
-            _add_to_audit_log(self._calls[position], self._movements[position], step, by_posting[id(step)])
-        self._answer_repeats()
-        return [self._outcomes[position] for position in range(len(self._movements))]
-
-    def _lock(self, stored: Mapping[int, Stored]) -> Mapping[int, Wallet]:
-        sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in self._movements]
-        sides += [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
-        wallet_ids = {wallet_id for side in sides for wallet_id in side if wallet_id is not None}
-        return lock_wallets(self._db, self._call.organization, wallet_ids)
-
-    def _answer_known_keys(self) -> None:
-        """Take the results of keys that were used before, and find keys that are used twice."""
-        keys = [movement.system_unique_key or "" for movement in self._movements]
-        known = posting.find_posted(self._db, self._organization_id, keys)
+        self.movements = [_keyed(movement, call) for call, movement in zip(calls, movements, strict=True)]
+        self._stored = stored
+        keys = [movement.system_unique_key or "" for movement in self.movements]
+        self._posted, self._reserved = posting.look_up(unit.db, unit.organization_id, keys)
+        self._outcomes: dict[int, MovementOutcome | None] = {}
+        # The positions of movements that repeat an earlier one, with the position of that one.
         self._repeats: dict[int, int] = {}
-        first: dict[str, int] = {}
-        for position, (key, movement) in enumerate(zip(keys, self._movements, strict=True)):
-            before = known.get(key)
+
+    def post(self, account_ids: Collection[int], *, atomic: bool = False) -> list[MovementOutcome | None]:
+        """Post the movements, which are on these accounts, and flush the unit."""
+        self._answer_used_keys()
+        sets = self._positions_by_set()
+        postings: dict[int, Posting] = {}
+        ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved)
+        with opened(self._unit, MOVED, account_ids=account_ids, transaction_ids=ids):
+            for positions in sets:
+                postings.update(self._post_set(positions, atomic=atomic))
+        for position, step in postings.items():
+            transaction_id = self._unit.id_of(step)
+            self._outcomes[position] = MovementOutcome(transaction_id)
+            _add_to_audit_log(self._calls[position], self.movements[position], step, transaction_id)
+        for position, original in self._repeats.items():
+            self._outcomes[position] = self._outcomes[original]
+        if atomic:
+            _raise_first_refusal([self._outcomes[position] for position in range(len(self.movements))])
+        return [self._outcomes[position] for position in range(len(self.movements))]
+
+    def _answer_used_keys(self) -> None:
+        """Take the results of keys that were used before, and find keys that are used twice."""
+        first: ResultsByKey[int] = ResultsByKey()
+        calls: dict[str, Call] = {}
+        for position, (movement, call) in enumerate(zip(self.movements, self._calls, strict=True)):
+            key, digest = movement.system_unique_key or "", movement.digest
             try:
                 if movement.refusal is not None:
                     raise movement.refusal
-                if before is not None:
-                    refuse_other_request(key, movement.digest, before.request_digest)
-                    self._outcomes[position] = MovementOutcome(before.ledger_transaction_id)
-                elif key in first:
-                    refuse_other_request(key, movement.digest, self._movements[first[key]].digest)
-                    self._repeats[position] = first[key]
+                transaction_id = self._posted.find(key, digest)
+                if transaction_id is not None:
+                    self._outcomes[position] = MovementOutcome(transaction_id)
+                elif movement.refusal_if_new is not None:
+                    raise movement.refusal_if_new
+                elif calls.setdefault(key, call) is not call:
+                    self._outcomes[position] = None
+                elif (original := first.find(key, digest)) is not None:
+                    self._repeats[position] = original
                 else:
-                    first[key] = position
+                    first.add(key, digest, position)
             except Refusal as refusal:
                 self._outcomes[position] = MovementOutcome(refusal=refusal)
 
-    def _answer_repeats(self) -> None:
-        for position, original in self._repeats.items():
-            self._outcomes[position] = self._outcomes[original]
-
-    def _make(self, session: LedgerSession, stored: Mapping[int, Stored], atomic: bool) -> dict[int, Posting]:
-        """Post what can be posted: each item on its own, a set at the position of its first item, all or none.
+    def _positions_by_set(self) -> list[list[int]]:
+        """The positions of the movements to post, those of a set together; a set with a refused item is left out.
 
         So interleaved sets have the same result as sets posted one after the other.
         """
-        made: dict[int, Posting] = {}
-        for positions in self._units():
-            savepoint, done = session.savepoint(), dict[int, Posting]()
-            for position in positions:
-                try:
-                    done[position] = self._one(session, self._movements[position], stored)
-                except Refusal as raised:
-                    refusal = _placed(raised, self._movements[position].pointer)
-                    if atomic:
-                        raise refusal from raised
-                    session.rollback_to(savepoint)
-                    done = {}
-                    self._outcomes[position] = MovementOutcome(refusal=refusal)
-                    self._fail_set(self._movements[position].atomic_set_id)
-                    break
-            made.update(done)
-        return made
-
-    def _units(self) -> list[list[int]]:
-        """The positions of the movements to post, those of a set together; a set with a refused item is left out."""
-        for position in [p for p, outcome in self._outcomes.items() if outcome.refusal is not None]:
-            self._fail_set(self._movements[position].atomic_set_id)
-        units: dict[tuple[str | None, int], list[int]] = {}
-        for position, movement in enumerate(self._movements):
+        refused = {
+            self.movements[position].atomic_set_id
+            for position, outcome in self._outcomes.items()
+            if outcome is not None and outcome.refusal is not None
+        }
+        for set_id in refused:
+            self._fail_set(set_id)
+        sets: dict[tuple[str | None, int], list[int]] = {}
+        for position, movement in enumerate(self.movements):
             if position not in self._outcomes and position not in self._repeats:
                 set_id = movement.atomic_set_id
-                units.setdefault((set_id, position if set_id is None else -1), []).append(position)
-        return list(units.values())
+                sets.setdefault((set_id, position if set_id is None else -1), []).append(position)
+        return list(sets.values())
+
+    def _post_set(self, positions: Sequence[int], *, atomic: bool) -> dict[int, Posting]:
+        """Post the movements of a set, all or none; `atomic` raises a refusal."""
+        unit = self._unit
+        savepoint, postings = unit.ledger.savepoint(), dict[int, Posting]()
+        for position in positions:
+            movement = self.movements[position]
+            try:
+                postings[position] = self._post_one(movement)
+            except Refusal as raised:
+                refusal = _placed(raised, movement.pointer)
+                if atomic:
+                    raise refusal from raised
+                unit.ledger.rollback_to(savepoint)
+                self._outcomes[position] = MovementOutcome(refusal=refusal)
+                self._fail_set(movement.atomic_set_id)
+                return {}
+        if self._calls[0] is not self._calls[-1]:
+            # As if the next call came after the consequences of this one.
+            report_changes(unit, MOVED, origin=self._calls[positions[0]].origin)
+        return postings
 
     def _fail_set(self, set_id: str | None) -> None:
         """Refuse the other items of a set of which one is refused."""
-        for position, movement in enumerate(self._movements):
+        for position, movement in enumerate(self.movements):
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
                 self._outcomes[position] = MovementOutcome(refusal=SetFailed("Another item of the set was refused."))
 
-    def _one(self, session: LedgerSession, movement: Movement, stored: Mapping[int, Stored]) -> Posting:
+    def _post_one(self, movement: Movement) -> Posting:
+        session, ledger_ids = self._unit.ledger, self._unit.ledger_ids
         details = Details(
             system_unique_key=movement.system_unique_key or "",
             request_digest=movement.digest,
@@ -207,14 +231,14 @@ class Poster:
             fiat=Fiat(movement.fiat_value, movement.fiat_gross_amount, movement.fiat_currency),
         )
         if movement.reverts is not None:
-            return self._revert(session, movement, details, stored)
+            return self._revert(movement, details)
         account = session.accounts.get(movement.ledger_account_id or 0)
         if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
             raise UnknownLedgerAccount(unknown_account(movement.ledger_id, movement.ledger_account_id))
         source, target = movement.from_wallet_id, movement.to_wallet_id
-        _check(movement, self._call.now)
+        _check(movement, self._unit.now)
         for wallet_id in (source, target):
-            if wallet_id is not None and getattr(self._wallets.get(wallet_id), "ledger_id", None) != account.ledger_id:
+            if wallet_id is not None and ledger_ids.get(wallet_id) != account.ledger_id:
                 raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")
         amount = movement.amount or Decimal(0)
         if source is None and target is not None:
@@ -223,14 +247,8 @@ class Poster:
             return session.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
         return session.transfer(account, source or 0, target or 0, amount, details, movement.manual)
 
-    def _revert(
-        self,
-        session: LedgerSession,
-        movement: Movement,
-        details: Details,
-        stored: Mapping[int, Stored],
-    ) -> Posting:
-        original = stored.get(movement.reverts or 0)
+    def _revert(self, movement: Movement, details: Details) -> Posting:
+        session, original = self._unit.ledger, self._stored.get(movement.reverts or 0)
         account = session.accounts.get(original.ledger_account_id) if original is not None else None
         if (
             original is None
@@ -296,39 +314,10 @@ def _placed(refusal: Refusal, pointer: str) -> Refusal:
     return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
 
 
-def post_set(call: Call, movements: Sequence[Movement]) -> list[int]:
-    """Post movements as one unit. Returns the ids of their transactions, or raises the first refusal."""
-    outcomes = Poster([call] * len(movements), movements).post(atomic=True)
+def _raise_first_refusal(outcomes: Sequence[MovementOutcome | None]) -> None:
     for outcome in outcomes:
-        if outcome.refusal is not None:
+        if outcome is not None and outcome.refusal is not None:
             raise outcome.refusal
-    return [outcome.ledger_transaction_id or 0 for outcome in outcomes]
-
-
-def post_batch(call: Call, movements: Sequence[Movement]) -> list[MovementOutcome]:
-    """Post each movement on its own, those of one atomic set together."""
-    return Poster([call] * len(movements), movements).post(atomic=False) if movements else []
-
-
-def post_each(
-    calls: Sequence[Call], movements: Sequence[Movement], locked: Mapping[int, Wallet] | None = None
-) -> list[MovementOutcome | None]:
-    """Post the movement of each call, as if the calls had come one after the other; `locked` as of a `Poster`.
-
-    An outcome is None for a call that has to come alone: its key is that of another one, which may be refused, or
-    campaigns may move points because of another one.
-    """
-    if len(calls) > 1 and has_consequences(calls[0]):
-        return [None] * len(calls)
-    first: dict[str | int, int] = {}
-    for position, movement in enumerate(movements):
-        # One without a key has no other.
-        first.setdefault(position if movement.system_unique_key is None else movement.system_unique_key, position)
-    chosen = sorted(first.values())
-    poster = Poster([calls[position] for position in chosen], [movements[position] for position in chosen], locked)
-    posted = poster.post(atomic=False)
-    outcomes = dict(zip(chosen, posted, strict=True))
-    return [outcomes.get(position) for position in range(len(calls))]
 
 
 def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> list[list[TransactionRow]]:
@@ -348,24 +337,20 @@ def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> l
 
 def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
     """Capture pending transactions of the account, all or none; raises the first refusal."""
-    organization_id = call.organization.organization_id
-    ids = {transaction_id for transaction_id, _ in amounts}
-    stored = posting.find_stored(call.db, organization_id, ids)
-    wallets = {
-        wallet_id
-        for transaction in stored.values()
-        for wallet_id in (transaction.from_wallet_id, transaction.to_wallet_id)
-        if wallet_id is not None
-    }
-    lock_wallets(call.db, call.organization, wallets)
-    stored = posting.find_stored(call.db, organization_id, ids)
-    with work_on_wallets(call, wallets, {account.ledger_account_id}, MOVED) as work:
+    unit = UnitOfWork(call)
+    ids, account_ids = {transaction_id for transaction_id, _ in amounts}, {account.ledger_account_id}
+    stored = posting.find_stored(call.db, unit.organization_id, ids)
+    sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
+    unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
+    # Read again, now that nobody else can move them.
+    stored = posting.find_stored(call.db, unit.organization_id, ids)
+    with opened(unit, MOVED, account_ids=account_ids):
         for index, (transaction_id, amount) in enumerate(amounts):
-            held = stored.get(transaction_id)
-            if held is None or held.ledger_account_id != account.ledger_account_id:
+            transaction = stored.get(transaction_id)
+            if transaction is None or transaction.ledger_account_id != account.ledger_account_id:
                 raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
             try:
-                work.ledger.capture(held, work.ledger.accounts[account.ledger_account_id], amount)
+                unit.ledger.capture(transaction, unit.ledger.accounts[account.ledger_account_id], amount)
             except InvalidRequest as invalid:
                 place = f"/transactions/{index}/captureAmount"
                 raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
@@ -374,7 +359,7 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
                 transaction_id,
                 before={"isPending": True},
                 after={"isPending": False, "captureAmount": amount},
-                wallet_ids=(held.from_wallet_id, held.to_wallet_id),
+                wallet_ids=(transaction.from_wallet_id, transaction.to_wallet_id),
             )
 
 

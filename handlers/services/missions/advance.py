@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from domain.idempotency import refuse_other_request
+from domain.idempotency import ResultsByKey
 from domain.members import Member, refuse_inactive
 from domain.missions.records import Mission
 from domain.missions.state import ProgressCause
@@ -16,7 +16,8 @@ from handlers.messages.missions import progress_answer
 from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.unit_of_work.unit import Part, UnitOfWork, done_together, only
+from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, only
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.missions import TRACKINGS
 
 
@@ -75,36 +76,32 @@ def advance_missions(requests: Sequence[AdvanceRequest]) -> list[Mapping[str, An
     among = configuration_of(call.db, call.organization).audiences
     members = {request.member.member_id: request.member for request in requests}
     audiences = match_audiences(call.db, organization_id, among, [*members.values()], call.now)
-    known: dict[str, tuple[bytes | None, Mapping[str, Any]]] = {}
+    results: ResultsByKey[Mapping[str, Any]] = ResultsByKey()
     causes = [request.cause() for request in requests]
 
     def prepare(unit: UnitOfWork) -> None:
         keys = [cause.system_unique_key or "" for cause in causes]
         trackings = TRACKINGS.find_all(call.db, organization_id, system_unique_key=keys)
-        known.update(
-            {
-                tracking.system_unique_key or "": (tracking.request_digest, tracking.answer or {})
-                for tracking in trackings
-            }
-        )
+        for tracking in trackings:
+            results.add(tracking.system_unique_key or "", tracking.request_digest, tracking.answer or {})
 
     def advance(request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork) -> Mapping[str, Any]:
         key = cause.system_unique_key or ""
-        if key in known:
-            digest, answer = known[key]
-            refuse_other_request(key, cause.request_digest, digest)
-            return answer
+        stored = results.find(key, cause.request_digest)
+        if stored is not None:
+            return stored
         refuse_inactive(unit.members[cause.member_id])
         audience_keys = {audience.audience_key for audience in audiences[cause.member_id]}
         answer = _advance(request, cause, unit, audience_keys)
-        known[key] = cause.request_digest, answer
+        results.add(key, cause.request_digest, answer)
         return answer
 
-    parts = [
-        Part(request.call, cause.member_id, "A mission was advanced by request.", partial(advance, request, cause))
+    reason = "A mission was advanced by request."
+    changes = [
+        RequestedChange(request.call, cause.member_id, reason, partial(advance, request, cause))
         for request, cause in zip(requests, causes, strict=True)
     ]
-    return done_together(parts, prepare, [cause.at for cause in causes])
+    return apply_batch(changes, prepare, [cause.at for cause in causes])
 
 
 def _advance(

@@ -9,7 +9,7 @@ from domain.tier_policies import BALANCE, TierPoints
 from domain.tiers import HeldTier, Points, TierAssignments
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
-from handlers.services.unit_of_work.tier_points import earnings_of
+from handlers.services.unit_of_work.derived_events import earnings_of
 from persistence import ledger_wallets, member_tiers
 
 Balances = Mapping[int, Sequence[WalletView]]

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from domain.idempotency import refuse_other_request
+from domain.event_types import TIER_REMOVED, TIER_SET
+from domain.idempotency import ResultsByKey
 from domain.members import Member, refuse_inactive
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import TierInactive, TierTracking
 from handlers.call import Call
 from handlers.services.idempotency import digest_of
-from handlers.services.unit_of_work.derived_events import TIER_REMOVED, TIER_SET
-from handlers.services.unit_of_work.unit import unit_of_work
+from handlers.services.unit_of_work.requests import unit_of_work
 from persistence import member_tiers
 
 
@@ -41,7 +41,7 @@ def set_tier(
     with unit_of_work(call, [member.member_id], reason, reported=(TIER_SET, TIER_REMOVED)) as unit:
         before = member_tiers.find_tracking(call.db, organization_id, key)
         if before is not None:
-            refuse_other_request(key, digest, before.request_digest)
+            ResultsByKey([(key, before.request_digest, before)]).find(key, digest)
             return before
         refuse_inactive(unit.members[member.member_id])
         _refuse(tier, asked.expires_at, call.now)

@@ -1,24 +1,29 @@
 """Derived events of the ledger: tiers that changed because points moved, and the transactions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Connection
+
+from domain.event_types import TIER_REMOVED, TIER_SET, TRANSACTION_CREATED
 from domain.events import IncomingEvent
-from domain.ledger.postings import Posting, Step
+from domain.ledger.postings import Earning, Pair, Posting, Step
 from domain.ledger.session import LedgerSession
-from domain.tiers import TierAssignments, TierSchedule
+from domain.tier_policies import TierPoints
+from domain.tiers import Points, TierSchedule
 from handlers.messages.derived_events import tier_payload, transaction_payload
-from handlers.services.configuration import Configuration
-from handlers.services.unit_of_work.tier_points import TierPointsReader
+from persistence import ledger_wallets
 
-TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
-TRANSACTION_CREATED = "ledger-transaction-created"
-BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
-MISSION_ACHIEVED = "mission-status-updated"
-COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assigned", "coupon-code-used", "benefit-used"
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
+
+Earnings = Mapping[Pair, tuple[Earning, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,70 +61,39 @@ def tier_event(
     return DerivedEvent(member_id, TIER_REMOVED if after is None else TIER_SET, payload)
 
 
-def possible_types(configuration: Configuration) -> frozenset[str]:
-    """The types of derived events that can occur in the organization, because other records ask for them."""
-    event_types: set[str] = set(COUPON_EVENTS)
-    if any(schedule.moves for schedule in configuration.tier_schedules) or configuration.sets_tiers:
-        event_types |= {TIER_SET, TIER_REMOVED}
-    if configuration.badges:
-        event_types |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
-    # Every movement causes one, so they are reported only if a record names them.
-    named = any(TRANSACTION_CREATED in campaign.event_types for campaign in configuration.campaigns)
-    others = {*configuration.missions_by_type, *configuration.referral_programs.active_types}
-    if named or TRANSACTION_CREATED in others:
-        event_types.add(TRANSACTION_CREATED)
-    if configuration.missions_by_type:
-        event_types.add(MISSION_ACHIEVED)
-    return frozenset(event_types)
-
-
 class LedgerEvents:
-    """The derived events of the ledger session of a unit of work; tiers are moved with the points.
+    """The derived events of the ledger session of a unit of work; tiers are moved with the points."""
 
-    `member_ids` are those of the wallets, by wallet id; `transaction_id` returns the id of the nth posting.
-    """
-
-    def __init__(
-        self,
-        configuration: Configuration,
-        session: LedgerSession,
-        tier_assignments: TierAssignments,
-        member_ids: Mapping[int, int],
-        transaction_id: Callable[[int], int | None],
-        tier_points: TierPointsReader,
-    ) -> None:
-        self._configuration = configuration
-        self._session = session
-        self._assignments = tier_assignments
-        self._member_ids = member_ids
-        self._transaction_id = transaction_id
-        self._tier_points = tier_points
-        self._possible = possible_types(configuration)
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self._member_ids = {member.wallet_id: member.member_id for member in unit.members.values()}
         self._steps = 0
         self._postings = 0
 
-    def begin(self, always: Collection[int] = ()) -> list[DerivedEvent]:
+    def begin(self, settled_accounts: Collection[int] = ()) -> list[DerivedEvent]:
         """The events of points and tiers that had expired when the unit was opened.
 
-        Tiers that depend on the accounts of `always` are evaluated in any case.
+        Tiers that depend on the accounts of `settled_accounts` are evaluated in any case.
         """
-        changed = _changed(self._session.steps)
-        self._steps = len(self._session.steps)
-        self._postings = sum(isinstance(step, Posting) for step in self._session.steps)
+        steps = self._unit.ledger.steps
+        changed = _changed_accounts(steps) if steps else {}
+        self._steps = len(steps)
+        # Expiries are not reported as transactions.
+        self._postings = len(steps)
         return [
             event
             for wallet_id, member_id in self._member_ids.items()
-            for event in self._moved(wallet_id, member_id, {*always, *changed.get(wallet_id, ())})
+            for event in self._moved(wallet_id, member_id, {*settled_accounts, *changed.get(wallet_id, ())})
         ]
 
     def take_derived(self) -> list[DerivedEvent]:
         """The events of the new steps, in their order; those of tiers last."""
-        steps = self._session.steps[self._steps :]
-        self._steps += len(steps)
-        if not self._possible:
+        steps = self._unit.ledger.steps[self._steps :]
+        if not steps:
             return []
+        self._steps += len(steps)
         events = self._transactions(steps)
-        for wallet_id, accounts in _changed(steps).items():
+        for wallet_id, accounts in _changed_accounts(steps).items():
             if wallet_id in self._member_ids:
                 events += self._moved(wallet_id, self._member_ids[wallet_id], accounts)
         return events
@@ -130,23 +104,60 @@ class LedgerEvents:
         Expiries are not reported.
         """
         events = []
+        is_reported = TRANSACTION_CREATED in self._unit.possible_types
         for step in steps:
             if not isinstance(step, Posting):
                 continue
             number, self._postings = self._postings, self._postings + 1
             member_id = self._member_ids.get(step.to_wallet_id or 0, self._member_ids.get(step.from_wallet_id or 0))
-            if TRANSACTION_CREATED in self._possible and member_id is not None and not step.is_expiry:
-                payload = transaction_payload(step, self._transaction_id(number))
+            if is_reported and member_id is not None and not step.is_expiry:
+                payload = transaction_payload(step, self._unit.transaction_id(number))
                 events.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
         return events
 
     def _moved(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
-        points = self._tier_points.of(wallet_id)
-        keys = self._configuration.tier_keys
+        unit = self._unit
+        moves = unit.tier_assignments.settle(member_id, ledger_account_ids, unit.tier_points.of(wallet_id))
+        if not moves:
+            return []
+        keys = unit.configuration.tier_keys
         return [
             tier_event(member_id, move.schedule, keys, move.before, move.after, expires_at=move.expires_at)
-            for move in self._assignments.settle(member_id, ledger_account_ids, points)
+            for move in moves
         ]
+
+
+class TierPointsReader:
+    """The points of the members of a unit of work; `stored` are earlier earnings, if tiers depend on periods."""
+
+    def __init__(self, session: LedgerSession, stored: Earnings) -> None:
+        self._session = session
+        self._stored = stored
+
+    def of(self, wallet_id: int) -> Points:
+        """The points of a member by account, at this point of the unit."""
+        return partial(self._points, wallet_id)
+
+    def _points(self, wallet_id: int, ledger_account_id: int) -> TierPoints:
+        held = self._session.holding(wallet_id, ledger_account_id)
+        before = self._stored.get((wallet_id, ledger_account_id), ())
+        return TierPoints(held.current, held.earned, (*before, *self._session.earnings(wallet_id, ledger_account_id)))
+
+
+def earnings_of(
+    db: Connection,
+    organization_id: int,
+    tier_schedules: Iterable[TierSchedule],
+    wallet_ids: Collection[int],
+    at: datetime,
+) -> Earnings:
+    """The earnings of wallets that count at a moment or later, if tiers depend on a period: at most one statement."""
+    since: dict[int, datetime] = {}
+    for schedule in tier_schedules:
+        if schedule.moves and schedule.policy.has_period and schedule.ledger_account_id is not None:
+            earliest = schedule.policy.earliest(at)
+            since[schedule.ledger_account_id] = min(earliest, since.get(schedule.ledger_account_id, earliest))
+    return ledger_wallets.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}
 
 
 def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -> Decimal:
@@ -154,7 +165,7 @@ def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -
     return session.holding(wallet_id, ledger_account_id).current
 
 
-def _changed(steps: Iterable[Step]) -> dict[int, set[int]]:
+def _changed_accounts(steps: Iterable[Step]) -> dict[int, set[int]]:
     """The accounts that the steps changed, by wallet."""
     accounts_by_wallet: dict[int, set[int]] = {}
     for step in steps:

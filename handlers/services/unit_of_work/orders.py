@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any
 
 from domain.calendar import instant_of
 from domain.events import IncomingEvent, PayloadMissing
-from domain.members import Member
 from domain.orders import (
     CANCELLED,
     CONFIRMED,
     CREATED,
     PARTIALLY_RETURNED,
     RETURNED,
+    STATUS_OF_EVENT,
     TRANSITIONS,
     Order,
     OrderExists,
@@ -22,10 +22,10 @@ from domain.orders import (
     OrderWithItems,
     UnknownOrder,
     check_transition,
-    status_of_event,
 )
 from domain.returns import with_returned
 from handlers.call import Execution
+from handlers.services.unit_of_work.tracked import TrackedEvent
 from persistence import orders
 
 _TEXTS = {
@@ -40,20 +40,13 @@ _TEXTS = {
 }
 
 
-def sent_order(event: IncomingEvent) -> Mapping[str, Any] | None:
-    """The order in an event's payload, None for events that are about no order or have none."""
-    if status_of_event(event.event_type) is None:
-        return None
-    order: Mapping[str, Any] | None = (event.payload or {}).get("order")
-    return order
-
-
-def order_payload(event: IncomingEvent) -> Mapping[str, Any] | None:
-    """The order in an event's payload, for events about orders; raises PayloadMissing if there is none."""
-    payload = sent_order(event)
-    if payload is None and status_of_event(event.event_type) is not None:
-        raise PayloadMissing(f"An event of type {event.event_type} needs payload.order.")
-    return payload
+def sent_orders(incoming: Iterable[IncomingEvent]) -> list[Mapping[str, Any]]:
+    """The orders in the payloads of events that are about orders and have one."""
+    return [
+        order
+        for event in incoming
+        if event.event_type in STATUS_OF_EVENT and (order := (event.payload or {}).get("order")) is not None
+    ]
 
 
 class OrderWork:
@@ -79,25 +72,21 @@ class OrderWork:
         self._moved: dict[int, Order] = {}
         self._returned: dict[int, OrderItem] = {}
 
-    @classmethod
-    def none(cls, execution: Execution) -> Self:
-        """The orders of a unit that has nothing to do with orders."""
-        return cls(execution, ())
-
     def stored(self, external_id: str) -> Order | None:
         """The order with this external id as it was before the batch."""
         return self._orders[external_id][0] if external_id in self._stored else None
 
-    def take(self, event: IncomingEvent, loyalty_event_id: int, member: Member) -> OrderWithItems | None:
+    def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
         """The order as an event would leave it, None for other events.
 
         `keep` it once nothing can refuse the event any more. Raises the conflicts of `domain.orders`.
         """
-        payload, status = order_payload(event), status_of_event(event.event_type)
+        payload, status = tracked.order, tracked.order_status
         if payload is None or status is None:
             return None
+        event_type = tracked.event.event_type
         if payload.get("status", status) != status:
-            raise OrderStatusConflict(f"An event of type {event.event_type} is about an order that is {status}.")
+            raise OrderStatusConflict(f"An event of type {event_type} is about an order that is {status}.")
         external_id = payload["externalId"]
         known = self._orders.get(external_id)
         if status == CREATED:
@@ -105,16 +94,16 @@ class OrderWork:
                 raise OrderExists(f"An order with the externalId {external_id} already exists.")
             if payload.get("total") is None:
                 raise PayloadMissing("A new order needs payload.order.total.")
-            after = self._built(payload, event, loyalty_event_id, member)
+            after = self._built(payload, tracked)
         else:
-            if known is None or known[0].member_id != member.member_id:
+            if known is None or known[0].member_id != tracked.member.member_id:
                 raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
             check_transition(known[0].status, status)
-            after = _moved(known, status, payload, loyalty_event_id)
+            after = _moved(known, status, payload, tracked.loyalty_event_id)
         return after
 
     def keep(self, after: OrderWithItems) -> None:
-        """Set the order to the value that `take` returned."""
+        """Set the order to the value that `changed_by` returned."""
         order = after[0]
         self._orders[order.external_id] = after
         if order.external_id in self._stored:
@@ -144,21 +133,21 @@ class OrderWork:
     def flush(self) -> None:
         """Store the new orders and the new statuses."""
         new = self.new
-        orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
-        orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
-        orders.return_items(self._db, self._organization_id, self._returned.values(), self._at)
+        if new:
+            orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
+        if self._moved:
+            orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
+            orders.return_items(self._db, self._organization_id, self._returned.values(), self._at)
 
-    def _built(
-        self, payload: Mapping[str, Any], event: IncomingEvent, loyalty_event_id: int, member: Member
-    ) -> OrderWithItems:
+    def _built(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
         dated = payload.get("externalEventDate")
         order = Order(
             organization_id=self._organization_id,
             order_id=next(self._order_ids),
-            member_id=member.member_id,
-            loyalty_event_id=loyalty_event_id,
-            event_ids=(loyalty_event_id,),
-            external_event_date=event.external_event_date if dated is None else instant_of(dated),
+            member_id=tracked.member.member_id,
+            loyalty_event_id=tracked.loyalty_event_id,
+            event_ids=(tracked.loyalty_event_id,),
+            external_event_date=tracked.event.external_event_date if dated is None else instant_of(dated),
             external_id=payload["externalId"],
             custom_attributes=payload.get("customAttributes") or {},
             tags=tuple(payload.get("tags") or ()),
@@ -172,7 +161,8 @@ class OrderWork:
             updated_at=self._at,
             **{name: payload.get(wire) for wire, name in _TEXTS.items()},
         )
-        return order, tuple(self._item(order.order_id, item) for item in payload.get("items") or ())
+        items = payload.get("items")
+        return order, tuple(self._item(order.order_id, item) for item in items) if items else ()
 
     def _item(self, order_id: int, payload: Mapping[str, Any]) -> OrderItem:
         return OrderItem(

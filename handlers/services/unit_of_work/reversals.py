@@ -3,18 +3,20 @@
 Used by the cancellation of an event and by the events that undo an order, whole or in part.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import count
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from domain.campaigns.limits import CounterKey, Counters
-from domain.events import SUCCESS, IncomingEvent, LoyaltyEvent
+from domain.events import SUCCESS, LoyaltyEvent
 from domain.ledger.postings import Details
 from domain.ledger.session import LedgerSession
-from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, UNDONE, Order, status_of_event, undoes_order
+from domain.orders import PARTIALLY_RETURNED, UNDONE, Order
 from domain.problems import Refusal
 from domain.reversals import (
     WHOLE,
@@ -27,18 +29,36 @@ from domain.reversals import (
 )
 from handlers.call import Execution
 from handlers.messages.base import exact_number
-from handlers.services.unit_of_work.scope import Reversal
-from handlers.services.unit_of_work.subjects import Participants
+from handlers.services.unit_of_work.derived_events import DerivedEvent
 from persistence import reversals
 
-
-class Tracked(Protocol):
-    """An object that has an event."""
-
-    event: IncomingEvent
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
 
 
-AnyTracked = TypeVar("AnyTracked", bound=Tracked)
+@dataclass(frozen=True, slots=True)
+class Reversal:
+    """A reversal of events by another event: the id and key of that event, and options."""
+
+    loyalty_event_id: int
+    key: str
+    extent: Extent = WHOLE
+    allow_overdraft: bool = False
+    description: str | None = None
+    external_event_date: datetime | None = None
+
+
+class Participant(Protocol):
+    """The part of a unit of work that is about one subject."""
+
+    def take_derived(self) -> Sequence[DerivedEvent]:
+        """Returns the derived events of this subject, each once."""
+
+    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+        """Reverse the effects of a stored event here, as far as possible; the ledger reverses points."""
+
+    def flush(self) -> None:
+        """Store the changes since the last flush."""
 
 
 class Reversals:
@@ -52,11 +72,6 @@ class Reversals:
         self._events = {event.loyalty_event_id: event for family in families.values() for event in family}
         self._transactions = reversals.find_standing(db, organization_id, self._events) if families else {}
         self._changed: set[int] = set()
-
-    @classmethod
-    def none(cls, execution: Execution) -> Self:
-        """The reversals of a unit that reverses nothing."""
-        return cls(execution, ())
 
     def __bool__(self) -> bool:
         return bool(self._families)
@@ -82,17 +97,17 @@ class Reversals:
             for transaction in transactions
         }
 
-    def stands(self, event_id: int) -> bool:
+    def is_active(self, event_id: int) -> bool:
         """True if the event exists and is not reversed yet."""
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
-    def reverse(self, event_ids: Sequence[int], by: Reversal, participants: Participants) -> list[RevertedEvent]:
+    def reverse(self, event_ids: Sequence[int], by: Reversal, unit: UnitOfWork) -> list[RevertedEvent]:
         """Reverse events, newest first, each with those that it caused. Returns the reversed parts of each.
 
         Of other events than the last one, only those with effects are returned. A partial reversal covers only points
         and their counts. If the ledger refuses, for example with AccountInactive, nothing has changed.
         """
-        session = participants.ledger
+        session = unit.ledger
         savepoint, numbers = session.savepoint(), count(1)
         family = [self._events[related_id] for event_id in event_ids for related_id in self._families[event_id]]
         unreversed = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
@@ -105,8 +120,8 @@ class Reversals:
             RevertedEvent(
                 event,
                 transactions,
-                self._reverse_counters(event, by, session, participants.counters),
-                _reversed(event, by, participants) if by.extent.is_whole else (),
+                self._reverse_counters(event, by, session, unit.counters),
+                _reversed(event, by, unit) if by.extent.is_whole else (),
             )
             for event, transactions in zip(unreversed, posted, strict=True)
         ]
@@ -196,36 +211,10 @@ def _gave(reverted: RevertedEvent) -> bool:
     return bool(reverted.transactions or reverted.limits or reverted.others)
 
 
-def _reversed(event: LoyaltyEvent, by: Reversal, participants: Participants) -> tuple[ReversedPart, ...]:
+def _reversed(event: LoyaltyEvent, by: Reversal, unit: UnitOfWork) -> tuple[ReversedPart, ...]:
     """Reverse the effects of one event except points and limits."""
-    return tuple(part for subject in participants.subjects for part in subject.reverse(event.loyalty_event_id, by))
-
-
-def reversed_orders(incoming: Iterable[IncomingEvent]) -> set[str]:
-    """The external ids of the orders that events undo, whole or in part."""
-    return {name for event in incoming if undoes_order(event.event_type) and (name := _order_of(event)) is not None}
-
-
-def segments(accepted: Sequence[AnyTracked]) -> list[list[AnyTracked]]:
-    """A batch in segments, cut before each event that undoes an order of earlier events in the batch.
-
-    The earlier events must be stored before it.
-    """
-    segments_: list[list[AnyTracked]] = [[]]
-    led_to: set[str | None] = set()
-    for event in accepted:
-        if undoes_order(event.event.event_type) and _order_of(event.event) in led_to:
-            segments_.append([])
-            led_to.clear()
-        if status_of_event(event.event.event_type) in (CREATED, CONFIRMED):
-            led_to.add(_order_of(event.event))
-        segments_[-1].append(event)
-    return segments_
-
-
-def _order_of(event: IncomingEvent) -> str | None:
-    order: Mapping[str, Any] = (event.payload or {}).get("order") or {}
-    return order.get("externalId")
+    participants = unit.all_participants()
+    return tuple(part for participant in participants for part in participant.reverse(event.loyalty_event_id, by))
 
 
 def extent_of(order: Order) -> Extent | None:

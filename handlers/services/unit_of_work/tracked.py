@@ -1,13 +1,18 @@
-"""An event that a unit of work evaluates, and its result."""
+"""An event that a unit of work evaluates, its result, and the row that is stored of both."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
-from domain.events import EventOrigin, IncomingEvent
+from domain.campaigns.outcomes import Evaluation
+from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS, EventOrigin, IncomingEvent
 from domain.members import Member
+from domain.orders import STATUS_OF_EVENT
 from domain.problems import Refusal
+from domain.reversals import RevertedEvent, counted_back
+from handlers.messages.events import limit_counter
 from handlers.services.idempotency import digest_of
 
 
@@ -25,7 +30,8 @@ class TrackedEvent:
 
     `position` is its place in the batch, -1 for derived events. `origin` is the request that tracked it, if that is
     another one than the present. `tracked_at` is set for an event that is stored already, and `evaluated_at`
-    for one that was captured before.
+    for one that was captured before. `order` is the order in its payload, and `order_status` the status that the event
+    gives it; None for events that are about no order.
     """
 
     position: int
@@ -42,10 +48,18 @@ class TrackedEvent:
     origin: EventOrigin | None = None
     tracked_at: datetime | None = None
     evaluated_at: datetime | None = None
+    happened_at: datetime | None = field(init=False)
+    order_status: str | None = field(init=False)
+    order: Mapping[str, Any] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.happened_at = self.event.happened_at
+        self.order_status = STATUS_OF_EVENT.get(self.event.event_type)
+        self.order = None if self.order_status is None else (self.event.payload or {}).get("order")
 
     def stored_date(self, now: datetime) -> datetime | None:
         """The event's moment as it is stored with its effects; None if that is `now`, when they are created."""
-        return self.event.happened_at or (None if self.at == now else self.at)
+        return self.happened_at or (None if self.at == now else self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +89,57 @@ def event_digest(
             campaign_keys,
         )
     )
+
+
+def event_row(
+    tracked: TrackedEvent,
+    status: str,
+    result: Mapping[str, Any],
+    origin: EventOrigin,
+    now: datetime,
+    evaluation: Evaluation | None = None,
+    location: str | None = None,
+    reverted: Sequence[RevertedEvent] = (),
+) -> dict[str, Any]:
+    """The row of an event with its results; it has every field of LoyaltyEvent.
+
+    The last of the `reverted` is the part that the event itself reversed; those before it are the parts of events that
+    it had caused.
+    """
+    counted = list(evaluation.counted) if evaluation else []
+    if reverted:
+        counted += counted_back(reverted)
+    event = tracked.event
+    evaluated = EVALUATED if status == SUCCESS else EVALUATION_FAILED
+    return {
+        "organization_id": tracked.member.organization_id,
+        "loyalty_event_id": tracked.loyalty_event_id,
+        "loyalty_event_key": tracked.key,
+        "member_id": tracked.member.member_id,
+        "sponsor_member_id": tracked.sponsor.member_id if tracked.sponsor else None,
+        "event_type": event.event_type,
+        "system_unique_key": event.system_unique_key,
+        "request_digest": "\\x" + tracked.digest.hex(),
+        "external_id": event.external_id,
+        "external_event_date": tracked.happened_at,
+        "description": event.description,
+        "reason": event.reason,
+        "payload": event.payload or {},
+        "tags": event.tags,
+        "location": location,
+        "e2e_tracking_id": origin.request_id,
+        "actor": origin.actor,
+        "user_id": origin.user_id,
+        "reverted_loyalty_event_id": reverted[-1].event.loyalty_event_id if reverted else None,
+        "reversal_loyalty_event_id": None,
+        "cause_loyalty_event_id": tracked.cause_id,
+        "evaluation_status": evaluated if tracked.is_evaluated else NOT_EVALUATED,
+        "status": status,
+        "last_error": result.get("error"),
+        "limit_discarded_total_amount": Decimal(0) if evaluation is None else evaluation.limit_discarded,
+        "limit_counters": [limit_counter(*counter) for counter in counted],
+        "result": result,
+        "evaluated_at": tracked.evaluated_at,
+        "created_at": tracked.tracked_at or now,
+        "updated_at": now,
+    }

@@ -1,56 +1,78 @@
 """One unit of work on members of an organization, within one database transaction.
 
-Lock the members, open the participants, act on values alone, flush all changes: every use case that moves something for
-a member goes this way. Tracking evaluates events in it; a request acts on the participants by `unit_of_work`. The
+Lock the members, open what they have, act on values alone, flush all changes: every use case that moves something for a
+member goes this way. Events are evaluated in it by `evaluation`; a request acts on the participants by `requests`. The
 derived events of either are evaluated in the same unit. After a flush a unit can be opened again.
+
+A wallet without a member is a part of the unit like any other; it only has no person, who could get a tier or an event.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import weakref
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from typing import Any, cast
 
 from domain.audiences import CompiledAudience
+from domain.campaigns.effects import (
+    ADVANCE_MISSION,
+    ASSIGN_BADGE,
+    ASSIGN_COUPON,
+    NOTIFY,
+    SET_TIER,
+    UNASSIGN_BADGE,
+    USE_COUPON,
+)
+from domain.campaigns.facts import Executor
+from domain.campaigns.limits import Counters
+from domain.campaigns.outcomes import Evaluation
 from domain.campaigns.plans import EvaluationPlan
-from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FAILURE, FULL, EventOrigin, IncomingEvent
+from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.expressions import Deadline
+from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
-from domain.members import Member, refuse_erased
-from domain.problems import Refusal
+from domain.members import Member
+from domain.reversals import RevertedEvent
 from domain.tiers import HeldTier, MemberProgram, TierAssignments
 from domain.triggers import CREATED, PURCHASE_ORDER, UPDATED
-from handlers.call import Call, Execution
-from handlers.messages.events import track_result
+from handlers.call import Execution
 from handlers.messages.orders import order_record
 from handlers.services.configuration import Configuration, complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.unit_of_work.derived_events import LedgerEvents, possible_types
-from handlers.services.unit_of_work.evaluation_time import call_deadline
+from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
 from handlers.services.unit_of_work.event_limits import open_limits
-from handlers.services.unit_of_work.event_rows import event_row
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.participants.missions import MissionWork
-from handlers.services.unit_of_work.participants.referrals import may_refer, usable_codes
+from handlers.services.unit_of_work.participants.outbox import OutboxWork
+from handlers.services.unit_of_work.participants.referrals import (
+    ReferralWork,
+    may_refer,
+    reach_of_own_events,
+    usable_codes,
+)
 from handlers.services.unit_of_work.participants.tiers import TierWork
-from handlers.services.unit_of_work.pipeline import EventPipeline
-from handlers.services.unit_of_work.reversals import Reversals
-from handlers.services.unit_of_work.scope import TransactionIds, UnitScope
-from handlers.services.unit_of_work.subjects import Participants, open_participants
-from handlers.services.unit_of_work.tier_points import open_tier_points
-from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent
+from handlers.services.unit_of_work.reversals import Participant, Reversals
+from handlers.services.unit_of_work.tracked import EventOutcome, TrackedEvent, event_row
 from handlers.services.webhooks.outbox import queue_entities, queue_events
-from persistence import events, member_tiers, posting
+from persistence import events, member_tiers, posting, referrals
 from persistence.rows import IdAllocator
 
-# Enough ids, beside some for each event, for most units: taken from the database when first needed.
+# Enough ids, besides some for each event, for most units: taken from the database when first needed.
 SPARE_IDS = 16
 
-EXPIRED = "Points or a tier had expired."
-
-T = TypeVar("T")
+# The participants in the order of flushing and reversing, see `persistence.locks`.
+_SUBJECTS = ("tiers", "badges", "coupons", "missions", "referrals", "outbox")
+_SUBJECT_OF_EFFECT = {
+    SET_TIER: "tiers",
+    ASSIGN_BADGE: "badges",
+    UNASSIGN_BADGE: "badges",
+    ASSIGN_COUPON: "coupons",
+    USE_COUPON: "coupons",
+    ADVANCE_MISSION: "missions",
+    NOTIFY: "outbox",
+}
 
 
 class UnitOfWork:
@@ -58,8 +80,18 @@ class UnitOfWork:
 
     `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
     derived events that are reported whatever the configuration says; `call_deadline` ends the evaluation of all events.
-    `outcomes` has the outcome of every event, derived ones included.
+
+    `members` are those locked, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the outcome of
+    every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits in
+    `counters`, and the tiers in `tier_assignments`. Each participant (`tiers`, `badges`, `coupons`, `missions`,
+    `referrals`, `outbox`) is loaded when it is first used.
     """
+
+    ledger: LedgerSession
+    counters: Counters
+    tier_assignments: TierAssignments
+    ledger_events: LedgerEvents
+    tier_points: TierPointsReader
 
     def __init__(
         self,
@@ -70,81 +102,41 @@ class UnitOfWork:
         reported: Collection[str] = (),
         call_deadline: Deadline | None = None,
     ) -> None:
-        db, organization = execution.db, execution.organization
         self.execution = execution
+        self.db = execution.db
+        self.organization = execution.organization
+        self.organization_id = execution.organization.organization_id
+        self.now = execution.now
+        self.new_key = execution.new_key
         self.mode = mode
+        self.is_dry_run = mode == DRY_RUN
+        # Whether effects of events of an order are stored, and may be reversed by later events of the batch.
+        self.stores_rewards = mode in (FULL, AUTHORIZE)
         self.tracing = tracing
-        self.configuration: Configuration = configuration_of(db, organization)
-        self.campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
-        self.members: dict[int, Member] = {}
-        self.audiences: Mapping[int, Sequence[CompiledAudience]] = {}
-        self.rows: list[dict[str, Any]] = []
-        self.outcomes: list[EventOutcome] = []
         self.call_deadline = call_deadline
-        self._db = db
-        self._organization_id = organization.organization_id
+        self.configuration: Configuration = configuration_of(self.db, self.organization)
+        self.campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
+        self.plans = self.configuration.plans_among(campaign_keys)
+        self.possible_types = self.configuration.possible_types | frozenset(reported)
+        self.members: dict[int, Member] = {}
+        self.ledger_ids: dict[int, int] = {}
+        # The referral codes that may be used, by id, each with the member who has it.
+        self.referral_codes: Mapping[int, int] = {}
+        self.is_open = False
+        self.orders: OrderWork | None = None
+        self.reversals: Reversals | None = None
+        self.outcomes: list[EventOutcome] = []
+        # The number of derived events that the present event has caused.
+        self.caused = 0
         self._reported = frozenset(reported)
-        self._plans = self.configuration.plans_among(campaign_keys)
-        if mode == DRY_RUN:
-            self._complete_plan = complete_plan(db, organization, self._plans.campaigns, campaign_keys)
-        self._held: dict[MemberProgram, HeldTier] = {}
+        self._held_tiers: dict[MemberProgram, HeldTier] = {}
         # The ids of members who were created in this database transaction.
         self._created: set[int] = set()
-        # The referral codes that may be used, by id, each with the member who has it.
-        self._referral_codes: Mapping[int, int] = {}
+        self._rows: list[dict[str, Any]] = []
         self._stored_ids: set[int] = set()
-        self._participants: Participants | None = None
+        self._transaction_ids: list[int] = []
 
-    @property
-    def is_dry_run(self) -> bool:
-        """True if nothing is locked, and nothing will be stored."""
-        return self.mode == DRY_RUN
-
-    @property
-    def rewards(self) -> bool:
-        """True if the effects of events of an order are stored, and may be reversed by later events of the batch."""
-        return self.mode in (FULL, AUTHORIZE)
-
-    @property
-    def is_open(self) -> bool:
-        """True if there are participants; there are none if no record looks at any of the events."""
-        return self._participants is not None
-
-    @property
-    def participants(self) -> Participants:
-        """The participants of all subjects."""
-        if self._participants is None:
-            raise AssertionError("the unit of work is not open")
-        return self._participants
-
-    @property
-    def ledger(self) -> LedgerSession:
-        """The points of the members."""
-        return self.participants.ledger
-
-    @property
-    def tiers(self) -> TierWork:
-        """The tiers of the members."""
-        return self.participants.tiers
-
-    @property
-    def badges(self) -> BadgeWork:
-        """The badges of the members."""
-        return self.participants.badges
-
-    @property
-    def coupons(self) -> CouponWork:
-        """The coupons of the members."""
-        return self.participants.coupons
-
-    @property
-    def missions(self) -> MissionWork:
-        """The missions of the members."""
-        return self.participants.missions
-
-    def plan_of(self, event_type: str) -> EvaluationPlan:
-        """The campaigns to be evaluated for events of a type; all of them in a dry run, since each is explained."""
-        return self._complete_plan if self.is_dry_run else self._plans.of(event_type)
+    # -- members and wallets ------------------------------------------------------------------------------------------
 
     def lock(
         self,
@@ -156,254 +148,312 @@ class UnitOfWork:
 
         Returns them by either id.
         """
-        if self.mode in (FULL, DRY_RUN):
-            self._referral_codes = usable_codes(
-                self._db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
+        if self.configuration.referral_programs and self.mode in (FULL, DRY_RUN):
+            self.referral_codes = usable_codes(
+                self.db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
             )
-            member_ids = {*member_ids, *self._referral_codes.values()}
+            member_ids = {*member_ids, *self.referral_codes.values()}
         others = [member_id for member_id in member_ids if member_id not in self._created]
         if loyalty_member_ids or others:
             if not self.is_dry_run:
-                events.lock_members(self._db, self._organization_id, loyalty_member_ids, others)
-            self._add(events.find_members(self._db, self._organization_id, loyalty_member_ids, others))
+                events.lock_members(self.db, self.organization_id, loyalty_member_ids, others)
+            self._add(events.find_members(self.db, self.organization_id, loyalty_member_ids, others))
         members: dict[Any, Member] = {}
         for member in self.members.values():
             members[member.loyalty_member_id] = members[member.member_id] = member
         return members
+
+    def lock_wallets(self, wallet_ids: Collection[int], account_ids: Collection[int]) -> None:
+        """Lock wallets to move points of these accounts, with the members who may be rewarded as a consequence.
+
+        The members who own the wallets are loaded only if movements of the accounts may concern them.
+        """
+        distance = reach_of_own_events(self.configuration, self._reported)
+        wallets = set(wallet_ids)
+        if distance and wallets:
+            wallets.update(referrals.find_wallets_of_referrers(self.db, self.organization_id, wallets, distance))
+        locked = posting.lock_wallets(self.db, self.organization_id, wallets)
+        self.ledger_ids |= {wallet_id: wallet.ledger_id for wallet_id, wallet in locked.items()}
+        if not self._may_concern_members(account_ids):
+            return
+        self._add(events.find_members_of_wallets(self.db, self.organization_id, wallets))
+        if distance and self.members:
+            self.referral_codes = referrals.find_usable(
+                self.db, self.organization_id, (), (), (), self.members, distance
+            )
 
     def adopt(self, created: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
         """Add members whom this database transaction has created, which nobody else can see and `lock` need not read.
 
         Each is given with the tiers held, by program id.
         """
-        self._add(created)
+        self._add([(member, held, self.organization.default_ledger_id or 0) for member, held in created])
         self._created |= {member.member_id for member, _ in created}
 
-    def _add(self, members_with_tiers: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
-        for member, held in members_with_tiers:
+    def _add(self, members: Sequence[tuple[Member, Mapping[int, HeldTier], int]]) -> None:
+        for member, held, ledger_id in members:
             self.members[member.member_id] = member
-            self._held |= {(member.member_id, program_id): tier for program_id, tier in held.items()}
+            self.ledger_ids[member.wallet_id] = ledger_id
+            for program_id, tier in held.items():
+                self._held_tiers[member.member_id, program_id] = tier
 
-    def open(
-        self,
-        tracked: Sequence[TrackedEvent] = (),
-        orders: OrderWork | None = None,
-        reversals: Reversals | None = None,
-        *,
-        moments: Collection[datetime] | None = None,
-        transaction_ids: IdAllocator | None = None,
-    ) -> None:
-        """Open everything that the events may touch; a request, which may touch anything, gives its `moments`.
+    def _may_concern_members(self, account_ids: Collection[int]) -> bool:
+        """True if movements on these accounts can move a tier, or are to be reported themselves."""
+        configuration = self.configuration
+        if configuration.reports_transactions:
+            return bool(account_ids)
+        schedules = configuration.tier_schedules
+        return any(schedule.moves and schedule.ledger_account_id in account_ids for schedule in schedules)
 
-        Expiries until now are reported first. `transaction_ids` is the allocator of ids for transactions of the ledger,
-        if some are reserved.
-        """
-        self.orders = OrderWork.none(self.execution) if orders is None else orders
-        self.reversals = Reversals.none(self.execution) if reversals is None else reversals
-        self._stored_ids |= {
-            tracked_event.loyalty_event_id for tracked_event in tracked if tracked_event.tracked_at is not None
-        }
-        self._participants = None
-        self._pipeline = EventPipeline(IdAllocator(self._db, "events", SPARE_IDS + 4 * len(tracked)))
-        concerned = any(self.is_looked_at(tracked_event.event) for tracked_event in tracked)
-        is_request = moments is not None
-        if self.mode == CAPTURE_ONLY or not (is_request or self.reversals or concerned or self.is_dry_run):
-            return
-        at = frozenset((self.execution.now, *(moments or ()), *(tracked_event.at for tracked_event in tracked)))
-        types = None if is_request else frozenset(tracked_event.event.event_type for tracked_event in tracked)
-        if transaction_ids is None:
-            transaction_ids = IdAllocator(self._db, "ledger_transactions", SPARE_IDS + 4 * len(tracked))
-        participants = self._participants = self._open_participants(tracked, types, at, transaction_ids)
-        members = list(self.members.values())
-        among, now = self.configuration.audiences, self.execution.now
-        self.audiences = match_audiences(self._db, self._organization_id, among, members, now)
-        self._ledger_events = LedgerEvents(
-            self.configuration,
-            participants.ledger,
-            participants.tier_assignments,
-            {member.wallet_id: member.member_id for member in members},
-            participants.scope.transaction_ids.of,
-            participants.scope.tier_points,
-        )
-        self._pipeline.report(self, self._ledger_events.begin(), EXPIRED)
-
-    def evaluate(self, tracked: TrackedEvent) -> Result:
-        """Evaluate one event and its derived events; a refusal fails this event and no other."""
-        return self._pipeline.evaluate(self, tracked)
-
-    def report(self, reason: str, cause: TrackedEvent | None = None, origin: EventOrigin | None = None) -> None:
-        """Evaluate the derived events of all changes since the last report.
-
-        Those without a cause belong to the request `origin`, else to that of the execution.
-        """
-        if self.is_open:
-            derived = [*self._ledger_events.take_derived(), *self.participants.take_derived()]
-            if not self.execution.is_quiet:
-                self._pipeline.report(self, derived, reason, cause, origin)
-
-    def keep(self, tracked: TrackedEvent, status: str, answer: Mapping[str, Any], **known: Any) -> None:
-        """Keep an event to be stored by the flush; `known` are further arguments of `event_row`."""
-        origin = tracked.origin or self.execution.origin
-        self.rows.append(event_row(tracked, status, answer, origin, self.execution.now, **known))
-
-    def fail(self, tracked: TrackedEvent, refusal: Refusal) -> Result:
-        """Keep an event that was trackable when it came, but cannot be evaluated any more."""
-        answer = track_result(tracked.event, tracked.key, FAILURE, None, refusal)
-        self._stored_ids.add(tracked.loyalty_event_id)
-        self.keep(tracked, FAILURE, answer)
-        return Result(answer, refusal)
-
-    def flush(self) -> None:
-        """Store all changes, in the order of `persistence.locks`."""
-        db, organization_id, now = self._db, self._organization_id, self.execution.now
-        self.flush_events()
-        self.orders.flush()
-        self._tell_orders()
-        self.reversals.flush(now)
-        if not self.is_open:
-            return
-        participants = self.participants
-        posting.write_session(
-            db, organization_id, participants.ledger, participants.scope.transaction_ids.of_postings()
-        )
-        member_tiers.move(db, organization_id, participants.tier_assignments.changed, now)
-        events.count(db, organization_id, participants.counters.changed)
-        participants.flush()
-        for member_program, held in participants.tier_assignments.changed.items():
-            self._held.pop(member_program, None)
-            if held is not None:
-                self._held[member_program] = held
-
-    def flush_events(self) -> None:
-        """Store the events themselves, and tell the triggers that listen."""
-        known = [row for row in self.rows if row["loyalty_event_id"] in self._stored_ids]
-        if known:
-            events.finish_events(self._db, self._organization_id, known)
-        events.add_events(self._db, [row for row in self.rows if row["loyalty_event_id"] not in self._stored_ids])
-        if not self.execution.is_quiet:
-            queue_events(self._db, self.configuration, self.rows, self.members, self.execution.now)
-        self.rows = []
+    # -- opening ------------------------------------------------------------------------------------------------------
 
     def is_looked_at(self, event: IncomingEvent) -> bool:
         """True if the event can have any effect."""
-        looked_at = self.configuration.concerns(self._plans, event.event_type)
-        return looked_at or may_refer(self.configuration, event, self._referral_codes)
+        if event.event_type in self.configuration.missions_by_type or self.plans.of(event.event_type).campaigns:
+            return True
+        return bool(self.configuration.referral_programs) and may_refer(self.configuration, event, self.referral_codes)
 
-    def _open_participants(
+    def open_for_events(
         self,
         tracked: Sequence[TrackedEvent],
-        event_types: frozenset[str] | None,
-        moments: frozenset[datetime],
-        transaction_ids: IdAllocator,
-    ) -> Participants:
-        """The counters, balances and participants that may be touched, locked unless this is a dry run."""
-        db, organization_id, now = self._db, self._organization_id, self.execution.now
-        schedules = self.configuration.tier_schedules
-        counters = open_limits(
-            db,
-            organization_id,
-            self._plans,
-            tracked,
-            possible_types(self.configuration) | self._reported,
-            self.members,
-            now,
-            self.reversals.counter_keys,
-            lock=not self.is_dry_run,
-        )
-        wallets = {member.wallet_id for member in self.members.values()}
-        accounts = {*self.configuration.accounts, *self.reversals.ledger_account_ids}
-        ledger = posting.open_session(db, self.execution.organization, wallets, accounts, now)
-        scope = UnitScope(
-            db=db,
-            organization=self.execution.organization,
-            configuration=self.configuration,
-            members=self.members,
-            now=now,
-            new_key=self.execution.new_key,
-            is_dry_run=self.is_dry_run,
-            ledger=ledger,
-            transaction_ids=TransactionIds(ledger, None if self.is_dry_run else transaction_ids),
-            tier_assignments=TierAssignments(schedules, self._held, now),
-            tier_points=open_tier_points(db, organization_id, schedules, ledger, wallets),
-            reversible=self.reversals.event_ids,
-            event_types=event_types,
-            moments=moments,
-            referral_code_ids=frozenset(self._referral_codes),
-        )
-        return open_participants(scope, counters)
+        orders: OrderWork | None = None,
+        reversals: Reversals | None = None,
+        transaction_ids: IdAllocator | None = None,
+    ) -> list[DerivedEvent]:
+        """Load the state that these events can affect, if they can affect any.
 
-    def _tell_orders(self) -> None:
+        `transaction_ids` is the allocator of ids for transactions of the ledger, if some are reserved. Returns the
+        derived events of points and tiers that have expired until now.
+        """
+        self._close()
+        self.orders, self.reversals = orders, reversals
+        self._stored_ids.update(event.loyalty_event_id for event in tracked if event.tracked_at is not None)
+        if self.mode == CAPTURE_ONLY:
+            return []
+        if not (self.is_dry_run or reversals or any(map(self.is_looked_at, [event.event for event in tracked]))):
+            return []
+        self.moments = frozenset([self.now, *[event.at for event in tracked]])
+        self.event_types: frozenset[str] | None = frozenset([event.event.event_type for event in tracked])
+        self._open(tracked, 4 * len(tracked), transaction_ids=transaction_ids)
+        return self.ledger_events.begin()
+
+    def open_for_request(
+        self,
+        moments: Collection[datetime] = (),
+        account_ids: Collection[int] | None = None,
+        settled_accounts: Collection[int] | None = None,
+        transaction_ids: IdAllocator | None = None,
+    ) -> list[DerivedEvent]:
+        """Load the state that a request at these moments, and now, can affect.
+
+        `account_ids` are the accounts whose points it moves, any if None; unless campaigns may move points as a
+        consequence, no others are locked. What has expired is then reported with what is moved, unless tiers that
+        depend on `settled_accounts` are to be evaluated at once. `transaction_ids` is as in `open_for_events`, and so
+        is the result.
+        """
+        self._close()
+        self.moments, self.event_types = frozenset((self.now, *moments)), None
+        accounts: Collection[int] = self.configuration.accounts
+        if account_ids is not None:
+            is_concerned = self._may_concern_members(account_ids)
+            accounts = {*account_ids, *accounts} if is_concerned else account_ids
+        self._open((), 0, accounts, transaction_ids)
+        if account_ids is not None and settled_accounts is None:
+            return []
+        return self.ledger_events.begin(settled_accounts or ())
+
+    def _open(
+        self,
+        tracked: Sequence[TrackedEvent],
+        spare_ids: int,
+        account_ids: Collection[int] | None = None,
+        transaction_ids: IdAllocator | None = None,
+    ) -> None:
+        """Load limits, points and tiers, in the order of `persistence.locks`; locked unless this is a dry run."""
+        accounts = self.configuration.accounts if account_ids is None else account_ids
+        counters_given_back: Collection[Any] = ()
+        if self.reversals:
+            accounts = {*accounts, *self.reversals.ledger_account_ids}
+            counters_given_back = self.reversals.counter_keys
+        self.counters = open_limits(self, tracked, counters_given_back)
+        self.ledger = posting.open_session(self.db, self.organization, self.ledger_ids, accounts, self.now)
+        self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
+        schedules = self.configuration.tier_schedules
+        earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now)
+        self.tier_points = TierPointsReader(self.ledger, earnings)
+        self._transaction_ids = []
+        self._event_ids = IdAllocator(self.db, "events", SPARE_IDS + spare_ids)
+        self._allocator = transaction_ids or IdAllocator(self.db, "ledger_transactions", SPARE_IDS + spare_ids)
+        self.ledger_events = LedgerEvents(weakref.proxy(self))
+        self.is_open = True
+
+    def _close(self) -> None:
+        """Forget what was open; the members stay locked."""
+        self.is_open, self.orders, self.reversals = False, None, None
+        for name in (*_SUBJECTS, "audiences"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def audiences(self) -> Mapping[int, Sequence[CompiledAudience]]:
+        """The audiences that each member is in, by member id."""
+        among, members = self.configuration.audiences, self.members.values()
+        return match_audiences(self.db, self.organization_id, among, members, self.now)
+
+    # -- participants -------------------------------------------------------------------------------------------------
+    # They get a weak reference, so that what a unit has read is freed as soon as the unit is done.
+
+    @cached_property
+    def tiers(self) -> TierWork:
+        """The tiers that effects and requests set."""
+        return TierWork(weakref.proxy(self))
+
+    @cached_property
+    def badges(self) -> BadgeWork:
+        """The badges of the members."""
+        return BadgeWork(weakref.proxy(self))
+
+    @cached_property
+    def coupons(self) -> CouponWork:
+        """The coupons of the members."""
+        return CouponWork(weakref.proxy(self))
+
+    @cached_property
+    def missions(self) -> MissionWork:
+        """The missions of the members."""
+        return MissionWork(weakref.proxy(self))
+
+    @cached_property
+    def referrals(self) -> ReferralWork:
+        """The referral codes that may be used."""
+        return ReferralWork(weakref.proxy(self))
+
+    @cached_property
+    def outbox(self) -> OutboxWork:
+        """The notifications of campaigns."""
+        return OutboxWork(weakref.proxy(self))
+
+    def uses(self, subject: str) -> bool:
+        """True if the participant of a subject was used since the unit was opened."""
+        return subject in self.__dict__
+
+    def open_participants(self) -> list[Participant]:
+        """The participants that were used, in the order of flushing."""
+        participants: list[Participant] = []
+        for name in _SUBJECTS:
+            if name in self.__dict__:
+                participants.append(self.__dict__[name])
+        return participants
+
+    def all_participants(self) -> list[Participant]:
+        """All participants, in the order of reversing."""
+        return [getattr(self, name) for name in _SUBJECTS]
+
+    def executor_of(self, effect_id: str) -> Executor:
+        """The executor of an effect that is neither about points nor a discount."""
+        return cast(Executor, getattr(self, _SUBJECT_OF_EFFECT[effect_id]).executors[effect_id])
+
+    def plan_of(self, event_type: str) -> EvaluationPlan:
+        """The campaigns to be evaluated for events of a type; all of them in a dry run, since each is explained."""
+        return self._complete_plan if self.is_dry_run else self.plans.of(event_type)
+
+    @cached_property
+    def _complete_plan(self) -> EvaluationPlan:
+        return complete_plan(self.db, self.organization, self.plans.campaigns, self.campaign_keys)
+
+    # -- ids ----------------------------------------------------------------------------------------------------------
+
+    def next_event_id(self) -> int:
+        """The id of a derived event; 0 in a dry run."""
+        return 0 if self.is_dry_run else self._event_ids.take()
+
+    def expect_events(self, count: int) -> None:
+        """Prepare for `count` derived events, and for what each may cause, so that few statements bring their ids."""
+        self._event_ids.expect(SPARE_IDS + 4 * count)
+        self._allocator.expect(SPARE_IDS + 4 * count)
+
+    def expect_transactions(self, count: int) -> None:
+        """Prepare for `count` more transactions, so that their ids come with the next statement."""
+        self._allocator.expect(count)
+
+    def transaction_id(self, number: int) -> int | None:
+        """The id of the nth posting of the ledger, from 0, known before it is written; None in a dry run."""
+        if self.is_dry_run:
+            return None
+        while len(self._transaction_ids) <= number:
+            self._transaction_ids.append(self._allocator.take())
+        return self._transaction_ids[number]
+
+    def id_of(self, step: Step) -> int:
+        """The id of a step of the ledger that was flushed."""
+        return self._ids_of_steps[id(step)]
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    def add_row(
+        self,
+        tracked: TrackedEvent,
+        status: str,
+        result: Mapping[str, Any],
+        evaluation: Evaluation | None = None,
+        location: str | None = None,
+        reverted: Sequence[RevertedEvent] = (),
+    ) -> None:
+        """Keep an event to be stored by the flush; the arguments are those of `event_row`."""
+        origin = tracked.origin or self.execution.origin
+        self._rows.append(event_row(tracked, status, result, origin, self.now, evaluation, location, reverted))
+
+    def replace_stored(self, tracked: TrackedEvent) -> None:
+        """Have the flush store the result of an event that is stored already."""
+        self._stored_ids.add(tracked.loyalty_event_id)
+
+    def flush(self) -> None:
+        """Store all changes, in the order of `persistence.locks`."""
+        self.flush_events()
+        if self.orders is not None:
+            self.orders.flush()
+            self._notify_of_orders(self.orders)
+        if self.reversals is not None:
+            self.reversals.flush(self.now)
+        if self.is_open:
+            self._flush_participants()
+
+    def _flush_participants(self) -> None:
+        steps = self.ledger.steps
+        postings = len([step for step in steps if isinstance(step, Posting)])
+        # What is missing beyond the reserved ids is reserved with the writing, exactly.
+        self._transaction_ids += self._allocator.take_reserved(postings - len(self._transaction_ids))
+        ids = posting.write_session(self.db, self.organization_id, self.ledger, self._transaction_ids)
+        self._ids_of_steps = dict(zip(map(id, steps), ids, strict=True))
+        changed_tiers = self.tier_assignments.changed
+        if changed_tiers:
+            member_tiers.move(self.db, self.organization_id, changed_tiers, self.now)
+        if self.counters.journal:
+            events.count(self.db, self.organization_id, self.counters.changed)
+        for participant in self.open_participants():
+            participant.flush()
+        for member_program, held in changed_tiers.items():
+            self._held_tiers.pop(member_program, None)
+            if held is not None:
+                self._held_tiers[member_program] = held
+
+    def flush_events(self) -> None:
+        """Store the events themselves, and tell the triggers that listen."""
+        if not self._rows:
+            return
+        rows, self._rows = self._rows, []
+        new = rows
+        if self._stored_ids:
+            stored = [row for row in rows if row["loyalty_event_id"] in self._stored_ids]
+            events.finish_events(self.db, self.organization_id, stored)
+            new = [row for row in rows if row["loyalty_event_id"] not in self._stored_ids]
+        events.add_events(self.db, new)
+        if self.configuration.listeners and not self.execution.is_quiet:
+            queue_events(self.db, self.configuration, rows, self.members, self.now)
+
+    def _notify_of_orders(self, orders: OrderWork) -> None:
         """Tell the listening triggers of new and changed orders."""
         listeners = () if self.execution.is_quiet else self.configuration.listeners
-        if any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
-            changes = [(CREATED, order_record(order)) for order in self.orders.new]
-            changes += [(UPDATED, order_record(order)) for order in self.orders.moved]
-            queue_entities(self._db, self.configuration, PURCHASE_ORDER, changes, self.execution.now)
-
-
-@contextmanager
-def unit_of_work(
-    call: Call,
-    member_ids: Collection[int],
-    reason: str,
-    moments: Collection[datetime] = (),
-    reported: Collection[str] = (),
-) -> Iterator[UnitOfWork]:
-    """A unit of work for a request, its members locked; flushed at the end of the block.
-
-    `reason` is the reason in the derived events; `moments` are those of changes that do not happen now; `reported` is
-    as in `UnitOfWork`. Raises MemberErased. A Refusal raised in the block leaves no changes.
-    """
-    unit = UnitOfWork(call, reported=reported, call_deadline=call_deadline())
-    members = unit.lock(member_ids=member_ids)
-    for member_id in member_ids:
-        if member_id in members:
-            refuse_erased(members[member_id])
-    unit.open(moments=moments)
-    yield unit
-    unit.report(reason)
-    unit.flush()
-
-
-@dataclass(frozen=True, slots=True)
-class Part(Generic[T]):
-    """The part of a call in a unit of work: `do` is about one member, and `reason` is as in `unit_of_work`.
-
-    If `do` raises a Refusal, it has changed nothing.
-    """
-
-    call: Call
-    member_id: int
-    reason: str
-    do: Callable[[UnitOfWork], T]
-
-
-def done_together(
-    parts: Sequence[Part[T]],
-    prepare: Callable[[UnitOfWork], None] = lambda unit: None,
-    moments: Collection[datetime] = (),
-) -> list[T | Refusal]:
-    """Do the parts of calls of one organization and moment in one unit of work, one after the other.
-
-    `prepare` loads what the parts need, before the first of them; `moments` are as in `unit_of_work`. Returns the
-    result or the refusal of each.
-    """
-    outcomes: list[T | Refusal] = []
-    with unit_of_work(parts[0].call, {part.member_id for part in parts}, parts[0].reason, moments) as unit:
-        prepare(unit)
-        for part in parts:
-            try:
-                outcomes.append(part.do(unit))
-            except Refusal as refusal:
-                outcomes.append(refusal)
-            unit.report(part.reason, origin=part.call.origin)
-    return outcomes
-
-
-def only(outcomes: Sequence[T | Refusal | None]) -> T:
-    """The result of the only call; raises its refusal."""
-    [outcome] = outcomes
-    if isinstance(outcome, Refusal):
-        raise outcome
-    assert outcome is not None
-    return outcome
+        if listeners and any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
+            changes = [(CREATED, order_record(order)) for order in orders.new]
+            changes += [(UPDATED, order_record(order)) for order in orders.moved]
+            queue_entities(self.db, self.configuration, PURCHASE_ORDER, changes, self.now)

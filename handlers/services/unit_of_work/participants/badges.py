@@ -1,22 +1,28 @@
 """Badges in a unit of work: assigned and unassigned by requests and campaign effects alike."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from itertools import count
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from domain.badges import Badge, BadgeBalances, BadgeGrant, BadgeTracking, UnknownBadge
 from domain.campaigns.effects import ASSIGN_BADGE, UNASSIGN_BADGE
 from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import NothingToDo
+from domain.event_types import BADGE_ASSIGNED, BADGE_UNASSIGNED
 from domain.reversals import ReversedPart
 from handlers.messages.derived_events import badge_payload
 from handlers.messages.reversals import reversed_badge
-from handlers.services.unit_of_work.derived_events import BADGE_ASSIGNED, BADGE_UNASSIGNED, DerivedEvent
-from handlers.services.unit_of_work.scope import Reversal, UnitScope
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.reversals import Reversal
 from persistence import badges
 from persistence.badges import TRACKINGS
 from persistence.rows import IdAllocator
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
 
 # Enough for most units: ids are taken from the database when first needed, then in doubling numbers.
 _FIRST_IDS = 8
@@ -25,20 +31,15 @@ _OF_DRY_RUN = 2**62
 
 
 class BadgeWork:
-    """The badges of the members of a unit of work; balances are loaded for all members at first use."""
+    """The badges of the members of a unit of work; balances are loaded for all members when they are first needed."""
 
-    def __init__(self, scope: UnitScope) -> None:
-        self._scope = scope
-        self._organization_id = scope.organization.organization_id
-        self._badges = {badge.badge_id: badge for badge in scope.configuration.badges.values()}
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self._organization_id = unit.organization_id
+        self._badges = {badge.badge_id: badge for badge in unit.configuration.badges.values()}
         self._loaded: BadgeBalances | None = None
         self._knows_reversible = False
         self._expected = _FIRST_IDS
-
-    @classmethod
-    def open(cls, scope: UnitScope) -> Self:
-        """The participant, without any statement: an organization without badges never needs one."""
-        return cls(scope)
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -47,16 +48,13 @@ class BadgeWork:
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
         """The variable `badges`: the member's balance of every badge, by its key."""
-        if not self._badges:
-            return {}
         return {badge.badge_key: Decimal(self._balances.balance(member_id, id_)) for id_, badge in self._badges.items()}
 
     def recall(self, system_unique_keys: Collection[str]) -> None:
         """Look up the results of earlier requests under these keys."""
         if system_unique_keys:
-            self._balances.know(
-                TRACKINGS.find_all(self._scope.db, self._organization_id, system_unique_key=system_unique_keys)
-            )
+            stored = TRACKINGS.find_all(self._unit.db, self._organization_id, system_unique_key=system_unique_keys)
+            self._balances.know(stored)
 
     def expect(self, count: int) -> None:
         """Prepare for `count` changes, so that their ids come by one statement."""
@@ -72,9 +70,9 @@ class BadgeWork:
 
     def revert(self, badge_tracking_id: int, badge: Badge) -> BadgeTracking:
         """Revert a stored tracking of a member of this unit, as `BadgeBalances.revert`."""
-        scope = self._scope
+        unit = self._unit
         revertible = badges.find_revertible(
-            scope.db, self._organization_id, scope.members, badge_tracking_ids=[badge_tracking_id]
+            unit.db, self._organization_id, unit.members, badge_tracking_ids=[badge_tracking_id]
         )
         self._balances.know(revertible)
         return self._balances.revert(badge_tracking_id, badge)
@@ -87,7 +85,7 @@ class BadgeWork:
             DerivedEvent(
                 tracking.member_id,
                 BADGE_ASSIGNED if tracking.amount_assigned > 0 else BADGE_UNASSIGNED,
-                badge_payload(tracking, self._scope.is_dry_run),
+                badge_payload(tracking, self._unit.is_dry_run),
             )
             for tracking in self._loaded.news()
         ]
@@ -98,10 +96,9 @@ class BadgeWork:
             return []
         if not self._knows_reversible:
             self._knows_reversible = True
-            scope = self._scope
-            revertible = badges.find_revertible(
-                scope.db, self._organization_id, scope.members, event_ids=scope.reversible
-            )
+            unit = self._unit
+            event_ids = unit.reversals.event_ids if unit.reversals else frozenset()
+            revertible = badges.find_revertible(unit.db, self._organization_id, unit.members, event_ids=event_ids)
             self._balances.know(revertible)
         return [
             reversed_badge(tracking, self._balances.reverse(tracking.badge_tracking_id, badge, by.loyalty_event_id))
@@ -112,24 +109,24 @@ class BadgeWork:
     def flush(self) -> None:
         """Store the new changes, with three statements at most."""
         if self._loaded is not None:
-            badges.store(self._scope.db, self._organization_id, self._loaded.drain(), self._scope.now)
+            badges.store(self._unit.db, self._organization_id, self._loaded.drain(), self._unit.now)
 
     @property
     def _balances(self) -> BadgeBalances:
         if self._loaded is None:
-            scope = self._scope
-            held = badges.balances_of(scope.db, self._organization_id, scope.members)
-            inactive = [member_id for member_id, member in scope.members.items() if not member.active]
-            self._loaded = BadgeBalances(held, scope.now, self._namer(), inactive)
+            unit = self._unit
+            held = badges.balances_of(unit.db, self._organization_id, unit.members)
+            inactive = [member_id for member_id, member in unit.members.items() if not member.active]
+            self._loaded = BadgeBalances(held, unit.now, self._namer(), inactive)
         return self._loaded
 
     def _namer(self) -> Callable[[], tuple[int, str]]:
         """A source of ids and keys for new trackings; those of a dry run belong to no table."""
-        new_key = self._scope.new_key
-        if self._scope.is_dry_run:
+        new_key = self._unit.new_key
+        if self._unit.is_dry_run:
             numbers = count(_OF_DRY_RUN)
             return lambda: (next(numbers), new_key())
-        allocator = IdAllocator(self._scope.db, "badge_trackings", self._expected)
+        allocator = IdAllocator(self._unit.db, "badge_trackings", self._expected)
         return lambda: (allocator.take(), new_key())
 
     def _assign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
@@ -140,7 +137,7 @@ class BadgeWork:
 
     def _granted(self, event: EventFacts, params: Mapping[str, Any]) -> BadgeGrant:
         """The grant of an effect; its amount is rounded down to whole badges."""
-        badge = self._scope.configuration.badges.get(params["badgeKey"].lower())
+        badge = self._unit.configuration.badges.get(params["badgeKey"].lower())
         if badge is None:
             raise UnknownBadge(f"There is no badge with the key {params['badgeKey']}.")
         amount = int(params["amount"])

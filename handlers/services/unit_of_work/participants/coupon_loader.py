@@ -1,22 +1,28 @@
 """Loading coupons into a unit of work: books with their members' coupons, and further codes."""
 
+from __future__ import annotations
+
 import secrets
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from domain.coupons.books import LIST, CouponBook, UnknownCouponBook, stock_left
 from domain.coupons.codes import Coupon
 from domain.coupons.lot_reading import LotRange
 from domain.coupons.lots import CouponLot
 from domain.coupons.patterns import pattern_of
-from domain.coupons.state import PERSONAL, CouponState, period_starts
+from domain.coupons.state import PERSONAL, CouponChanges, CouponState, period_starts
 from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
-from handlers.services.unit_of_work.scope import UnitScope
 from persistence.coupons import holdings, usages
 from persistence.coupons.usages import USAGES
 from persistence.rows import IdAllocator
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
 
 _RANDOM = secrets.SystemRandom()
 _MOST_AT_ONCE = 1024
@@ -26,13 +32,13 @@ ZERO = Decimal(0)
 class CouponLoader:
     """Fills the coupon state of a unit of work; it always loads for all members of the unit at once."""
 
-    def __init__(self, scope: UnitScope) -> None:
-        self._scope = scope
-        self._db = scope.db
-        self._organization_id = scope.organization.organization_id
-        self._is_dry_run = scope.is_dry_run
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self._db = unit.db
+        self._organization_id = unit.organization_id
+        self._is_dry_run = unit.is_dry_run
         # A weak reference, so that nothing of the unit waits for the garbage collector once the unit is done.
-        self.state = CouponState(scope.now, weakref.proxy(self), scope.organization.zone)
+        self.state = CouponState(unit.now, weakref.proxy(self), unit.organization.zone)
         self._counted: set[int] = set()
         self._by_key: dict[str, int] = {}
         self._expected_codes: dict[int, int] = {}
@@ -43,7 +49,7 @@ class CouponLoader:
     def expect(self, usages_: int, codes: Mapping[int, int] | None = None) -> None:
         """Prepare for this many usages and transactions, and codes by book, so that their ids are fetched at once."""
         self._usage_ids = self._ids("coupon_usages", usages_)
-        self._scope.transaction_ids.expect(usages_)
+        self._unit.expect_transactions(usages_)
         if codes:
             self._expected_codes.update(codes)
             self._coupon_ids = self._ids("coupons", sum(codes.values()))
@@ -64,7 +70,7 @@ class CouponLoader:
         if not (ids or keys):
             return
         organization_id, state = self._organization_id, self.state
-        members = {*self._scope.members, *others}
+        members = {*self._unit.members, *others}
         books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._is_dry_run)
         for book in books:
             state.put_book(book)
@@ -137,7 +143,7 @@ class CouponLoader:
     @property
     def member_ids(self) -> Collection[int]:
         """The members of the unit, whose lots are read at once."""
-        return self._scope.members.keys()
+        return self._unit.members.keys()
 
     def lots(self, among: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
         """Further lots, in the order of use; if a code belongs to one member, all of its remaining lots."""
@@ -153,7 +159,7 @@ class CouponLoader:
 
     def _take(self, coupons: Collection[Coupon]) -> None:
         self.state.put_coupons(coupons)
-        members = self._scope.members
+        members = self._unit.members
         ids = [coupon.coupon_id for coupon in coupons]
         self._put(holdings.held_of_coupons(self._db, self._organization_id, members, ids) if ids else ())
 
@@ -166,7 +172,7 @@ class CouponLoader:
         while len(codes) < count:
             drawn = {pattern.draw(_RANDOM) for _ in range(count - len(codes))} - codes
             codes |= drawn - holdings.known_codes(self._db, book, drawn)
-        now = self._scope.now
+        now = self._unit.now
         return [
             Coupon(
                 organization_id=book.organization_id,
@@ -193,45 +199,49 @@ class CouponLoader:
 
     def flush(self) -> None:
         """Store the changes, in a fixed number of statements."""
-        state, db = self.state, self._db
-        books, coupons = state.changed_books, state.changed_coupons
-        fresh = [coupon for coupon in coupons if coupon.coupon_id in state.new_coupons]
-        added = {
-            book.coupon_book_id: (
-                *_difference(book, state.original_books[book.coupon_book_id]),
-                sum(coupon.coupon_book_id == book.coupon_book_id for coupon in fresh),
-            )
-            for book in books
-        }
-        known = [coupon for coupon in coupons if coupon.coupon_id not in state.new_coupons]
-        rows = [self._coupon_row(coupon) for coupon in known]
+        db, organization_id, changes = self._db, self._organization_id, self.state.take_changes()
+        if not (changes.books or changes.coupons or changes.usages or changes.held or changes.lots):
+            return
+        fresh = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupons]
+        codes = Counter([coupon.coupon_book_id for coupon in fresh])
+        added = {}
+        for book in changes.books:
+            assigned, used = _increase(book, changes.original_books[book.coupon_book_id])
+            added[book.coupon_book_id] = assigned, used, codes[book.coupon_book_id]
+        personal, shared = self._coupon_rows(changes)
         # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
-        holdings.add_to_coupons(db, self._organization_id, [row for row in rows if row["is_personal"]])
-        counts = holdings.add_to_books(db, self._organization_id, added)
-        holdings.add_coupons(db, fresh, {book_id: counts[book_id] - added[book_id][2] for book_id in counts})
-        holdings.add_to_coupons(db, self._organization_id, [row for row in rows if not row["is_personal"]])
-        made = {usage.coupon_usage_id for usage in state.made}
-        changed = state.changed_usages
-        usages.add_usages(db, [usage for usage in changed if usage.coupon_usage_id in made])
-        linked = [usage for usage in changed if usage.coupon_usage_id not in made]
-        usages.link_reverted(db, self._organization_id, linked)
-        holdings.keep_held(db, state.changed_held)
-        holdings.keep_lots(db, state.changed_lots)
-        state.reset()
+        holdings.add_to_coupons(db, organization_id, personal)
+        counts = holdings.add_to_books(db, organization_id, added)
+        if fresh:
+            holdings.add_coupons(db, fresh, {book_id: counts[book_id] - added[book_id][2] for book_id in counts})
+        holdings.add_to_coupons(db, organization_id, shared)
+        usages.add_usages(db, [usage for usage in changes.usages if usage.coupon_usage_id in changes.made])
+        linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]
+        if linked:
+            usages.link_reverted(db, organization_id, linked)
+        holdings.keep_held(db, changes.held)
+        holdings.keep_lots(db, changes.lots)
 
-    def _coupon_row(self, coupon: Coupon) -> dict[str, object]:
-        assigned, used = _difference(coupon, self.state.original_coupons[coupon.coupon_id])
-        personal = self.state.books[coupon.coupon_book_id].type in PERSONAL
-        return {
-            "coupon_id": coupon.coupon_id,
-            "assigned": assigned,
-            "used": used,
-            "is_personal": personal,
-            "custom_attributes": coupon.custom_attributes,
-            "expired_at": coupon.expired_at,
-        }
+    def _coupon_rows(self, changes: CouponChanges) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+        """The increases of stored coupons: of those that belong to one member each, and of those for all members."""
+        personal: list[dict[str, object]] = []
+        shared: list[dict[str, object]] = []
+        for coupon in changes.coupons:
+            if coupon.coupon_id not in changes.new_coupons:
+                is_personal = self.state.books[coupon.coupon_book_id].type in PERSONAL
+                assigned, used = _increase(coupon, changes.original_coupons[coupon.coupon_id])
+                row = {
+                    "coupon_id": coupon.coupon_id,
+                    "assigned": assigned,
+                    "used": used,
+                    "is_personal": is_personal,
+                    "custom_attributes": coupon.custom_attributes,
+                    "expired_at": coupon.expired_at,
+                }
+                (personal if is_personal else shared).append(row)
+        return personal, shared
 
 
-def _difference(now: CouponBook | Coupon, before: CouponBook | Coupon) -> tuple[Decimal, Decimal]:
+def _increase(now: CouponBook | Coupon, before: CouponBook | Coupon) -> tuple[Decimal, Decimal]:
     """The increase of the amounts assigned and used."""
     return now.total_assigned - before.total_assigned, now.total_usages - before.total_usages

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
 from domain.campaigns.facts import EventFacts, Executor, Performed
@@ -13,25 +14,25 @@ from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.codes import Coupon
+from domain.coupons.conditions import context_of
+from domain.coupons.eligibility import MemberFacts
 from domain.coupons.service import Assignment, CouponService, Use
 from domain.coupons.usages import CouponUsage
+from domain.event_types import BENEFIT_USED, COUPON_ASSIGNED, COUPON_USED
 from domain.events import UnknownMember
 from domain.members import Member
 from domain.problems import Refusal
 from domain.reversals import ReversedPart
 from handlers.messages.derived_events import coupon_payload, moved_coupon
 from handlers.messages.reversals import reversed_coupon
-from handlers.services.unit_of_work.derived_events import (
-    BENEFIT_USED,
-    COUPON_ASSIGNED,
-    COUPON_USED,
-    DerivedEvent,
-)
-from handlers.services.unit_of_work.participants.coupon_eligibility import Badges, EligibilityFacts
+from handlers.services.unit_of_work.derived_events import DerivedEvent, balance_of
 from handlers.services.unit_of_work.participants.coupon_loader import CouponLoader
-from handlers.services.unit_of_work.scope import Reversal, UnitScope
+from handlers.services.unit_of_work.reversals import Reversal
 from persistence import posting
 from persistence.coupons import usages
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
 
 # An effect makes a usage for each coupon that it uses.
 _MOST_USED_AT_ONCE, _MOST_ASSIGNED_AT_ONCE = Decimal(100), Decimal(1_000_000)
@@ -40,26 +41,22 @@ T = TypeVar("T")
 
 
 class CouponWork:
-    """Coupons in a unit of work; `badges` returns the badge variables of a member for conditions of books."""
+    """Coupons in a unit of work: usages that may be reversed are loaded at once, books when they are first used."""
 
-    def __init__(self, scope: UnitScope, badges: Badges) -> None:
-        self._scope = scope
-        self.loader = CouponLoader(scope)
-        self._charge = PointsCharge(scope.ledger, scope.configuration.accounts_by_key, scope.transaction_ids.of)
-        facts = EligibilityFacts(scope, badges)
-        self._service = CouponService(
-            self.loader.state, self._charge, facts.of, scope.new_key, self.loader.next_usage_id
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self.loader = CouponLoader(unit)
+        # Not the method itself, which would keep the unit.
+        self._charge = PointsCharge(
+            unit.ledger, unit.configuration.accounts_by_key, lambda number: unit.transaction_id(number)
         )
-        self._told = 0
-
-    @classmethod
-    def open(cls, scope: UnitScope, badges: Badges) -> CouponWork:
-        """The participant, with the usages that may be reversed; books are loaded at first use."""
-        coupons = cls(scope, badges)
-        if scope.reversible:
-            organization_id = scope.organization.organization_id
-            coupons.loader.revertible(usages.find_of_events(scope.db, organization_id, scope.reversible))
-        return coupons
+        self._service = CouponService(
+            self.loader.state, self._charge, partial(_facts_of, unit), unit.new_key, self.loader.next_usage_id
+        )
+        self._reported_count = 0
+        if unit.reversals:
+            of_events = usages.find_of_events(unit.db, unit.organization_id, unit.reversals.event_ids)
+            self.loader.revertible(of_events)
 
     # -- what is done -------------------------------------------------------------------------------------------------
 
@@ -108,12 +105,12 @@ class CouponWork:
 
     def together(self, act: Callable[[], T]) -> T:
         """Run `act` as a whole: if it raises a Refusal, its changes are rolled back."""
-        state, ledger = self.loader.state.savepoint(), self._scope.ledger.savepoint()
+        state, ledger = self.loader.state.savepoint(), self._unit.ledger.savepoint()
         try:
             return act()
         except Refusal:
             self.loader.state.rollback_to(state)
-            self._scope.ledger.rollback_to(ledger)
+            self._unit.ledger.rollback_to(ledger)
             raise
 
     def prepare_reverts(self, to_revert: Collection[CouponUsage]) -> None:
@@ -136,8 +133,8 @@ class CouponWork:
 
     def take_derived(self) -> Sequence[DerivedEvent]:
         """The new assignments and uses; the use of a codeless book is reported as that of a benefit."""
-        made = self.loader.state.made[self._told :]
-        self._told += len(made)
+        made = self.loader.state.made[self._reported_count :]
+        self._reported_count += len(made)
         return [self._reported(usage) for usage in made if usage.reverted_usage_id is None]
 
     def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
@@ -158,19 +155,21 @@ class CouponWork:
     def flush(self) -> None:
         """Store the new changes."""
         self.loader.flush()
-        self._told = 0
+        self._reported_count = 0
 
     # -- details ------------------------------------------------------------------------------------------------------
 
     def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
         book = self.loader.book(key=params["couponBookKey"])
-        return Performed(amount, _told([self.assign(event.member_id, book, Assignment(amount), _details_of(event))]))
+        return Performed(
+            amount, _moved_coupons([self.assign(event.member_id, book, Assignment(amount), _details_of(event))])
+        )
 
     def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
         book = self.loader.book(key=params["couponBookKey"])
-        return Performed(amount, _told(self.use(event.member_id, book, Use(amount), _details_of(event))))
+        return Performed(amount, _moved_coupons(self.use(event.member_id, book, Use(amount), _details_of(event))))
 
     def _reported(self, usage: CouponUsage) -> DerivedEvent:
         book = self.loader.state.books[usage.coupon_book_id]
@@ -184,7 +183,7 @@ class CouponWork:
         return reversed_coupon(usage, reversal, book, self.code_of(usage))
 
     def _member(self, member_id: int) -> Member:
-        member = self._scope.members.get(member_id)
+        member = self._unit.members.get(member_id)
         if member is None:
             raise UnknownMember(f"There is no member {member_id}.")
         return member
@@ -197,11 +196,52 @@ class CouponWork:
     def _load_transactions(self, ids: Collection[int]) -> None:
         missing = set(ids) - set(self._charge.stored)
         if missing:
-            organization_id = self._scope.organization.organization_id
-            self._charge.stored.update(posting.find_stored(self._scope.db, organization_id, missing))
+            organization_id = self._unit.organization_id
+            self._charge.stored.update(posting.find_stored(self._unit.db, organization_id, missing))
 
 
-def _told(usages_: Collection[CouponUsage]) -> Mapping[str, Any]:
+def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts:
+    """The facts of a member that decide, apart from coupons, about a book; only those that it needs are looked up."""
+    tiers = _tier_keys(unit, member) if book.tier_keys or book.condition else frozenset()
+    audiences: frozenset[str] = frozenset()
+    if book.audience_keys or book.condition:
+        audiences = frozenset(audience.audience_key for audience in unit.audiences[member.member_id])
+    return MemberFacts(
+        at=unit.now,
+        zone=unit.organization.zone,
+        is_active=member.active,
+        tier_keys=tiers,
+        audience_keys=audiences,
+        context=_context(unit, member, tiers, audiences) if book.condition else {},
+    )
+
+
+def _tier_keys(unit: UnitOfWork, member: Member) -> frozenset[str]:
+    keys = unit.configuration.tier_keys
+    tier_ids = unit.tier_assignments.tier_ids(member.member_id, unit.tier_points.of(member.wallet_id))
+    return frozenset(keys[tier_id] for tier_id in tier_ids if tier_id in keys)
+
+
+def _context(unit: UnitOfWork, member: Member, tiers: frozenset[str], audiences: frozenset[str]) -> Mapping[str, Any]:
+    """The variables of the condition of a book."""
+    points = partial(balance_of, unit.ledger, member.wallet_id)
+    balances = {
+        name: points(account.ledger_account_id)
+        for account in unit.configuration.accounts.values()
+        for name in (account.ledger_account_key, account.alias)
+        if name is not None
+    }
+    return context_of(
+        member,
+        balances=balances,
+        badges=unit.badges.variables(member.member_id) if unit.configuration.badges else {},
+        audience_keys=audiences,
+        tier_keys=tiers,
+        now=unit.now,
+    )
+
+
+def _moved_coupons(usages_: Collection[CouponUsage]) -> Mapping[str, Any]:
     """The coupons in the outcome of an effect."""
     return {"coupons": [moved_coupon(usage) for usage in usages_]}
 

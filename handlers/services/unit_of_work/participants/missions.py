@@ -1,17 +1,20 @@
 """Missions in a unit of work: events are counted, achieved goals rewarded, and counts of events reversed."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from domain.badges import BadgeGrant
 from domain.calendar import next_period, period_start, start_of_day, zone_named
 from domain.campaigns.effects import ADVANCE_MISSION
 from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import NothingToDo, RuleError
+from domain.event_types import MISSION_ACHIEVED
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
@@ -24,11 +27,12 @@ from domain.problems import Refusal
 from domain.reversals import ReversedPart
 from handlers.messages.missions import achieved_payload, reversed_mission
 from handlers.messages.reversals import MISSIONS
-from handlers.services.unit_of_work.derived_events import MISSION_ACHIEVED, DerivedEvent, possible_types
-from handlers.services.unit_of_work.participants.badges import BadgeWork
-from handlers.services.unit_of_work.participants.coupons import CouponWork
-from handlers.services.unit_of_work.scope import Reversal, UnitScope
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.reversals import Reversal
 from persistence import missions
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
 
 POINTS, BADGE, COUPON = "points", "badge", "coupon"
 
@@ -47,43 +51,22 @@ class _Payment:
 class MissionWork:
     """The missions of one unit of work; only missions that the unit can move are loaded."""
 
-    def __init__(
-        self,
-        scope: UnitScope,
-        badges: BadgeWork,
-        coupons: CouponWork,
-        state: MissionProgressState,
-        trackings: Iterable[MissionTracking],
-    ) -> None:
-        self._scope = scope
-        self._badges = badges
-        self._coupons = coupons
-        self._configuration = scope.configuration
-        self._state = state
+    def __init__(self, unit: UnitOfWork) -> None:
+        """Load the missions that the unit may move: at most three statements, none if there are no such missions."""
+        self._unit = unit
+        self._configuration = unit.configuration
         self._by_event: dict[int, list[MissionTracking]] = {}
-        for tracking in trackings:
-            self._by_event.setdefault(tracking.loyalty_event_id or 0, []).append(tracking)
+        mission_ids = _missions_of(unit)
+        if unit.reversals:
+            for tracking in missions.find_trackings(unit.db, unit.organization_id, unit.reversals.event_ids):
+                self._by_event.setdefault(tracking.loyalty_event_id or 0, []).append(tracking)
+                mission_ids.add(tracking.mission_id)
+        self._state = _load_progress(unit, mission_ids)
         self._by_key = {mission.mission.mission_key: mission for mission in self._configuration.missions.values()}
         self._numbers = count(1)
         self._moves: list[MissionMove] = []
         self._to_report: list[MissionMove] = []
         self._failed: list[RuleError] = []
-
-    @classmethod
-    def open(cls, scope: UnitScope, badges: BadgeWork, coupons: CouponWork) -> Self:
-        """Load the missions that the unit may move: at most three statements, none if there are no such missions."""
-        organization_id = scope.organization.organization_id
-        trackings: list[MissionTracking] = []
-        if scope.reversible:
-            trackings = missions.find_trackings(scope.db, organization_id, scope.reversible)
-        mission_ids = _concerned(scope) | {tracking.mission_id for tracking in trackings}
-        members = scope.members
-        if not mission_ids or not members:
-            return cls(scope, badges, coupons, MissionProgressState({}, {}), trackings)
-        progress = missions.progress_of_members(scope.db, organization_id, members, mission_ids)
-        periods = _periods(scope, mission_ids)
-        achieved = missions.achieved_in_periods(scope.db, organization_id, members, periods) if periods else {}
-        return cls(scope, badges, coupons, MissionProgressState(progress, achieved), trackings)
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -91,9 +74,7 @@ class MissionWork:
         return {ADVANCE_MISSION: self._advance_by_effect}
 
     def variables(self, member_id: int) -> dict[str, Any]:
-        """The member's progress for expressions: every mission by its key, if any expression reads progress."""
-        if not self._configuration.speaks_of_missions:
-            return {}
+        """The member's progress for expressions: every mission by its key."""
         by_key = {}
         for key, compiled in self._by_key.items():
             progress = self._state.progress(member_id, compiled.mission).progress
@@ -113,7 +94,7 @@ class MissionWork:
                 self._move(compiled, self._count(compiled, event, budget), self._payment_of(event))
         return len(self._moves) > before
 
-    def failed(self) -> list[RuleError]:
+    def take_errors(self) -> list[RuleError]:
         """The new errors of missions whose count expression failed; the event counted nothing for them."""
         failed, self._failed = self._failed, []
         return failed
@@ -128,7 +109,7 @@ class MissionWork:
         compiled = self._configuration.missions.get(mission_id)
         if compiled is None:
             raise UnknownMission(f"There is no mission {mission_id}.")
-        key = f"mission-progress-{self._scope.new_key()}"
+        key = f"mission-progress-{self._unit.new_key()}"
         date = None if cause.at == cause.now else cause.at
         payment = _Payment(cause, key, date, cause.external_id, cause.description)
         advance = self._refusing_move(compiled, amount, payment, audience_keys)
@@ -140,7 +121,7 @@ class MissionWork:
         """Keep the answer to the last request."""
         self._state.answered(answer)
 
-    def moved(self) -> list[MissionMove]:
+    def take_moves(self) -> list[MissionMove]:
         """The missions that moved since the last call, in their order."""
         moved, self._moves = self._moves, []
         return moved
@@ -162,9 +143,9 @@ class MissionWork:
 
     def flush(self) -> None:
         """Store the new changes."""
-        if not self._scope.is_dry_run:
-            organization_id = self._scope.organization.organization_id
-            missions.write(self._scope.db, organization_id, self._state.drain(), self._scope.now)
+        if not self._unit.is_dry_run:
+            organization_id = self._unit.organization_id
+            missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
         """The amount that the event counts for a mission."""
@@ -185,10 +166,10 @@ class MissionWork:
         compiled = self._configuration.missions.get(mission_id)
         if compiled is not None:
             return compiled.mission
-        mission = missions.MISSIONS.find(self._scope.db, self._scope.organization.organization_id, mission_id)
+        mission = missions.MISSIONS.find(self._unit.db, self._unit.organization_id, mission_id)
         if mission is None:
             raise AssertionError("missions are never removed")
-        return mission.in_zone_of(self._scope.organization)
+        return mission.in_zone_of(self._unit.organization)
 
     def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         compiled = self._by_key.get(params["missionKey"].lower())
@@ -232,7 +213,7 @@ class MissionWork:
             yield self._pay_coupon(compiled, compiled.mission.coupon_book_key, times, payment)
 
     def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
-        mission, cause, ledger = compiled.mission, payment.cause, self._scope.ledger
+        mission, cause, ledger = compiled.mission, payment.cause, self._unit.ledger
         if compiled.account is None:
             refusal = UnknownLedgerAccount("The organization's default ledger has no default account.").as_problem()
             return Reward(POINTS, amount, refusal=refusal)
@@ -245,7 +226,7 @@ class MissionWork:
             tags=tuple(dict.fromkeys((*cause.tags, *mission.tags))) or None,
             loyalty_event_id=cause.loyalty_event_id,
         )
-        wallet_id = self._scope.members[cause.member_id].wallet_id
+        wallet_id = self._unit.members[cause.member_id].wallet_id
         expires_at = expiry_of_reward(mission, cause.at)
         failed = _refusal_of(lambda: ledger.mint(account, wallet_id, amount, details, expires_at))
         return Reward(POINTS, amount, ledger_account_key=account.ledger_account_key, refusal=failed)
@@ -258,13 +239,13 @@ class MissionWork:
             external_id=cause.external_id,
             loyalty_event_id=cause.loyalty_event_id,
         )
-        refusal = _refusal_of(lambda: self._badges.assign(grant))
+        refusal = _refusal_of(lambda: self._unit.badges.assign(grant))
         return Reward(BADGE, Decimal(times), badge_key=badge_key, refusal=refusal)
 
     def _pay_coupon(self, compiled: CompiledMission, coupon_book_key: str, times: int, payment: _Payment) -> Reward:
         amount, cause = Decimal(times), payment.cause
         try:
-            usage = self._coupons.reward(
+            usage = self._unit.coupons.reward(
                 cause.member_id,
                 coupon_book_key,
                 amount,
@@ -278,10 +259,10 @@ class MissionWork:
 
     def _payment_of(self, event: EventFacts) -> _Payment:
         cause = ProgressCause(
-            organization_id=self._scope.organization.organization_id,
+            organization_id=self._unit.organization_id,
             member_id=event.member_id,
             at=event.at,
-            now=self._scope.now,
+            now=self._unit.now,
             loyalty_event_id=event.loyalty_event_id,
         )
         return _Payment(cause, event.key, event.external_event_date, event.external_id, event.description)
@@ -296,24 +277,37 @@ def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:
     return None
 
 
-def _concerned(scope: UnitScope) -> set[int]:
+def _missions_of(unit: UnitOfWork) -> set[int]:
     """The missions that the unit can move, or whose progress an expression may read."""
-    configuration = scope.configuration
-    if scope.event_types is None or configuration.speaks_of_missions:
+    configuration = unit.configuration
+    if unit.event_types is None or configuration.speaks_of_missions:
         return set(configuration.missions)
-    types = scope.event_types | possible_types(configuration)
     by_type = configuration.missions_by_type
-    return {compiled.mission.mission_id for event_type in types for compiled in by_type.get(event_type, ())}
+    event_types = unit.event_types | configuration.possible_types
+    return {compiled.mission.mission_id for event_type in event_types for compiled in by_type.get(event_type, ())}
 
 
-def _periods(scope: UnitScope, mission_ids: Collection[int]) -> Mapping[tuple[int, date], tuple[datetime, datetime]]:
+def _load_progress(unit: UnitOfWork, mission_ids: Collection[int]) -> MissionProgressState:
+    """The progress of the members of a unit in missions, and their achievements in the present periods."""
+    if not (mission_ids and unit.members):
+        return MissionProgressState({}, {})
+    progress = missions.progress_of_members(unit.db, unit.organization_id, unit.members, mission_ids)
+    periods = _periods(unit, mission_ids)
+    if not periods:
+        return MissionProgressState(progress, {})
+    return MissionProgressState(
+        progress, missions.achieved_in_periods(unit.db, unit.organization_id, unit.members, periods)
+    )
+
+
+def _periods(unit: UnitOfWork, mission_ids: Collection[int]) -> Mapping[tuple[int, date], tuple[datetime, datetime]]:
     """The periods that the unit's counts can fall in, each with its begin and end."""
     periods = {}
     for mission_id in mission_ids:
-        compiled = scope.configuration.missions.get(mission_id)
+        compiled = unit.configuration.missions.get(mission_id)
         if compiled is not None and (period := compiled.mission.repetition_period) is not None:
             zone = zone_named(compiled.mission.timezone)
-            for first_day in {period_start(period, at, zone) for at in scope.moments}:
+            for first_day in {period_start(period, at, zone) for at in unit.moments}:
                 begin, end = start_of_day(first_day, zone), start_of_day(next_period(period, first_day), zone)
                 periods[mission_id, first_day] = begin, end
     return periods

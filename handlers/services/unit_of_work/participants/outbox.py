@@ -1,22 +1,27 @@
 """Notifications of campaigns in a unit of work."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from domain.campaigns.effects import NOTIFY
 from domain.campaigns.facts import EventFacts, Executor
 from domain.reversals import ReversedPart
 from handlers.messages.base import json_able
 from handlers.services.unit_of_work.derived_events import DerivedEvent
-from handlers.services.unit_of_work.scope import Reversal, UnitScope
+from handlers.services.unit_of_work.reversals import Reversal
 from handlers.services.webhooks.outbox import queue_notifications
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
 
 
 class OutboxWork:
     """Notifications for the triggers of type `WebHook`; a notification is never reversed."""
 
-    def __init__(self, scope: UnitScope) -> None:
-        self._scope = scope
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
         self._notifications: list[dict[str, Any]] = []
 
     @property
@@ -34,7 +39,7 @@ class OutboxWork:
 
     def flush(self) -> None:
         """Queue the notifications."""
-        queue_notifications(self._scope.db, self._scope.configuration, self._notifications, self._scope.now)
+        queue_notifications(self._unit.db, self._unit.configuration, self._notifications, self._unit.now)
         self._notifications = []
 
     def _notify(self, event: EventFacts, params: Mapping[str, Any]) -> None:
@@ -45,6 +50,6 @@ class OutboxWork:
                 "eventType": event.event_type,
                 "loyaltyEventKey": event.key,
                 "memberId": event.member_id,
-                "loyaltyMemberId": self._scope.members[event.member_id].loyalty_member_id,
+                "loyaltyMemberId": self._unit.members[event.member_id].loyalty_member_id,
             }
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
@@ -33,10 +33,12 @@ from domain.referrals import (
 from domain.reversals import ReversedPart
 from handlers.messages.reversals import reversed_referral
 from handlers.services.configuration import Configuration
-from handlers.services.unit_of_work.derived_events import DerivedEvent, possible_types
-from handlers.services.unit_of_work.participants.coupons import CouponWork
-from handlers.services.unit_of_work.scope import Reversal, UnitScope
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.reversals import Reversal
 from persistence import referrals
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
 
 
 def usable_codes(
@@ -76,7 +78,7 @@ def reach_of_own_events(configuration: Configuration, reported: Collection[str] 
     An event of the types `reported`, which are reported in any case, may be a referral that no other follows.
     """
     programs = configuration.referral_programs
-    if programs and programs.active_types & possible_types(configuration):
+    if programs and programs.active_types & configuration.possible_types:
         return 1 + MAX_DEPTH
     return 0 if programs.active_types.isdisjoint(reported) else 1
 
@@ -99,42 +101,25 @@ def _order(event: IncomingEvent) -> Mapping[str, Any]:
 class ReferralWork:
     """The referral codes that a unit of work may use."""
 
-    def __init__(
-        self,
-        scope: UnitScope,
-        coupons: CouponWork,
-        state: ReferralUsageState,
-        logs: Mapping[int, Sequence[ReferralLog]],
-    ) -> None:
-        self._scope = scope
-        self._coupons = coupons
-        self._programs = scope.configuration.referral_programs
-        self._audience_keys = {
-            audience.audience_id: audience.audience_key for audience in scope.configuration.audiences
-        }
-        self._state = state
-        self._logs = dict(logs)
+    def __init__(self, unit: UnitOfWork) -> None:
+        """Load the usable codes, and the uses that may be reversed: three statements at most."""
+        self._unit = unit
+        self._programs = unit.configuration.referral_programs
+        self._audience_keys = {audience.audience_id: audience.audience_key for audience in unit.configuration.audiences}
+        self._logs: dict[int, list[ReferralLog]] = {}
+        code_ids = set(unit.referral_codes)
+        if unit.reversals and self._programs:
+            for log in referrals.find_logs_of_events(unit.db, unit.organization_id, unit.reversals.event_ids):
+                self._logs.setdefault(log.loyalty_event_id, []).append(log)
+                code_ids.add(log.referral_code_id)
+        self._state: ReferralUsageState = referrals.load_state(unit.db, unit.organization_id, code_ids, unit.members)
         self._reversed: dict[int, int] = {}
         self._outcomes: list[ReferralOutcome] = []
 
-    @classmethod
-    def open(cls, scope: UnitScope, coupons: CouponWork) -> ReferralWork:
-        """Load the usable codes, and the uses that may be reversed: three statements at most."""
-        db, organization_id = scope.db, scope.organization.organization_id
-        logs: dict[int, list[ReferralLog]] = {}
-        code_ids = set(scope.referral_code_ids)
-        if scope.reversible and scope.configuration.referral_programs:
-            for log in referrals.find_logs_of_events(db, organization_id, scope.reversible):
-                logs.setdefault(log.loyalty_event_id, []).append(log)
-                code_ids.add(log.referral_code_id)
-        return cls(scope, coupons, referrals.load_state(db, organization_id, code_ids, scope.members), logs)
-
     def handle(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
-        """Use the code of an event, if a program looks at such events; `taken` returns the outcome."""
-        if facts.event_type not in self._programs.types:
-            return
+        """Use the code of an event whose type a program considers; `take_outcomes` returns the outcome."""
         named = named_code(event) or (None if order is None else order.referral_code)
-        text = named or self._scope.members[facts.member_id].referral_code
+        text = named or self._unit.members[facts.member_id].referral_code
         if text is None:
             return
         code = self._state.find(text)
@@ -146,7 +131,7 @@ class ReferralWork:
         elif ready.program.event_type == facts.event_type and (named is not None or ready.program.active):
             self._outcomes.append(self._used(facts, event, code, ready))
 
-    def taken(self) -> list[ReferralOutcome]:
+    def take_outcomes(self) -> list[ReferralOutcome]:
         """The outcomes of codes since the last call."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
@@ -155,7 +140,7 @@ class ReferralWork:
         self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, ready: ReadyProgram
     ) -> ReferralOutcome:
         program = ready.program
-        referrer = self._scope.members[code.member_id]
+        referrer = self._unit.members[code.member_id]
         is_in_audience = self._audience_keys.get(program.audience_id or 0) in facts.audience_keys
         try:
             refuse_referral(program, referrer, facts.member_id, facts.at, is_in_audience, facts.is_active)
@@ -197,7 +182,7 @@ class ReferralWork:
             if reward.coupon_book_key is None:
                 self._mint(facts, ready, reward, member_id)
             else:
-                coupon_code = self._coupons.reward(
+                coupon_code = self._unit.coupons.reward(
                     member_id,
                     reward.coupon_book_key,
                     loyalty_event_id=facts.loyalty_event_id,
@@ -211,7 +196,7 @@ class ReferralWork:
         return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code)
 
     def _mint(self, facts: EventFacts, ready: ReadyProgram, reward: ReferralReward, member_id: int) -> None:
-        ledger = self._scope.ledger
+        ledger = self._unit.ledger
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
             raise UnknownLedgerAccount("There is no account that the points could go to.")
@@ -225,7 +210,7 @@ class ReferralWork:
             tags=ready.program.tags or None,
             loyalty_event_id=facts.loyalty_event_id,
         )
-        ledger.mint(account, self._scope.members[member_id].wallet_id, reward.points, details)
+        ledger.mint(account, self._unit.members[member_id].wallet_id, reward.points, details)
 
     def take_derived(self) -> list[DerivedEvent]:
         """Empty: only rewards of referrals are reported."""
@@ -242,7 +227,7 @@ class ReferralWork:
 
     def flush(self) -> None:
         """Store new uses and reversals, with three statements at most."""
-        db, organization_id, now = self._scope.db, self._scope.organization.organization_id, self._scope.now
+        db, organization_id, now = self._unit.db, self._unit.organization_id, self._unit.now
         added, taken_back = self._state.added, self._state.taken_back
         changes = Counter(use.code.referral_code_id for use in added)
         changes.subtract(log.referral_code_id for log in taken_back)

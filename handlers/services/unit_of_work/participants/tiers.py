@@ -3,10 +3,12 @@
 `TierAssignments` holds the tiers of the members, which points move too; this module adds the effect `set-tier`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from domain.campaigns.effects import SET_TIER
 from domain.campaigns.facts import EventFacts, Executor
@@ -16,9 +18,12 @@ from domain.reversals import ReversedPart
 from domain.tiers import HeldTier, KnownTier, TierInactive, TierLog, TierSchedule, TierTracking
 from handlers.messages.reversals import reversed_tier
 from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
-from handlers.services.unit_of_work.scope import Reversal, UnitScope
+from handlers.services.unit_of_work.reversals import Reversal
 from persistence import member_tiers
 from persistence.rows import IdAllocator
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
 
 # Enough for most units: ids are taken from the database when first needed, then in doubling numbers.
 _FIRST_IDS = 8
@@ -29,10 +34,10 @@ _OF_DRY_RUN = 2**62
 class TierWork:
     """Tiers that effects set in a unit of work; rows are loaded only if there is something to reverse."""
 
-    def __init__(self, scope: UnitScope) -> None:
-        self._scope = scope
-        self._organization_id = scope.organization.organization_id
-        self._assignments = scope.tier_assignments
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self._organization_id = unit.organization_id
+        self._assignments = unit.tier_assignments
         self._log = TierLog()
         self._knows_reversible = False
         self._news: list[DerivedEvent] = []
@@ -50,16 +55,16 @@ class TierWork:
 
         Returns the tiers before and after, by id. A tier that stays the same is not reported.
         """
-        scope, program_id = self._scope, program.loyalty_program_id
+        unit, program_id = self._unit, program.loyalty_program_id
         schedule = self._schedule(program_id) or TierSchedule(
             program_id, program.loyalty_program_key, None, program.default_tier_id, (), False
         )
-        keys = dict(scope.configuration.tier_keys)
+        keys = dict(unit.configuration.tier_keys)
         if tier is not None:
             keys[tier.loyalty_tier_id] = tier.loyalty_tier_key
             now: HeldTier | None = HeldTier(tier.loyalty_tier_id, True, expires_at)
         else:
-            now = schedule.place_of(scope.tier_points.of(scope.members[member_id].wallet_id), scope.now)
+            now = schedule.place_of(unit.tier_points.of(unit.members[member_id].wallet_id), unit.now)
         return _tier_id(self._put(member_id, schedule, now, keys)), _tier_id(now)
 
     def take_derived(self) -> list[DerivedEvent]:
@@ -73,21 +78,22 @@ class TierWork:
         A tier that depended on points depends on them again at once; if the points have moved meanwhile, that is
         reported.
         """
-        if not self._knows_reversible and self._scope.reversible:
+        unit = self._unit
+        if not self._knows_reversible and unit.reversals:
             self._knows_reversible = True
-            scope = self._scope
-            self._log.know(member_tiers.find_trackings_since(scope.db, self._organization_id, scope.reversible))
+            reversible = unit.reversals.event_ids
+            self._log.know(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
         return [self._reversed(tracking, by) for tracking in self._log.standing(event_id)]
 
     def flush(self) -> None:
         """Store the new changes except the assignments themselves, with two statements at most."""
         new, changed = self._log.drain()
-        member_tiers.store_trackings(self._scope.db, self._organization_id, new, changed)
+        member_tiers.store_trackings(self._unit.db, self._organization_id, new, changed)
 
     def _set_tier(self, event: EventFacts, params: Mapping[str, Any]) -> None:
         tier = self._named(params)
         expires_at = params["expiresAt"]
-        if expires_at is not None and expires_at <= self._scope.now:
+        if expires_at is not None and expires_at <= self._unit.now:
             raise BadParameter("expiresAt evaluated to a moment in the past.")
         if not tier.active:
             raise TierInactive(f"The tier {tier.name} is not active.")
@@ -96,7 +102,7 @@ class TierWork:
             tier.loyalty_program_id, tier.loyalty_program_key, None, None, (), False
         )
         now = HeldTier(tier.loyalty_tier_id, True, expires_at)
-        before = self._put(event.member_id, schedule, now, self._scope.configuration.tier_keys)
+        before = self._put(event.member_id, schedule, now, self._unit.configuration.tier_keys)
         self._log.add(self._tracking(event, tier, params).after(before))
 
     def _put(
@@ -115,14 +121,14 @@ class TierWork:
 
     def _named(self, params: Mapping[str, Any]) -> KnownTier:
         program_key, tier_key = params["loyaltyProgramKey"], params["loyaltyTierKey"]
-        tier = self._scope.configuration.tiers.get(tier_key.lower())
+        tier = self._unit.configuration.tiers.get(tier_key.lower())
         if tier is None or tier.loyalty_program_key != program_key.lower():
             raise UnknownTier(f"The loyalty program {program_key} has no tier {tier_key}.")
         return tier
 
     def _schedule(self, program_id: int) -> TierSchedule | None:
         """The schedule of a program; None for an inactive one."""
-        schedules = self._scope.configuration.tier_schedules
+        schedules = self._unit.configuration.tier_schedules
         return next((schedule for schedule in schedules if schedule.loyalty_program_id == program_id), None)
 
     def _tracking(self, event: EventFacts, tier: KnownTier, params: Mapping[str, Any]) -> TierTracking:
@@ -134,7 +140,7 @@ class TierWork:
             loyalty_tier_id=tier.loyalty_tier_id,
             answered_tier_id=tier.loyalty_tier_id,
             expires_at=params["expiresAt"],
-            system_unique_key=self._scope.new_key(),
+            system_unique_key=self._unit.new_key(),
             request_digest=b"",
             external_id=None,
             description=None,
@@ -144,7 +150,7 @@ class TierWork:
             previous_is_manual=False,
             previous_expires_at=None,
             reversal_loyalty_event_id=None,
-            created_at=self._scope.now,
+            created_at=self._unit.now,
         )
 
     def _reversed(self, tracking: TierTracking, by: Reversal) -> ReversedPart:
@@ -157,13 +163,13 @@ class TierWork:
 
     def _settle(self, tracking: TierTracking) -> None:
         """Return a member whose tier depends on points to the tier of the present points."""
-        configuration, member = self._scope.configuration, self._scope.members[tracking.member_id]
+        configuration, member = self._unit.configuration, self._unit.members[tracking.member_id]
         accounts = {
             schedule.ledger_account_id
             for schedule in configuration.tier_schedules
             if schedule.loyalty_program_id == tracking.loyalty_program_id and schedule.ledger_account_id is not None
         }
-        points = self._scope.tier_points.of(member.wallet_id)
+        points = self._unit.tier_points.of(member.wallet_id)
         if tracking.previous is None and not any(
             points(account).balance or points(account).earned for account in accounts
         ):
@@ -176,9 +182,9 @@ class TierWork:
             )
 
     def _numbers(self) -> Callable[[], int]:
-        if self._scope.is_dry_run:
+        if self._unit.is_dry_run:
             return count(_OF_DRY_RUN).__next__
-        return IdAllocator(self._scope.db, "member_tier_trackings", _FIRST_IDS).take
+        return IdAllocator(self._unit.db, "member_tier_trackings", _FIRST_IDS).take
 
 
 def _tier_id(held: HeldTier | None) -> int | None:

@@ -1,0 +1,275 @@
+"""The evaluation of events in a unit of work: each builds its order, has its effects, and causes derived events.
+
+These steps are the same for tracked, queued and captured events, and for the derived events of requests.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from domain.campaigns.context import (
+    balances_by_name,
+    event_variable,
+    member_variable,
+    order_variable,
+    payment_variable,
+    spend_of,
+)
+from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
+from domain.campaigns.facts import EventFacts
+from domain.campaigns.outcomes import Evaluation, RuleError
+from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin
+from domain.expressions import Deadline
+from domain.orders import OrderWithItems
+from domain.problems import Refusal
+from domain.reversals import RevertedEvent
+from handlers import metrics
+from handlers.messages.events import track_result
+from handlers.messages.missions import mission_outcome
+from handlers.messages.referrals import referral_results
+from handlers.messages.reversals import reverted_event
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.reversals import Reversal, extent_of
+from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, event_digest
+from handlers.services.unit_of_work.unit import UnitOfWork
+from handlers.settings import Settings
+
+EXPIRED = "Points or a tier had expired."
+
+# The CPU time for the expressions of an event and of a call, for all units of work of this process.
+_event_seconds = Settings.evaluation_ms / 1000
+_call_seconds = Settings.call_evaluation_ms / 1000
+
+
+def limit_evaluation(settings: Settings) -> None:
+    """Use the time limits of these settings from now on."""
+    global _event_seconds, _call_seconds
+    _event_seconds = settings.evaluation_ms / 1000
+    _call_seconds = settings.call_evaluation_ms / 1000
+
+
+def call_deadline() -> Deadline:
+    """A deadline for the evaluation of all events of a call by this thread from now on."""
+    return Deadline(_call_seconds, time.thread_time)
+
+
+def event_deadline(of_call: Deadline | None = None) -> Deadline:
+    """A deadline for the evaluation of an event by this thread from now on, in CPU time of the thread."""
+    deadline = Deadline(_event_seconds, time.thread_time)
+    return deadline if of_call is None else deadline.at_most(of_call)
+
+
+def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
+    """Evaluate an event from outside, and its derived events; a refusal fails this event and no other."""
+    unit.caused = 0
+    return _evaluate(unit, tracked)
+
+
+def report_changes(
+    unit: UnitOfWork, reason: str, cause: TrackedEvent | None = None, origin: EventOrigin | None = None
+) -> None:
+    """Evaluate the derived events of all changes since the last report.
+
+    Those without a cause belong to the request `origin`, else to that of the execution.
+    """
+    if unit.is_open:
+        derived = unit.ledger_events.take_derived()
+        for participant in unit.open_participants():
+            derived += participant.take_derived()
+        if derived:
+            report_events(unit, derived, reason, cause, origin)
+
+
+def report_events(
+    unit: UnitOfWork,
+    derived: Sequence[DerivedEvent],
+    reason: str,
+    cause: TrackedEvent | None = None,
+    origin: EventOrigin | None = None,
+) -> None:
+    """Evaluate derived events, caused by another event, or reported for a `reason` by a request."""
+    if unit.execution.is_quiet or not derived:
+        return
+    if cause is None:
+        unit.expect_events(len(derived))
+    else:
+        origin = cause.origin
+    for event in derived:
+        if cause is None:
+            unit.caused = 0
+        _evaluate(unit, _derived_event(unit, event, reason, cause, origin))
+
+
+def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
+    """Build the order of one event, evaluate it and its derived events."""
+    evaluation: Evaluation | None = None
+    order: OrderWithItems | None = None
+    refusal: Refusal | None = None
+    reverted: list[RevertedEvent] = []
+    try:
+        if tracked.order_status is not None and unit.orders is not None:
+            order = unit.orders.changed_by(tracked)
+        if order is not None and unit.orders is not None:
+            reverted = _reverse_effects(unit, tracked, order)
+            unit.orders.keep(order)
+        if unit.is_open and tracked.is_evaluated:
+            evaluation = _run(unit, tracked, order)
+    except Refusal as error:
+        refusal = error
+    result = _result(unit, tracked, evaluation, refusal, reverted)
+    if not unit.is_dry_run:
+        for error_of_rule in () if evaluation is None else evaluation.errors:
+            metrics.count_error(unit.organization_id, error_of_rule)
+        location = order[0].location_code if order else None
+        unit.add_row(tracked, result["status"], result, evaluation, location, reverted)
+    unit.outcomes.append(EventOutcome(tracked.member.member_id, tracked.loyalty_event_id, result))
+    if unit.is_open:
+        report_changes(unit, f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
+    return Result(result, refusal)
+
+
+def _result(
+    unit: UnitOfWork,
+    tracked: TrackedEvent,
+    evaluation: Evaluation | None,
+    refusal: Refusal | None,
+    reverted: Sequence[RevertedEvent],
+) -> dict[str, Any]:
+    """The result of an event as it is returned and stored, with what participants did because of it."""
+    status, key = SUCCESS if refusal is None else FAILURE, None if unit.is_dry_run else tracked.key
+    moves = unit.missions.take_moves() if unit.uses("missions") else ()
+    missions = [mission_outcome(move, unit.is_dry_run) for move in moves] if moves else ()
+    result = track_result(tracked.event, key, status, evaluation, refusal, missions)
+    if unit.uses("referrals"):
+        result["referrals"] = referral_results(unit.referrals.take_outcomes(), unit.is_dry_run)
+    if reverted:
+        result["reverted"] = [reverted_event(event) for event in reverted]
+    return result
+
+
+def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
+    """Evaluate one event in missions, campaigns and referral programs."""
+    event_type = tracked.event.event_type
+    errors_of_missions: Sequence[RuleError] = ()
+    facts, deadline = _facts(unit, tracked, order), event_deadline(unit.call_deadline)
+    is_rewarded = unit.mode in (FULL, DRY_RUN)
+    if is_rewarded and event_type in unit.configuration.missions_by_type:
+        if unit.missions.handle(facts, deadline):
+            # Campaigns see the missions' counts and rewards.
+            facts = _facts(unit, tracked, order)
+        errors_of_missions = unit.missions.take_errors()
+    evaluator = Evaluator(
+        facts,
+        unit.ledger,
+        unit.counters,
+        unit.configuration.accounts_by_key,
+        unit.configuration.functions,
+        executor_of=unit.executor_of,
+        mode=unit.mode,
+        tracing=unit.tracing,
+        deadline=deadline,
+    )
+    evaluation = evaluator.run(unit.plan_of(event_type))
+    if errors_of_missions:
+        evaluation.errors[:] = [*errors_of_missions, *evaluation.errors][:MAX_ERRORS]
+    if is_rewarded and event_type in unit.configuration.referral_programs.types:
+        unit.referrals.handle(facts, tracked.event, None if order is None else order[0])
+    return evaluation
+
+
+def _derived_event(
+    unit: UnitOfWork, derived: DerivedEvent, reason: str, cause: TrackedEvent | None, origin: EventOrigin | None
+) -> TrackedEvent:
+    """A derived event; it is not evaluated any more if too many have followed each other."""
+    unit.caused += 1
+    depth = 1 if cause is None else cause.depth + 1
+    limit = None
+    if depth > MAX_DEPTH:
+        limit = f"it is more than {MAX_DEPTH} events away from the first one"
+    elif unit.caused > MAX_CAUSED:
+        limit = f"more than {MAX_CAUSED} came of one event"
+    text = reason if limit is None else f"{reason} Not evaluated: {limit}."
+    date = None if cause is None else cause.stored_date(unit.now)
+    event = derived.incoming(unit.new_key, text, date)
+    member = unit.members[derived.member_id]
+    return TrackedEvent(
+        position=-1,
+        event=event,
+        digest=event_digest(event, member, None, unit.mode, unit.campaign_keys),
+        member=member,
+        sponsor=None,
+        at=unit.now if cause is None else cause.at,
+        is_evaluated=limit is None,
+        loyalty_event_id=unit.next_event_id(),
+        key=unit.new_key(),
+        cause_id=None if cause is None else cause.loyalty_event_id,
+        depth=depth,
+        origin=origin,
+    )
+
+
+def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems) -> list[RevertedEvent]:
+    """Reverse the effects of the order's events, as far as the order's new status requires."""
+    extent, reversals = extent_of(order[0]), unit.reversals
+    if extent is None or reversals is None or not unit.is_open:
+        return []
+    unreversed = [event_id for event_id in reversed(order[0].event_ids) if reversals.is_active(event_id)]
+    if not unreversed:
+        return []
+    by = Reversal(tracked.loyalty_event_id, tracked.key, extent, external_event_date=tracked.stored_date(unit.now))
+    return reversals.reverse(unreversed, by, unit)
+
+
+def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> EventFacts:
+    """The facts of one event at this point of the unit, with the variables of its expressions."""
+    record, items = order or (None, ())
+    configuration, event, member = unit.configuration, tracked.event, tracked.member
+    payment = payment_variable(event.payload)
+    tier_ids = unit.tier_assignments.tier_ids(member.member_id, unit.tier_points.of(member.wallet_id))
+    # A tier created after the configuration was read does not matter to any campaign yet.
+    tier_keys = frozenset([key for tier_id in tier_ids if (key := configuration.tier_keys.get(tier_id)) is not None])
+    audience_keys = [audience.audience_key for audience in unit.audiences[member.member_id]]
+    balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
+    speaks_of_missions = configuration.speaks_of_missions
+    context = {
+        "event": event_variable(event, tracked.key, tracked.at),
+        "order": order_variable(record, items),
+        "payment": payment,
+        "member": member_variable(member),
+        "sponsor": member_variable(tracked.sponsor),
+        "balances": balances,
+        "balancesAfter": dict(balances),
+        "badges": unit.badges.variables(member.member_id) if configuration.badges else {},
+        "missions": unit.missions.variables(member.member_id) if speaks_of_missions else {},
+        "audiences": audience_keys,
+        "tiers": sorted(tier_keys),
+        "now": unit.now,
+    }
+    return EventFacts(
+        event_type=event.event_type,
+        loyalty_event_id=tracked.loyalty_event_id,
+        key=tracked.key,
+        at=tracked.at,
+        external_event_date=tracked.stored_date(unit.now),
+        member_id=member.member_id,
+        wallet_id=member.wallet_id,
+        sponsor_member_id=None if tracked.sponsor is None else tracked.sponsor.member_id,
+        sponsor_wallet_id=None if tracked.sponsor is None else tracked.sponsor.wallet_id,
+        spend=spend_of(record, payment),
+        location_code=None if record is None else record.location_code,
+        tier_keys=tier_keys,
+        audience_keys=frozenset(audience_keys),
+        context=context,
+        external_id=event.external_id,
+        description=event.description,
+        is_active=member.active,
+        is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,
+    )
+
+
+def fail_event(unit: UnitOfWork, tracked: TrackedEvent, refusal: Refusal) -> Result:
+    """Keep an event that was trackable when it came, but cannot be evaluated any more."""
+    result = track_result(tracked.event, tracked.key, FAILURE, None, refusal)
+    unit.replace_stored(tracked)
+    unit.add_row(tracked, FAILURE, result)
+    return Result(result, refusal)

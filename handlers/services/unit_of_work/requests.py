@@ -1,0 +1,102 @@
+"""Units of work for requests: their members or wallets are locked, and what they have is changed by participants."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from domain.members import refuse_erased
+from domain.problems import Refusal
+from handlers.call import Call, Execution
+from handlers.services.unit_of_work.evaluation import EXPIRED, call_deadline, report_changes, report_events
+from handlers.services.unit_of_work.unit import UnitOfWork
+
+T = TypeVar("T")
+
+
+@contextmanager
+def opened(unit: UnitOfWork, reason: str, **options: Any) -> Iterator[None]:
+    """Open a unit, whose members are locked, for a request; flush it at the end of the block.
+
+    `reason` is the reason in the derived events; `options` are those of `UnitOfWork.open_for_request`. A Refusal raised
+    in the block leaves no changes.
+    """
+    report_events(unit, unit.open_for_request(**options), EXPIRED)
+    yield
+    report_changes(unit, reason)
+    unit.flush()
+
+
+@contextmanager
+def unit_of_work(
+    execution: Execution,
+    member_ids: Collection[int],
+    reason: str,
+    moments: Collection[datetime] = (),
+    reported: Collection[str] = (),
+) -> Iterator[UnitOfWork]:
+    """A unit of work for a request, its members locked; flushed at the end of the block.
+
+    `reason` is the reason in the derived events; `moments` are those of changes that do not happen now; `reported` is
+    as in `UnitOfWork`. Raises MemberErased. A Refusal raised in the block leaves no changes.
+    """
+    unit = UnitOfWork(execution, reported=reported, call_deadline=call_deadline())
+    _lock_unerased(unit, member_ids)
+    with opened(unit, reason, moments=moments):
+        yield unit
+
+
+def _lock_unerased(unit: UnitOfWork, member_ids: Collection[int]) -> None:
+    """Lock the members of a request; raises MemberErased."""
+    members = unit.lock(member_ids=member_ids)
+    for member_id in member_ids:
+        if member_id in members:
+            refuse_erased(members[member_id])
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedChange(Generic[T]):
+    """A change of one member by a call: `apply` makes it, and `reason` is the reason in the derived events.
+
+    If `apply` raises a Refusal, it has changed nothing.
+    """
+
+    call: Call
+    member_id: int
+    reason: str
+    apply: Callable[[UnitOfWork], T]
+
+
+def apply_batch(
+    changes: Sequence[RequestedChange[T]],
+    prepare: Callable[[UnitOfWork], None] = lambda unit: None,
+    moments: Collection[datetime] = (),
+) -> list[T | Refusal]:
+    """Apply the changes of calls of one organization and moment in one unit of work, one after the other.
+
+    `prepare` loads what the changes need, before the first of them; `moments` are as in `unit_of_work`. Returns the
+    result or the refusal of each.
+    """
+    unit = UnitOfWork(changes[0].call, call_deadline=call_deadline())
+    _lock_unerased(unit, {change.member_id for change in changes})
+    report_events(unit, unit.open_for_request(moments), EXPIRED)
+    prepare(unit)
+    outcomes: list[T | Refusal] = []
+    for change in changes:
+        try:
+            outcomes.append(change.apply(unit))
+        except Refusal as refusal:
+            outcomes.append(refusal)
+        report_changes(unit, change.reason, origin=change.call.origin)
+    unit.flush()
+    return outcomes
+
+
+def only(outcomes: Sequence[T | Refusal | None]) -> T:
+    """The result of the only call; raises its refusal."""
+    [outcome] = outcomes
+    if isinstance(outcome, Refusal):
+        raise outcome
+    assert outcome is not None
+    return outcome
