@@ -30,6 +30,22 @@ ROLES = {
     for action in ("read", "write")
 }
 
+# Operations that the interfaces, as others describe them, do not have.
+EXTENSIONS = {
+    "integration": {
+        *("createAccessToken", "createMemberAccessToken", "createMembers", "getEvent", "listMemberTimeline"),
+    },
+    "administration": {
+        *("cancelExport", "cancelImport", "createExport", "createImport", "createLedger", "createPartnerApiKey"),
+        *("createPermissionGroup", "eraseMember", "evaluateEvent", "getAudience", "getExport", "getExportPart"),
+        *("getImport", "getImportErrors", "getMission", "listAuditLog", "listDeadLetterEvents", "listExports"),
+        *("listImports", "listLedgers", "listMemberTimeline", "listPartnerApiKeys", "listPermissionGroups"),
+        *("listTriggerDeliveries", "redeliverTriggerDelivery", "requeueDeadLetterEvent", "revokePartnerApiKey"),
+        *("startImport", "updateAudience", "updateAudienceMembers", "updateMission", "updatePermissionGroup"),
+        "uploadImportPart",
+    },
+}
+
 # The greatest page of each list; tiers and loyalty programs are paged by deprecated parameters.
 PAGE_SIZES = {
     ("integration", "listBadges"): 25,
@@ -247,3 +263,9 @@ def test_every_list_pages_as_agreed() -> None:
         limit = by_name["limit"]
         assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, DEFAULT_SIZES.get(key, most)), key
         assert by_name["order"]["pattern"].endswith(")(,(asc|desc))?$"), key
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_operations_of_our_own_are_marked_as_extensions(surface):
+    found = {each.operation_id for each in operations(openapi.bundle(surface)) if each.operation.get("x-extension")}
+    assert found == EXTENSIONS[surface]
