@@ -21,9 +21,23 @@ class Source:
     name: str | None = None
     campaign_id: int | None = None
 
+    def renamed(self, name: str | None) -> "Source":
+        """The source with another name."""
+        return replace(self, name=name)
+
 
 BY_CAMPAIGN, BY_MISSION, BY_REFERRAL, BY_COUPON = "campaign", "mission", "referral", "coupon"
 BY_REVERSAL, BY_EXPIRY, BY_REQUEST = "reversal", "expiry", "request"
+
+# How a sentence continues after the amount and what became of it.
+_REASONS: Mapping[str, str] = {
+    BY_CAMPAIGN: " by the campaign",
+    BY_MISSION: " as the reward of the mission",
+    BY_REFERRAL: " for a referral",
+    BY_COUPON: " for a coupon",
+    BY_REVERSAL: " by the reversal of an event",
+    BY_REQUEST: " by request",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,7 @@ class PointsFact:
     loyalty_event_id: int | None
 
     def row(self, source: Source, by: str | None = None) -> TimelineRow:
-        """The row of the transaction, whose points came of `source`."""
+        """The row of the transaction, whose points came from `source`."""
         details = {
             "ledgerTransactionId": self.ledger_transaction_id,
             "ledgerAccountId": self.ledger_account_id,
@@ -73,55 +87,54 @@ class PointsFact:
             POINTS,
             self.created_at,
             self.external_event_date or self.created_at,
-            self._text(source),
+            self._sentence(source),
             by,
             self.loyalty_event_id,
             self.status == REVERTED,
             details,
         )
 
-    def _text(self, source: Source) -> str:
-        if not self.moved:
-            moved, amount = self._still(), self.reserved_amount or self.amount
-        else:
-            moved, amount = "were received" if self.moved > 0 else "were taken", abs(self.moved)
-            if source.kind == BY_EXPIRY:
-                moved = "expired"
-            elif self.transaction_type == TRANSFER:
-                moved = "came from another wallet" if self.moved > 0 else "went to another wallet"
-        text = f"{amount_text(amount)} {self.account_name} {moved}{self._why(source)}"
+    def _sentence(self, source: Source) -> str:
+        """Such as "30 points were received by the campaign SPRING; the balance was 130."."""
+        amount = abs(self.moved) or self.reserved_amount or self.amount
+        text = f"{amount_text(amount)} {self.account_name} {self._outcome(source)}{self._reason(source)}"
         if self.captured_at is not None and self.reserved_amount is not None:
             text += f", of {amount_text(self.reserved_amount)} that were pending"
-        return text + ("" if self.balance is None else f"; the balance was {amount_text(self.balance)}") + "."
+        if self.balance is not None:
+            text += f"; the balance was {amount_text(self.balance)}"
+        return f"{text}."
 
-    def _still(self) -> str:
-        if self.status == PENDING:
-            return "are set aside" if self.is_outgoing else "are pending"
-        return "were released" if self.reserved_amount is not None else "could not be taken"
+    def _outcome(self, source: Source) -> str:
+        """What became of the points."""
+        if not self.moved:
+            if self.status == PENDING:
+                return "are set aside" if self.is_outgoing else "are pending"
+            return "could not be taken" if self.reserved_amount is None else "were released"
+        if source.kind == BY_EXPIRY:
+            return "expired"
+        if self.transaction_type == TRANSFER:
+            return "came from another wallet" if self.moved > 0 else "went to another wallet"
+        return "were received" if self.moved > 0 else "were taken"
 
-    def _why(self, source: Source) -> str:
+    def _reason(self, source: Source) -> str:
+        """Why that happened, with the name of the source and the description."""
         if source.kind == BY_EXPIRY:
             return ""
         if source.kind == BY_REQUEST and self.transaction_type == REVERT:
             return f", since the transaction {self.reverted_ledger_transaction_id} was reverted"
-        why = _WHY[source.kind]
-        named = f" {source.name}" if source.name else ""
-        described = f": {clause(self.description)}" if self.description and self.description != source.name else ""
-        return f"{why}{named}{described}"
+        text = _REASONS[source.kind]
+        if source.name:
+            text += f" {source.name}"
+        if self.description and self.description != source.name:
+            text += f": {clause(self.description)}"
+        return text
 
 
-_WHY: Mapping[str, str] = {
-    BY_CAMPAIGN: " by the campaign",
-    BY_MISSION: " as the reward of the mission",
-    BY_REFERRAL: " for a referral",
-    BY_COUPON: " for a coupon",
-    BY_REVERSAL: " by the reversal of an event",
-    BY_REQUEST: " by request",
-}
-
-# The effects whose transactions are named after the event, in their order.
-_MOVING = frozenset({"mint-points", "burn-points"})
+# The effects that post transactions, and the statuses of those that did.
+_POSTING = frozenset({"mint-points", "burn-points"})
 _POSTED = frozenset({"executed", "partial", "authorized"})
+
+_OF_MISSION, _OF_REFERRAL, _OF_COUPON = "mission-", "referral-", "coupon-usage-"
 
 
 def sources_of_event(
@@ -130,41 +143,60 @@ def sources_of_event(
     effects: Sequence[Mapping[str, Any]] | None,
     missions: Sequence[Mapping[str, Any]] | None,
 ) -> dict[int, Source]:
-    """The sources of the transactions of one event, given as (id, systemUniqueKey) in their order.
+    """The sources of the transactions of one event, given as (id, systemUniqueKey), by id.
 
-    `effects` and `missions` are the event's stored outcomes, None once they are released: the sources then have no
-    names. A mission is named by its key.
+    A transaction's key says what posted it: `<key of the event>:3` is the effect at position 3 of the event,
+    `<key of the event>:mission-0` the first reward of a mission, and so on. Their names are in the stored outcomes of
+    the event, `effects` and `missions`, which are None once they are released: the sources then have no names. A
+    mission is named by its key.
     """
-    by_effects, by_missions, sources_by_id = [], [], {}
+    sources: dict[int, Source] = {}
+    ids_by_effect: dict[int, int] = {}
+    ids_by_reward: dict[int, int] = {}
     for transaction_id, key in transactions:
-        suffix = key.removeprefix(f"{loyalty_event_key}:") if key.startswith(f"{loyalty_event_key}:") else ""
-        if suffix.isdecimal():
-            by_effects.append((int(suffix), transaction_id))
-        elif suffix.startswith("mission-"):
-            by_missions.append((int(suffix.removeprefix("mission-")), transaction_id))
-        elif suffix.startswith("referral-"):
-            sources_by_id[transaction_id] = Source(BY_REFERRAL)
-        elif key.startswith("coupon-usage-"):
-            sources_by_id[transaction_id] = Source(BY_COUPON)
+        suffix = key.removeprefix(f"{loyalty_event_key}:")
+        is_of_event = suffix != key
+        if is_of_event and suffix.isdecimal():
+            ids_by_effect[int(suffix)] = transaction_id
+        elif is_of_event and suffix.startswith(_OF_MISSION):
+            ids_by_reward[int(suffix.removeprefix(_OF_MISSION))] = transaction_id
+        elif is_of_event and suffix.startswith(_OF_REFERRAL):
+            sources[transaction_id] = Source(BY_REFERRAL)
+        elif key.startswith(_OF_COUPON):
+            sources[transaction_id] = Source(BY_COUPON)
         else:
-            sources_by_id[transaction_id] = Source(BY_REVERSAL)
-    posted = [effect for effect in effects or () if effect["effectId"] in _MOVING and effect["status"] in _POSTED]
-    campaigns = [Source(BY_CAMPAIGN, effect["campaignCode"], effect["campaignId"]) for effect in posted]
-    rewards = [
+            sources[transaction_id] = Source(BY_REVERSAL)
+    return {
+        **sources,
+        **_in_order(ids_by_effect, _campaigns(effects or ()), Source(BY_CAMPAIGN)),
+        **_in_order(ids_by_reward, _rewarding_missions(missions or ()), Source(BY_MISSION)),
+    }
+
+
+def _in_order(ids: Mapping[int, int], sources: Sequence[Source], nameless: Source) -> dict[int, Source]:
+    """The sources of transactions, whose ids are given by position; without names if there are not as many of both."""
+    if len(sources) != len(ids):
+        return dict.fromkeys(ids.values(), nameless)
+    return {ids[position]: source for position, source in zip(sorted(ids), sources, strict=True)}
+
+
+def _campaigns(effects: Sequence[Mapping[str, Any]]) -> list[Source]:
+    """The campaigns of the effects that posted a transaction, in order."""
+    return [
+        Source(BY_CAMPAIGN, effect["campaignCode"], effect["campaignId"])
+        for effect in effects
+        if effect["effectId"] in _POSTING and effect["status"] in _POSTED
+    ]
+
+
+def _rewarding_missions(missions: Sequence[Mapping[str, Any]]) -> list[Source]:
+    """The missions of the rewards that posted a transaction, in order."""
+    return [
         Source(BY_MISSION, mission["missionKey"])
-        for mission in missions or ()
+        for mission in missions
         for reward in mission["rewards"]
         if reward["kind"] == "points" and reward["status"] == "executed"
     ]
-    # An outcome that does not fit the transactions is not told by their number.
-    for ids, known, unknown in (
-        (by_effects, campaigns, Source(BY_CAMPAIGN)),
-        (by_missions, rewards, Source(BY_MISSION)),
-    ):
-        ordered = [transaction_id for _, transaction_id in sorted(ids)]
-        sources = known if len(known) == len(ordered) else [unknown] * len(ordered)
-        sources_by_id |= dict(zip(ordered, sources, strict=True))
-    return sources_by_id
 
 
 def source_of_request(fact: PointsFact) -> Source:
@@ -174,11 +206,6 @@ def source_of_request(fact: PointsFact) -> Source:
     # A client may choose any key.
     if fact.is_requested:
         return Source(BY_REQUEST)
-    if fact.system_unique_key.startswith("coupon-usage-"):
+    if fact.system_unique_key.startswith(_OF_COUPON):
         return Source(BY_COUPON)
     return Source(BY_MISSION if fact.system_unique_key.startswith("mission-progress-") else BY_REQUEST)
-
-
-def named(source: Source, name: str | None) -> Source:
-    """The source with another name."""
-    return replace(source, name=name)

@@ -13,12 +13,11 @@ from domain.timeline.points import (
     BY_MISSION,
     PointsFact,
     Source,
-    named,
     source_of_request,
     sources_of_event,
 )
 from domain.timeline.rows import BADGE, COUPON, KINDS, POINTS, TimelineRow
-from persistence import timeline
+from persistence import timeline, timeline_facts
 from persistence.timeline import SOURCES, Head
 
 # The place in each source: all rows to come have smaller ids. 0 is the end of a source.
@@ -89,7 +88,7 @@ def _rows(db: Connection, member: Member, taken: Sequence[tuple[str, int]]) -> l
     ids: dict[str, list[int]] = {}
     for name, row_id in taken:
         ids.setdefault(SOURCES[name].kind, []).append(row_id)
-    facts = {kind: timeline.find_facts(db, member, kind, of_kind) for kind, of_kind in ids.items()}
+    facts = {kind: timeline_facts.find_facts(db, member, kind, of_kind) for kind, of_kind in ids.items()}
     points = facts.get(POINTS, {})
     sources = _sources(db, member.organization_id, points)
     by = _actors(db, member.organization_id, facts)
@@ -114,7 +113,7 @@ def _actors(
         for row_id, fact in facts.get(kind, {}).items()
         if fact.loyalty_event_id is None
     ]
-    return timeline.actors_of(db, organization_id, entities) if entities else {}
+    return timeline_facts.actors_of(db, organization_id, entities) if entities else {}
 
 
 def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFact]) -> dict[int, Source]:
@@ -122,10 +121,10 @@ def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFa
     sources = {row_id: source_of_request(fact) for row_id, fact in points.items()}
     events = {fact.loyalty_event_id for fact in points.values() if fact.loyalty_event_id is not None}
     if events:
-        results = timeline.results_of_events(db, organization_id, events)
+        results = timeline_facts.results_of_events(db, organization_id, events)
         transactions: dict[int, list[tuple[int, str]]] = {}
         keys = {}
-        for row_id, event_id, key, event_key in timeline.transactions_of_events(db, organization_id, events):
+        for row_id, event_id, key, event_key in timeline_facts.transactions_of_events(db, organization_id, events):
             transactions.setdefault(event_id, []).append((row_id, key))
             keys[event_id] = str(event_key)
         for event_id, of_event in transactions.items():
@@ -146,8 +145,8 @@ def _named(
         if source.kind == BY_COUPON
     }
     missions = {row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name}
-    books = timeline.books_of_usages(db, organization_id, set(usages.values())) if usages else {}
-    names = timeline.names_of_missions(db, organization_id, set(missions.values())) if missions else {}
-    renamed = {row_id: named(sources[row_id], books.get(key)) for row_id, key in usages.items()}
-    renamed |= {row_id: named(sources[row_id], names.get(key)) for row_id, key in missions.items()}
+    books = timeline_facts.books_of_usages(db, organization_id, set(usages.values())) if usages else {}
+    names = timeline_facts.names_of_missions(db, organization_id, set(missions.values())) if missions else {}
+    renamed = {row_id: sources[row_id].renamed(books.get(key)) for row_id, key in usages.items()}
+    renamed |= {row_id: sources[row_id].renamed(names.get(key)) for row_id, key in missions.items()}
     return {**sources, **renamed}
