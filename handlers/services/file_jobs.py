@@ -1,4 +1,4 @@
-"""What imports and exports have in common for their callers."""
+"""Rules that imports and exports share for their callers."""
 
 from domain.problems import Forbidden
 from handlers.call import Call
