@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
+from domain.fields import Internal
+
 
 @dataclass(frozen=True, slots=True)
 class ExpiringLots:
@@ -42,12 +44,12 @@ class WalletView:
     current_overdraft_balance: Decimal
     total_overdraft_credit_balance: Decimal
     total_fiat_value: Decimal
-    earned: Decimal
+    earned: Internal[Decimal]
     last_transaction_date: datetime | None
     created_at: datetime | None
     updated_at: datetime | None
     # The value that has expired and is not posted yet.
-    expired: Decimal
+    expired: Internal[Decimal]
     lots: WalletLots | None = None
 
 
