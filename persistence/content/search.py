@@ -25,10 +25,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 from sqlalchemy.types import Text
 
-from domain.content.collections import NUMBER, ContentCollection
+from domain.content.collections import DATE, NUMBER, ContentCollection
 from domain.content.documents import ContentDocument
 from domain.content.searching import Bounds, Search, SortKey
-from domain.content.values import LONGEST_TEXT
+from domain.content.values import LONGEST_TEXT, moment_of
 from persistence.content.documents import COLUMNS, series_of
 from persistence.content.languages import SIMPLE, languages_of
 from persistence.content.ordering import NULLABLE, RECORD_COLUMNS, directed, order_by, value_columns
@@ -96,7 +96,20 @@ def _facets(db: Connection, query: _Query, total: int) -> dict[str, list[tuple[s
     by_series = {query.series(field): field for field in fields}
     for series, value, count in db.execute(query.facets(list(by_series))):
         facets[by_series[series]].append((value, count))
+    for field in fields:
+        if query.search.collection.type_of(field) == DATE:
+            facets[field] = _by_moment(facets[field])
     return facets
+
+
+def _by_moment(counts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The counts of dates, those of the same moment added up under its most frequent text."""
+    merged: dict[Any, tuple[str, int]] = {}
+    for text, count in counts:
+        key = moment_of(text) or text
+        first, so_far = merged.get(key, (text, 0))
+        merged[key] = first, so_far + count
+    return sorted(merged.values(), key=lambda each: (-each[1], each[0]))
 
 
 class _Query:
@@ -166,8 +179,8 @@ class _Query:
         """The ids of the documents that meet all conditions; None if there are no conditions."""
         search, ids = self.search, values.c.content_document_id.label("id")
         parts = [
-            select(ids).where(*self._in_series(field), values.c.text_value.in_(some))
-            for field, some in search.facets.items()
+            select(ids).where(*self._in_series(field), self._is_one_of(field, texts))
+            for field, texts in search.facets.items()
         ]
         parts += [select(ids).where(*self._in_series(bounds.field), *_within(bounds)) for bounds in search.ranges]
         if search.words:
@@ -178,6 +191,12 @@ class _Query:
         matching = intersect(*parts) if len(parts) > 1 else parts[0].distinct()
         # Computed once, though the facets ask for it once for each field.
         return matching.cte("matching").prefix_with("MATERIALIZED")
+
+    def _is_one_of(self, field: str, texts: Sequence[str]) -> ColumnElement[bool]:
+        """The condition that a value is one of these; dates are compared as moments, however they are written."""
+        if self.search.collection.type_of(field) == DATE:
+            return values.c.instant_value.in_([moment_of(text) for text in texts])
+        return values.c.text_value.in_(texts)
 
     def _words(self) -> ColumnElement[Any]:
         """The words as a text search query: in the language's stems, and the last one also as a beginning."""

@@ -375,6 +375,20 @@ def test_a_collection_that_declares_no_fields_sorts_by_any(organization):
     assert found == [keys[1], keys[0], keys[2]]
 
 
+def test_facets_of_dates_compare_moments(organization):
+    content = Content.of(organization, facetFields={"day": {"type": "date"}})
+    same = ["2026-03-01T00:00:00Z", "2026-03-01", "2026-03-01T01:00:00+01:00", "2026-03-01T00:00:00Z"]
+    for text in (*same, "2026-03-02"):
+        content.put({"day": text})
+    for text in same:
+        assert content.search(**{"facet.day": text})["totalCount"] == 4, text
+    assert content.search(**{"facet.day": "2026-03-02T00:00:00.000Z,2026-03-01"})["totalCount"] == 5
+    assert content.search()["facets"]["day"] == [
+        {"value": "2026-03-01T00:00:00Z", "count": 4},
+        {"value": "2026-03-02", "count": 1},
+    ]
+
+
 def test_long_texts_are_no_facet_values(organization):
     content = Content.of(organization, facetFields={"text": {}})
     content.put({"text": "x" * 256})
