@@ -3,20 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.ledger.refusals import UnknownLedgerAccount, unknown_account
-from domain.ledger.session import round_down
 from domain.members import MemberInactive
-from domain.problems import FieldFault, InvalidRequest
 from domain.referrals import (
-    REFERRED,
-    REFERRER,
     LeaderboardRow,
     ProgramTotals,
     ReferralCode,
     ReferralLog,
     ReferralProgram,
 )
-from domain.timezones import localized, zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, results, values_of, wrapped
@@ -29,11 +23,10 @@ from handlers.schemas.referrals import (
     PROGRAM_BODY,
     PROGRAM_CHANGES,
     NewReferralCodes,
-    ReferralProgramProperties,
     program_record,
 )
 from handlers.services import references
-from handlers.services.configuration import Configuration, configuration_of
+from handlers.services.referrals import ReferralProgramProperties, validated_program
 from persistence import referrals
 from persistence.paging import Page, Paged
 from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
@@ -68,7 +61,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Progra
 )
 def create_referral_program(call: Call, body: ReferralProgramProperties) -> ProgramWithTotals:
     """Create a program, which has no codes yet."""
-    values = {"referral_program_key": call.new_key(), **values_of(_validated(call, body, None))}
+    values = {"referral_program_key": call.new_key(), **values_of(validated_program(call, body, None))}
     program = REFERRAL_PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
     return program, ProgramTotals()
 
@@ -91,7 +84,7 @@ def update_referral_program(
     call: Call, referral_program: ReferralProgram, body: ReferralProgramProperties
 ) -> ProgramWithTotals:
     """Change a program; all processes use the change from their next event on."""
-    properties = _validated(call, body, referral_program)
+    properties = validated_program(call, body, referral_program)
     changed = REFERRAL_PROGRAMS.store(call.db, referral_program, values_of(properties), call.now)
     return _with_totals(call, changed)
 
@@ -136,50 +129,3 @@ def get_referral_leaderboard(
 def _with_totals(call: Call, program: ReferralProgram) -> ProgramWithTotals:
     identity = program.referral_program_id
     return program, referrals.totals_of(call.db, program.organization_id, [identity])[identity]
-
-
-def _validated(
-    call: Call, body: ReferralProgramProperties, before: ReferralProgram | None
-) -> ReferralProgramProperties:
-    """The program as it is stored; refuses unknown references, an end before its begin, and rewards not to be paid.
-
-    The event type that it named `before` may have been deactivated since.
-    """
-    body = localized(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
-    begins, ends = body.valid_from_date, body.valid_to_date
-    faults = zone_faults(body.timezone)
-    if begins and ends and ends < begins:
-        faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
-    if faults:
-        raise InvalidRequest(faults)
-    configuration = configuration_of(call.db, call.organization)
-    references.refuse_unknown(
-        call, loyalty_program=body.loyalty_program_id, campaign=body.campaign_id, audience=body.audience_id
-    )
-    if before is None or body.event_type != before.event_type:
-        references.refuse_unknown_event_type(configuration, body.event_type)
-    for side in (REFERRER, REFERRED):
-        _check_side(call, configuration, body, side)
-    return body
-
-
-def _check_side(call: Call, configuration: Configuration, body: ReferralProgramProperties, side: str) -> None:
-    """Refuse a reward of one side that could not be paid."""
-    ledger_id, book_key = getattr(body, f"{side}_ledger_id"), getattr(body, f"{side}_coupon_book_key")
-    if ledger_id is not None:
-        references.refuse_other_ledger(call, references.ledger_or_default(call, ledger_id))
-    if book_key is not None:
-        references.coupon_book(call, book_key)
-    account_id, points = getattr(body, f"{side}_ledger_account_id"), getattr(body, f"{side}_points_accrual")
-    account = configuration.points_account(body.loyalty_program_id) if account_id is None else None
-    if account_id is not None:
-        account = configuration.accounts.get(account_id)
-        if account is None:
-            raise UnknownLedgerAccount(unknown_account(None, account_id))
-    if not points:
-        return
-    if account is None:
-        raise UnknownLedgerAccount("The default ledger has no account that points could go to.")
-    if points != round_down(account, points):
-        fault = f"{side}PointsAccrual has more than the {account.decimals} fraction digits of this account"
-        raise InvalidRequest([FieldFault(fault, pointer=f"/{side}PointsAccrual")])

@@ -8,6 +8,7 @@ from typing import Any
 from domain.campaigns.compiled import CompiledEffect
 from domain.campaigns.effects import DISCOUNT
 from domain.campaigns.limits import TRANSACTIONS
+from domain.expressions import MAX_TEXTS
 from domain.problems import FieldFault
 
 _DATES = ("expirationDate", "expiresAt")
@@ -29,6 +30,15 @@ def faults_of_limits(rules: Sequence[Mapping[str, Any]]) -> list[FieldFault]:
             detail = "ledgerAccountKey goes only with a limit of points"
             faults.append(FieldFault(detail, pointer=f"{at}/ledgerAccountKey"))
     return faults
+
+
+def faults_of_length(effects: Mapping[str, Any]) -> list[FieldFault]:
+    """A fault if the texts of all expressions together are too long to be compiled in a moment."""
+    params = [param for item in effects.get("items", ()) for param in item.get("params", ())]
+    size = sum(len(param.get("expression") or "") for param in params)
+    if size <= MAX_TEXTS:
+        return []
+    return [FieldFault(f"effects have expressions of more than {MAX_TEXTS} characters together", pointer="/effects")]
 
 
 def faults_of_constants(

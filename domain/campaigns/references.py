@@ -5,7 +5,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from domain.campaigns.compiled import CompiledCampaign, CompiledEffect
+from domain.campaigns.records import Campaign
 from domain.campaigns.variables import MATCHES
+from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
 from domain.expressions import Node
 from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Select, parts
 from domain.field_names import name_at
@@ -170,9 +172,15 @@ def _listed(key: str, keys: Mapping[str, str]) -> str:
     return f"{meant} There are {shown}{more}."
 
 
-def calls_matches(sources: Sources) -> bool:
-    """True if an expression calls `matches`."""
-    return any(_calls_matches(node) for _, node in sources)
+def faults_of_matches(campaign: Campaign, sources: Sources) -> list[FieldFault]:
+    """A fault if a rule looks at order items, but no event type of the campaign has any."""
+    types = {*campaign.enabled_topics, *([campaign.event_type] if campaign.event_type else [])}
+    if not types or not types.isdisjoint(EVENTS_WITH_ORDER) or not types <= set(BUILT_IN_EVENT_TYPES):
+        return []
+    if not any(_calls_matches(node) for _, node in sources):
+        return []
+    detail = f"rules call matches(), which looks at items of orders, and {', '.join(sorted(types))} has none"
+    return [FieldFault(detail, pointer="/rules")]
 
 
 def _calls_matches(node: Node) -> bool:

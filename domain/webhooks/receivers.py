@@ -2,7 +2,7 @@
 
 import re
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
@@ -69,7 +69,7 @@ def header_fault(name: str) -> str | None:
     return None
 
 
-def repeated_header(headers: Mapping[str, str]) -> str | None:
+def repeated_header(headers: Collection[str]) -> str | None:
     """A header name that repeats another one in different case, None if there is none."""
     seen: set[str] = set()
     for name in headers:

@@ -1,25 +1,12 @@
 """Triggers and deliveries on the wire (administration "Records": Trigger)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from domain.triggers import Trigger, TriggerDelivery
 from handlers.messages.base import Body, Shape, Update
 from handlers.messages.webhooks import USER_INVITED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerProperties:
-    """The writable fields of a trigger."""
-
-    trigger_key: str
-    type: str
-    name: str
-    active: bool = True
-    settings: Mapping[str, Any]
-    external_key: str | None = None
-
+from handlers.services.webhooks.triggers import TriggerProperties
 
 TRIGGER_BODY = Body(TriggerProperties)
 TRIGGER_CHANGES = Update(TriggerProperties)

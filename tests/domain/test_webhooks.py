@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from domain.triggers import ENTITY_CHANGE
 from domain.webhooks.attempts import DELAYS, MOST_ATTEMPTS, delay_after
+from domain.webhooks.checks import faults_of_trigger
 from domain.webhooks.receivers import header_fault, is_public, repeated_header, url_fault
 from domain.webhooks.signatures import key_of, secret_of, signatures
 
@@ -212,3 +214,34 @@ class TestHeaders:
     def test_repeated_names(self):
         assert repeated_header({"X-A": "1", "X-B": "2"}) is None
         assert repeated_header({"X-A": "1", "x-a": "2"}) == "x-a"
+
+
+SETTINGS = {"url": "https://a.example/", "headers": {}, "eventTypes": [], "entities": []}
+SECRET = secret_of(bytes(range(32)))
+
+
+class TestTriggers:
+    @pytest.mark.parametrize("type_", ["event", ENTITY_CHANGE])
+    def test_a_trigger_may_be_about_its_own_subjects(self, type_):
+        subjects = {"entities": ["member"]} if type_ == ENTITY_CHANGE else {"eventTypes": ["member-generic-event"]}
+        assert faults_of_trigger(type_, {**SETTINGS, **subjects, "headers": {"X-A": "1"}}, SECRET) == []
+
+    @pytest.mark.parametrize(
+        ("type_", "changes", "secret", "faults"),
+        [
+            ("event", {"entities": ["member"]}, None, ["entities does not go with the type event"]),
+            (ENTITY_CHANGE, {"eventTypes": ["a"]}, None, [f"eventTypes does not go with the type {ENTITY_CHANGE}"]),
+            ("event", {"headers": {"Host": "a"}}, None, ["headers has Host, which is set by the sender"]),
+            ("event", {"headers": {"X-A": None}}, None, ["headers has null for X-A, and no value of it is stored"]),
+            ("event", {"headers": {"X-A": "1", "x-a": "2"}}, None, ["headers has x-a twice, in letters of any case"]),
+            ("event", {}, "short", ["secret "]),
+        ],
+    )
+    def test_a_fault_is_named(self, type_, changes, secret, faults):
+        found = faults_of_trigger(type_, {**SETTINGS, **changes}, secret)
+        assert len(found) == len(faults)
+        assert all(fault.detail.startswith(start) for fault, start in zip(found, faults, strict=True))
+
+    def test_all_faults_are_found_at_once(self):
+        found = faults_of_trigger("event", {**SETTINGS, "headers": {"Host": "a"}, "entities": ["member"]}, "short")
+        assert [fault.pointer for fault in found] == ["/settings/secret", "/settings/headers", "/settings/entities"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from domain.campaigns.checks import faults_of_length
 from domain.campaigns.compiled import compile_effects, compile_rules
-from domain.campaigns.references import sources_of, unknown_matchers
-from domain.expressions import parse, to_tree
+from domain.campaigns.references import faults_of_matches, sources_of, unknown_matchers
+from domain.expressions import MAX_TEXTS, parse, to_tree
 from domain.matchers import compile_matcher
 from tests.builders.campaigns import Bench, action, campaign, facts, mint, statuses, why
 
@@ -76,3 +79,27 @@ def test_a_matcher_that_is_not_there_is_an_error_of_the_evaluation():
     found = bench.run(order("hot"), explaining=True, tracing=True)
     assert why(found) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
     assert "there is no matcher hot" in str(found.explanations[-1].trace)
+
+
+@pytest.mark.parametrize(
+    ("topics", "event_type", "count"),
+    [
+        ((), None, 0),
+        (("member-generic-event",), None, 1),
+        ((), "member-generic-event", 1),
+        (("member-generic-event",), "member-purchase-order-created", 0),
+        (("till-opened",), None, 0),
+    ],
+)
+def test_items_are_matched_only_where_events_may_have_some(topics, event_type, count):
+    considered = replace(campaign().campaign, enabled_topics=topics, event_type=event_type)
+    sources = [("/rules/expression", parse(RULE))]
+    assert [fault.pointer for fault in faults_of_matches(considered, sources)] == ["/rules"] * count
+    assert faults_of_matches(considered, [("/rules/expression", parse("true"))]) == []
+
+
+@pytest.mark.parametrize(("length", "count"), [(MAX_TEXTS, 0), (MAX_TEXTS + 1, 1)])
+def test_expressions_of_effects_are_of_a_length_together(length, count):
+    halves = ("1" * (length // 2), "1" * (length - length // 2))
+    effects = {"items": [{"params": [{"id": "amount", "expression": half}, {"id": "tags"}]} for half in halves]}
+    assert [fault.pointer for fault in faults_of_length(effects)] == ["/effects"] * count

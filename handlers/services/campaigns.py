@@ -1,0 +1,177 @@
+"""Checks of campaigns and their actions before they are saved: what can never work is refused."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.checks import faults_of_constants, faults_of_length, faults_of_limits
+from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules, without_nulls
+from domain.campaigns.records import Action, Campaign, CampaignChanged
+from domain.campaigns.references import faults_of_matches, sources_of, unknown_keys, unknown_matchers
+from domain.expressions import Node
+from domain.ledger.session import refuse_untracked_expiry
+from domain.problems import FieldFault, InvalidRequest
+from domain.timezones import localized, zone_faults
+from handlers.call import Call
+from handlers.messages.base import OF_REQUEST, LocalMoment
+from handlers.services import references
+from handlers.services.configuration import Configuration, configuration_of
+from handlers.services.known_keys import known_keys
+from persistence.campaigns import CAMPAIGNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignProperties:
+    """The writable fields of a campaign."""
+
+    loyalty_program_id: int | None = None
+    code: str
+    active: bool = True
+    name: str
+    description: str | None = None
+    picture_url: str | None = None
+    type: str | None = None
+    tags: Sequence[str] = ()
+    enabled_topics: Sequence[str] = ()
+    audience_keys: Sequence[str] = ()
+    days_of_week: Sequence[int] = ()
+    location_codes: Sequence[str] = ()
+    loyalty_tier_keys: Sequence[str] = ()
+    event_type: str | None = None
+    points_monthly_limit_per_member: Decimal | None = None
+    allow_partial_application_on_limit: bool = False
+    max_transactions_per_member: int | None = None
+    limit_rules: Sequence[Mapping[str, Any]] = ()
+    min_spend_value: Decimal | None = None
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    smart_rewards: Mapping[str, Any] = field(default_factory=dict)
+    valid_from: LocalMoment | None = None
+    valid_to: LocalMoment | None = None
+    timezone: str | None = None
+    external_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionProperties:
+    """The writable fields of an action; `campaign_version_id` is the version that the request was made for."""
+
+    campaign_version_id: int | None = field(default=None, metadata=OF_REQUEST)
+    action_index: int | None = None
+    abort_evaluation_if_false: bool = False
+    abort_evaluation_on_error: bool = False
+    name: str | None = None
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    effects: Mapping[str, Any]
+    status: str
+    priority: int
+    exclusive_group: str | None = None
+    external_key: str | None = None
+
+
+def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
+    """The campaign as it is stored; refuses unknown references, an end before its begin, and limits out of reach.
+
+    An event type that it named `before` may have been deactivated since.
+    """
+    body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
+    if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
+        raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
+    faults = [*zone_faults(body.timezone), *faults_of_limits(body.limit_rules)]
+    if faults:
+        raise InvalidRequest(faults)
+    configuration = configuration_of(call.db, call.organization)
+    references.refuse_unknown(call, loyalty_program=body.loyalty_program_id)
+    references.refuse_unknown_tiers(configuration, body.loyalty_tier_keys)
+    body = replace(body, audience_keys=[key.lower() for key in body.audience_keys])
+    references.refuse_unknown_audiences(call, body.audience_keys)
+    for rule in body.limit_rules:
+        references.refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
+    former = set() if before is None else {before.event_type, *before.enabled_topics}
+    for event_type in (*body.enabled_topics, *([body.event_type] if body.event_type else [])):
+        if event_type not in former:
+            references.refuse_unknown_event_type(configuration, event_type)
+    return body
+
+
+def validated_action(call: Call, campaign: Campaign, body: ActionProperties, before: Action | None) -> ActionProperties:
+    """The action as it is stored; refuses all faults of its rules and effects at once, including unknown references.
+
+    Rules and effects that equal those of `before` are not checked again, so that an action can always be stopped.
+    """
+    rules, written = without_nulls(body.rules, body.effects)
+    body = replace(body, rules=rules, effects=written)
+    if before is not None and (rules, written) == (before.rules, before.effects):
+        return body
+    configuration = configuration_of(call.db, call.organization)
+    effects = _compiled(call, configuration, campaign, body)
+    for effect in effects:
+        _refuse_unknown_records(call, configuration, effect)
+        _refuse_untracked_expiry(configuration, campaign, effect)
+    return body
+
+
+def _compiled(
+    call: Call, configuration: Configuration, campaign: Campaign, body: ActionProperties
+) -> tuple[CompiledEffect, ...]:
+    """The effects of an action; raises InvalidRequest with all faults of its rules and effects."""
+    faults = faults_of_length(body.effects)
+    if faults:
+        raise InvalidRequest(faults)
+    rule: Node | None = None
+    effects: tuple[CompiledEffect, ...] = ()
+    try:
+        rule, _ = compile_rules(body.rules)
+    except InvalidRequest as refusal:
+        faults += refusal.faults
+    try:
+        effects = compile_effects(body.effects)
+        faults += faults_of_constants(effects, body.effects, call.now)
+    except InvalidRequest as refusal:
+        faults += refusal.faults
+    if not faults:
+        sources = sources_of(body.rules, rule, body.effects, effects)
+        faults += unknown_matchers(sources, configuration.matcher_keys)
+        faults += unknown_keys(sources, known_keys(call.db, configuration, sources))
+        faults += faults_of_matches(campaign, sources)
+    if faults:
+        raise InvalidRequest(faults)
+    return effects
+
+
+def _refuse_unknown_records(call: Call, configuration: Configuration, effect: CompiledEffect) -> None:
+    """Refuse an effect that names unknown records.
+
+    Records that expressions name are looked up when an event is evaluated.
+    """
+    constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
+    references.refuse_unknown_account(configuration, constants.get("ledgerAccountKey"))
+    references.refuse_unknown_badge(configuration, constants.get("badgeKey"))
+    references.refuse_unknown_mission(configuration, constants.get("missionKey"))
+    if constants.get("couponBookKey") is not None:
+        references.coupon_book(call, constants["couponBookKey"])
+    references.refuse_unknown_tier(configuration, constants.get("loyaltyProgramKey"), constants.get("loyaltyTierKey"))
+
+
+def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> None:
+    """Refuse a constant expiration date for points of an account that does not track them."""
+    constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
+    if constants.get("expirationDate") is None or "ledgerAccountKey" not in constants:
+        return
+    key = constants["ledgerAccountKey"]
+    main = configuration.main_accounts.get(campaign.loyalty_program_id)
+    account = main if key is None else configuration.accounts_by_key.get(key)
+    if account is not None:
+        refuse_untracked_expiry(account, constants["expirationDate"])
+
+
+def refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None:
+    """Refuse a change based on another version of the campaign than the present one.
+
+    Nobody else can change the campaign at this point.
+    """
+    if version is None:
+        return
+    now = CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
+    if now.campaign_version_id != version:
+        raise CampaignChanged(f"The campaign is at version {now.campaign_version_id}, not {version}.")

@@ -1,0 +1,95 @@
+"""Checks of referral programs before they are saved."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from domain.ledger.refusals import UnknownLedgerAccount, unknown_account
+from domain.ledger.session import round_down
+from domain.problems import FieldFault, InvalidRequest
+from domain.referrals import MOST_REFERRALS, REFERRED, REFERRER, ReferralProgram
+from domain.timezones import localized, zone_faults
+from handlers.call import Call
+from handlers.messages.base import LocalMoment
+from handlers.services import references
+from handlers.services.configuration import Configuration, configuration_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferralProgramProperties:
+    """The writable fields of a referral program."""
+
+    loyalty_program_id: int | None = None
+    name: str
+    description: str | None = None
+    picture_url: str | None = None
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    active: bool
+    valid_from_date: LocalMoment | None = None
+    valid_to_date: LocalMoment | None = None
+    timezone: str | None = None
+    max_per_code: int
+    max_referrals_per_member: int = MOST_REFERRALS
+    max_redeems_per_referred_member_per_code: int | None = None
+    campaign_id: int | None = None
+    audience_id: int | None = None
+    tags: Sequence[str] = ()
+    code: str
+    event_type: str
+    referrer_points_accrual: Decimal | None = None
+    referrer_ledger_id: int | None = None
+    referrer_ledger_account_id: int | None = None
+    referrer_coupon_book_key: str | None = None
+    referred_points_accrual: Decimal | None = None
+    referred_ledger_id: int | None = None
+    referred_ledger_account_id: int | None = None
+    referred_coupon_book_key: str | None = None
+    external_key: str | None = None
+
+
+def validated_program(
+    call: Call, body: ReferralProgramProperties, before: ReferralProgram | None
+) -> ReferralProgramProperties:
+    """The program as it is stored; refuses unknown references, an end before its begin, and rewards not to be paid.
+
+    The event type that it named `before` may have been deactivated since.
+    """
+    body = localized(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
+    begins, ends = body.valid_from_date, body.valid_to_date
+    faults = zone_faults(body.timezone)
+    if begins and ends and ends < begins:
+        faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
+    if faults:
+        raise InvalidRequest(faults)
+    configuration = configuration_of(call.db, call.organization)
+    references.refuse_unknown(
+        call, loyalty_program=body.loyalty_program_id, campaign=body.campaign_id, audience=body.audience_id
+    )
+    if before is None or body.event_type != before.event_type:
+        references.refuse_unknown_event_type(configuration, body.event_type)
+    for side in (REFERRER, REFERRED):
+        _check_side(call, configuration, body, side)
+    return body
+
+
+def _check_side(call: Call, configuration: Configuration, body: ReferralProgramProperties, side: str) -> None:
+    """Refuse a reward of one side that could not be paid."""
+    ledger_id, book_key = getattr(body, f"{side}_ledger_id"), getattr(body, f"{side}_coupon_book_key")
+    if ledger_id is not None:
+        references.refuse_other_ledger(call, references.ledger_or_default(call, ledger_id))
+    if book_key is not None:
+        references.coupon_book(call, book_key)
+    account_id, points = getattr(body, f"{side}_ledger_account_id"), getattr(body, f"{side}_points_accrual")
+    account = configuration.points_account(body.loyalty_program_id) if account_id is None else None
+    if account_id is not None:
+        account = configuration.accounts.get(account_id)
+        if account is None:
+            raise UnknownLedgerAccount(unknown_account(None, account_id))
+    if not points:
+        return
+    if account is None:
+        raise UnknownLedgerAccount("The default ledger has no account that points could go to.")
+    if points != round_down(account, points):
+        fault = f"{side}PointsAccrual has more than the {account.decimals} fraction digits of this account"
+        raise InvalidRequest([FieldFault(fault, pointer=f"/{side}PointsAccrual")])

@@ -1,0 +1,91 @@
+"""Checks of triggers before they are saved, and their secrets."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from domain.access import ADMIN
+from domain.event_types import BUILT_IN_EVENT_TYPES
+from domain.problems import FieldFault, InvalidRequest
+from domain.triggers import ENTITY_CHANGE, USER_INVITATION, Trigger
+from domain.users import PermissionNotHeld
+from domain.webhooks.checks import faults_of_trigger
+from domain.webhooks.receivers import url_fault
+from domain.webhooks.signatures import SECRET_BYTES, secret_of
+from handlers.call import Call
+from handlers.services import references
+from handlers.services.configuration import configuration_of
+from handlers.settings import ports_of
+
+# The time for which a replaced secret signs beside the new one.
+OVERLAP = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerProperties:
+    """The writable fields of a trigger."""
+
+    trigger_key: str
+    type: str
+    name: str
+    active: bool = True
+    settings: Mapping[str, Any]
+    external_key: str | None = None
+
+
+def refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
+    """Let only administrators decide who receives invitations.
+
+    An invitation is enough to sign in as the invited user.
+    """
+    has_invitations = any(USER_INVITATION in setting.get("entities", ()) for setting in settings)
+    if has_invitations and not (call.caller is not None and call.caller.holds(ADMIN)):
+        raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
+
+
+def validated_trigger(
+    call: Call, body: TriggerProperties, stored: Mapping[str, Any]
+) -> tuple[TriggerProperties, str | None]:
+    """The trigger with whole settings, and their secret, which is not one of them; refuses unusable settings.
+
+    Settings that are left out stay as they are `stored`, unless the type changes to one that does not allow them. The
+    value of a header that is sent as null, as it was returned, stays, too. An event type that was named before may have
+    been deactivated since.
+    """
+    foreign = "eventTypes" if body.type == ENTITY_CHANGE else "entities"
+    settings = {"headers": {}, "eventTypes": [], "entities": [], **stored, foreign: [], **body.settings}
+    values = stored.get("headers", {})
+    secret: str | None = settings.pop("secret", None)
+    settings["headers"] = {
+        name: values.get(name) if value is None else value for name, value in settings["headers"].items()
+    }
+    faults = [*_faults_of_url(call, settings["url"]), *faults_of_trigger(body.type, settings, secret)]
+    if faults:
+        raise InvalidRequest(faults)
+    configuration = configuration_of(call.db, call.organization)
+    own = configuration.custom_event_types
+    for event_type in settings["eventTypes"]:
+        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in (*own, *stored.get("eventTypes", ())):
+            raise references.unknown_event_type(configuration, event_type)
+    return replace(body, settings=settings), secret
+
+
+def _faults_of_url(call: Call, url: str) -> list[FieldFault]:
+    server = call.settings
+    ports = ports_of(server.webhook_ports)
+    fault = url_fault(url, server.webhook_allow_http, server.webhook_allow_private, ports)
+    return [] if fault is None else [FieldFault(f"url {fault}.", pointer="/settings/url")]
+
+
+def new_secret() -> str:
+    """A random secret in the form of receivers."""
+    return secret_of(secrets.token_bytes(SECRET_BYTES))
+
+
+def replaced_secret(before: Trigger, secret: str | None, now: datetime) -> dict[str, Any]:
+    """The columns to change for a new secret, beside which the one `before` signs for a while; none without it."""
+    if secret is None:
+        return {}
+    return {"secret": secret, "previous_secret": before.secret, "previous_secret_until": now + OVERLAP}
