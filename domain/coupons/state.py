@@ -1,6 +1,6 @@
 """In-memory state of coupon books in one unit of work: books, codes, and members' coupons.
 
-Every change is journalled, so that a part of the work, such as one item of a batch, can be rolled back.
+Every change is logged, so that a part of the work, such as one item of a batch, can be rolled back.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +17,7 @@ from domain.coupons.lots import CouponLot, last_expiry, order_of_use
 from domain.coupons.periods import discount_period, usage_period, zone_of
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
-from domain.journal import Journal, Savepoint
+from domain.undo_log import Savepoint, UndoLog
 
 ZERO = Decimal(0)
 
@@ -101,7 +101,7 @@ class CouponState:
         self._next_free: dict[int, int] = {}
         self._supply = supply
         self._reading = LotReading(supply)
-        self._journal = Journal(self.made)
+        self._undo_log = UndoLog(self.made)
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class CouponState:
                 self.put_coupons(more, new=book.type == GENERATED)
                 free.extend(coupon.coupon_id for coupon in more)
                 continue
-            self._journal.put(self._next_free, book.coupon_book_id, place + 1)
+            self._undo_log.put(self._next_free, book.coupon_book_id, place + 1)
             coupon = self.coupons[free[place]]
             # It may have been assigned by its code meanwhile.
             if coupon.total_assigned == 0 and coupon.total_usages == 0:
@@ -221,11 +221,11 @@ class CouponState:
 
     def savepoint(self) -> Savepoint:
         """A point that `rollback_to` can return to."""
-        return self._journal.savepoint()
+        return self._undo_log.savepoint()
 
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Roll back all changes since the savepoint; codes that were fetched remain available."""
-        self._journal.rollback_to(savepoint)
+        self._undo_log.rollback_to(savepoint)
 
     def move(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used: Decimal, lot: CouponLot | None
@@ -241,20 +241,20 @@ class CouponState:
             updated_at=self.at,
             **({} if lot is None else _last_of(lot)),
         )
-        self._journal.put(self.held, (member_id, coupon.coupon_id), after)
+        self._undo_log.put(self.held, (member_id, coupon.coupon_id), after)
         book = self.books[coupon.coupon_book_id]
         own = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
-        self._journal.put(self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used, own))
-        self._journal.put(self.books, book.coupon_book_id, _moved(book, assigned, used, {}))
+        self._undo_log.put(self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used, own))
+        self._undo_log.put(self.books, book.coupon_book_id, _moved(book, assigned, used, {}))
         had = self.had(member_id, book.coupon_book_id)
-        self._journal.put(self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned))
+        self._undo_log.put(self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned))
         return after
 
     def keep_lot(self, lot: CouponLot) -> None:
         """Store a new or changed lot."""
         if lot.coupon_lot_id not in self.lots:
             self._note_lot(lot)
-        self._journal.put(self.lots, lot.coupon_lot_id, lot)
+        self._undo_log.put(self.lots, lot.coupon_lot_id, lot)
 
     def _note_lot(self, lot: CouponLot) -> None:
         self._lots_of_book.setdefault((lot.member_id, lot.coupon_book_id), {})[lot.coupon_lot_id] = None
@@ -290,22 +290,22 @@ class CouponState:
             had = replace(had, used=had.used + used)
         if discounts_since is not None and used_at >= discounts_since:
             had = replace(had, discounted=had.discounted + discounted)
-        self._journal.put(self._had, (member_id, book.coupon_book_id), had)
+        self._undo_log.put(self._had, (member_id, book.coupon_book_id), had)
 
     def keep(self, usage: CouponUsage) -> CouponUsage:
         """Add a new usage, which may be reverted in the same unit of work."""
         self.made.append(usage)
-        self._journal.put(self.usages, usage.coupon_usage_id, usage)
+        self._undo_log.put(self.usages, usage.coupon_usage_id, usage)
         return usage
 
     def link(self, usage: CouponUsage, reversal_id: int) -> None:
         """Link a usage to its reversal."""
         linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
-        self._journal.put(self.usages, usage.coupon_usage_id, linked)
+        self._undo_log.put(self.usages, usage.coupon_usage_id, linked)
 
     def take_changes(self) -> CouponChanges:
         """The changes since the last call, which count as stored from now on; sorted by id."""
-        keys = self._journal.changed_keys()
+        keys = self._undo_log.changed_keys()
         taken = CouponChanges(
             books=_changed(self.books, keys),
             coupons=_changed(self.coupons, keys),
@@ -317,7 +317,7 @@ class CouponState:
             original_books=self.original_books,
             original_coupons=self.original_coupons,
         )
-        self._journal.clear()
+        self._undo_log.clear()
         self.made.clear()
         self.original_books, self.original_coupons = dict(self.books), dict(self.coupons)
         # Generated codes that were not assigned yet still have to be stored.

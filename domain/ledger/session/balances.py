@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 
-from domain.journal import Journal, Savepoint
 from domain.ledger.postings import ZERO, Earning, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import (
@@ -14,6 +13,7 @@ from domain.ledger.refusals import (
     SupplyExceeded,
 )
 from domain.ledger.session.amounts import overdraft_of
+from domain.undo_log import Savepoint, UndoLog
 
 _NOTHING = Holding()
 
@@ -48,12 +48,12 @@ class Balances:
         # Points earned and unearned here, by balance; and for mints, all that does not count as earned any more.
         self._earnings: dict[Pair, tuple[Earning, ...]] = {}
         self._unearned: dict[int, Decimal] = {}
-        self._journal = Journal(self.steps)
+        self._undo_log = UndoLog(self.steps)
 
     @property
     def changed(self) -> set[Pair]:
         """The balances that the steps have changed."""
-        return self._journal.changed(self._holdings)
+        return self._undo_log.changed(self._holdings)
 
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
         """The present holding of the wallet, including everything posted so far; zero where there is no balance yet."""
@@ -65,11 +65,11 @@ class Balances:
 
     def savepoint(self) -> Savepoint:
         """A point that `rollback_to` can return to."""
-        return self._journal.savepoint()
+        return self._undo_log.savepoint()
 
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Roll back all postings since the savepoint."""
-        self._journal.rollback_to(savepoint)
+        self._undo_log.rollback_to(savepoint)
 
     def _unreserve(
         self, account: LedgerAccount, wallet_id: int, debit: Decimal = ZERO, credit: Decimal = ZERO
@@ -81,7 +81,7 @@ class Balances:
             pending_credit=held.pending_credit - credit,
             last_transaction_date=self.at,
         )
-        self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         return held
 
     def _credited(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
@@ -95,15 +95,15 @@ class Balances:
             overdraft_credit=held.overdraft_credit + repaid,
             last_transaction_date=self.at,
         )
-        self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         return held, amount - repaid
 
     def _earn(self, account: LedgerAccount, wallet_id: int, amount: Decimal, moment: datetime) -> None:
         """Count points as earned by something that happened at a moment; a negative amount does not count any more."""
         pair = (wallet_id, account.ledger_account_id)
         held = self.holding(*pair)
-        self._journal.put(self._holdings, pair, replace(held, earned=held.earned + amount))
-        self._journal.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount)))
+        self._undo_log.put(self._holdings, pair, replace(held, earned=held.earned + amount))
+        self._undo_log.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount)))
 
     def _debited(
         self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal
@@ -116,7 +116,7 @@ class Balances:
             overdraft=held.overdraft + shortfall,
             last_transaction_date=self.at,
         )
-        self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         entries = () if shortfall and not amount else (Entry(wallet_id, -amount, held.current),)
         return (*entries, Entry(wallet_id, -shortfall, held.current, True)) if shortfall else entries
 
@@ -147,7 +147,7 @@ class Balances:
     def _count_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
         if value:
             held = self.holding(wallet_id, account.ledger_account_id)
-            self._journal.put(
+            self._undo_log.put(
                 self._holdings, (wallet_id, account.ledger_account_id), replace(held, fiat=held.fiat + value)
             )
 
@@ -161,4 +161,4 @@ class Balances:
         issued = step.minted - (step.burned if account.is_revolving else ZERO)
         if issued:
             before = self._issued.get(account.ledger_account_id, ZERO)
-            self._journal.put(self._issued, account.ledger_account_id, before + issued)
+            self._undo_log.put(self._issued, account.ledger_account_id, before + issued)

@@ -91,15 +91,15 @@ class Claims(Movements):
         before = self._unearned.get(stored.ledger_transaction_id, stored.unearned)
         if in_all <= before:
             return False
-        self._journal.put(self._unearned, stored.ledger_transaction_id, in_all)
+        self._undo_log.put(self._unearned, stored.ledger_transaction_id, in_all)
         self._earn(account, stored.to_wallet_id or 0, before - in_all, stored.happened_at or self.at)
         return True
 
     def _note_missing(self, stored: Stored, posting: Posting, missing: Decimal) -> None:
         """Record the amount that a revert of a mint, or of a part of it, could not take."""
         if missing or self.missing_of(stored):
-            self._journal.put(self._missing, stored.ledger_transaction_id, missing)
-            self._journal.put(self._clamped, stored.ledger_transaction_id, (stored, posting))
+            self._undo_log.put(self._missing, stored.ledger_transaction_id, missing)
+            self._undo_log.put(self._clamped, stored.ledger_transaction_id, (stored, posting))
 
     def _take_missing(
         self,
@@ -118,7 +118,7 @@ class Claims(Movements):
             points = min(missing, back.arrived)
             debt = min(missing - points, back.repaid)
             back = Returned(back.arrived - points, back.repaid - debt, back.expired)
-            self._journal.put(self._missing, mint.ledger_transaction_id, missing - points - debt)
+            self._undo_log.put(self._missing, mint.ledger_transaction_id, missing - points - debt)
             if points or debt:
                 moves = taken(account, wallet_id, points, mint.ledger_transaction_id, preferred)
                 details = _details_of(mint, reverted, step, self)
@@ -138,7 +138,7 @@ class Claims(Movements):
         """Revert a settled mint in part: take `amount` from its wallet, and `debt` in addition."""
         debits, amount = self._debited(account, mint.to_wallet_id or 0, amount, debt), amount + debt
         entries = (*debits, Entry(None, amount))
-        self._journal.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
+        self._undo_log.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
         return self._post(replace(posting, is_partial=True, part_of=part_of))
 

@@ -147,7 +147,7 @@ class Movements(Balances):
         taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
         for use in uses:
             before = self._expired.get(use.ledger_lot_id, ZERO)
-            self._journal.put(self._expired, use.ledger_lot_id, before + use.amount)
+            self._undo_log.put(self._expired, use.ledger_lot_id, before + use.amount)
         self._expire(account, wallet_id, amount, (taken,), moment, key, part_of)
 
     def _expire(
@@ -163,7 +163,7 @@ class Movements(Balances):
         held = self.holding(wallet_id, account.ledger_account_id)
         # An expiry is not an action of the member and does not delay the next one.
         held = replace(held, current=held.current - amount)
-        self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         self._post(
             Posting(
                 account=account,
@@ -204,7 +204,7 @@ class Movements(Balances):
                     pending_credit=held.pending_credit + (ZERO if debit else amount),
                     last_transaction_date=self.at,
                 )
-                self._journal.put(self._holdings, (wallet_id, account.ledger_account_id), held)
+                self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
                 entries.append(Entry(wallet_id, ZERO, held.current))
         return self._post(
             Posting(

@@ -42,7 +42,7 @@ class LedgerSession(Claims):
         entries, moves = self._settle(stored, account, amount, kept, released)
         if stored.from_wallet_id is not None:
             self._count_fiat(account, stored.from_wallet_id, fiat)
-        self._journal.put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
+        self._undo_log.put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
         capture = Capture(
             stored=stored,
             account=account,
@@ -151,7 +151,7 @@ class LedgerSession(Claims):
     def _post_revert(self, stored: Stored, posting: Posting, *, is_mint: bool) -> None:
         """Post a revert and mark the transaction as reverted; a mint may be spent, and is not earned any more."""
         left = self._left_of(stored)
-        self._journal.put(self._settled, stored.ledger_transaction_id, REVERTED)
+        self._undo_log.put(self._settled, stored.ledger_transaction_id, REVERTED)
         self._post(posting)
         if is_mint:
             self._note_missing(stored, posting, left - posting.amount)
@@ -199,7 +199,7 @@ class LedgerSession(Claims):
             return self.revert(stored, account, details)
         wallet_id = stored.to_wallet_id or 0
         held = self._unreserve(account, wallet_id, credit=amount)
-        self._journal.put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
+        self._undo_log.put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
         entries = (Entry(wallet_id, ZERO, held.current),)
         posting = reversal(stored, account, details, amount, entries, status=REVERTED)
         return self._post(replace(posting, is_partial=True))

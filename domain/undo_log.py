@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 Savepoint = NewType("Savepoint", tuple[int, ...])
 
 
-class Journal:
+class UndoLog:
     """Records changes of dictionaries, which are made by `put`, and of lists that are only appended to."""
 
     def __init__(self, *lists: list[Any]) -> None:
@@ -22,7 +22,7 @@ class Journal:
         store[key] = value
 
     def changed(self, store: dict[Key, Value]) -> set[Key]:
-        """The keys of a dictionary that were set since the journal was begun or cleared."""
+        """The keys of a dictionary that were set since the log was begun or cleared."""
         return {key for changed, key, _ in self._changes if changed is store}
 
     def changed_keys(self) -> dict[int, set[Any]]:
