@@ -5,17 +5,14 @@ it, or with the COMMIT. BEGIN is sent together with the first statement. Postgre
 if each had come by itself, each with a snapshot of its own; the first that fails ends the transaction, and its error is
 raised by whatever sent it.
 
-Statements that come often are `Prepared`: a connection has the database parse and plan each of them once.
+Statements that come often are `Prepared`, see there.
 """
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from itertools import count
 from typing import Any
 
 import psycopg2
@@ -24,6 +21,8 @@ import psycopg2.extensions as driver
 from sqlalchemy import Connection, Select
 from sqlalchemy.dialects.postgresql.psycopg2 import dialect as psycopg2_dialect
 from sqlalchemy.exc import DBAPIError
+
+from persistence.prepared import PLACEHOLDER, Prepared, PreparedStatements
 
 _LEVELS = {
     driver.ISOLATION_LEVEL_READ_COMMITTED: "READ COMMITTED",
@@ -47,73 +46,6 @@ def observe_messages(observer: Observer | None) -> None:
     _observer = observer
 
 
-# Tables grow, and a plan that was good for a small one may be bad for a large one: plans are made anew so often.
-PLANS_KEPT_SECONDS = 2.0
-
-_PLACEHOLDER = re.compile(r"(LIMIT )?%(?:\((\w+)\))?s|%%")
-_SCALAR, _ONE, _NONE, _LIMIT_ONE = range(4)
-_VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
-_TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_]{3,40})\b(?!\()", re.IGNORECASE)
-
-
-class Prepared(str):
-    """A statement that each connection prepares when it first sends it, for calls that come often.
-
-    It is prepared for one record: where a list of its parameters has several members, or its LIMIT is not 1, it is
-    planned for these values, as any other statement. The types of its parameters follow from the statement; lists of
-    anything but texts need a cast.
-    """
-
-    def __init__(self, statement: str) -> None:
-        super().__init__()
-        matches = [match for match in _PLACEHOLDER.finditer(statement) if match[0] != "%%"]
-        self._places = [(match[2] or place, match[1] is not None) for place, match in enumerate(matches)]
-        # It begins its name, which is what people see of it while it runs.
-        self.subject = "_".join(
-            match[1].lower() for match in (_VERB.search(statement), _TABLE.search(statement)) if match
-        )
-        # The statement as PostgreSQL takes it, by the kinds of values for its places.
-        self._forms: dict[tuple[int, ...], str] = {}
-
-    def form(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The statement with numbers for its parameters, and their values; None if it is planned for the values."""
-        kinds, values = [], []
-        for name, is_limit in self._places:
-            value, kind = parameters[name], _SCALAR
-            if is_limit:
-                kind = _LIMIT_ONE
-                if value != 1:
-                    return None
-            elif isinstance(value, list):
-                if len(value) > 1:
-                    return None
-                kind = _ONE if value else _NONE
-                values += value
-            else:
-                values.append(value)
-            kinds.append(kind)
-        shape = tuple(kinds)
-        numbered = self._forms.get(shape)
-        if numbered is None:
-            numbered = self._forms[shape] = self._formed(iter(kinds))
-        return numbered, values
-
-    def _formed(self, kinds: Iterator[int]) -> str:
-        numbers = count(1)
-
-        def formed(placeholder: re.Match[str]) -> str:
-            if placeholder[0] == "%%":
-                return "%"
-            kind = next(kinds)
-            if kind == _LIMIT_ONE:
-                return "LIMIT 1"
-            if kind == _NONE:
-                return "'{}'"
-            return f"ARRAY[${next(numbers)}]" if kind == _ONE else f"{placeholder[1] or ''}${next(numbers)}"
-
-        return _PLACEHOLDER.sub(formed, self)
-
-
 class PipeliningConnection(driver.connection):  # type: ignore[misc]
     """A connection of psycopg2 that begins and ends its transactions itself.
 
@@ -127,12 +59,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._begin = "BEGIN; "
         self._settings = ""
         self._deferred: list[str] = []
-        self._prepares = False
-        self._plans_until = 0.0
-        # The names of prepared statements; those that the next message prepares.
-        self._names: dict[str, str] = {}
-        self._preparing: list[str] = []
-        self._prepared = 0
+        # None unless the session is this connection's alone.
+        self.prepared: PreparedStatements | None = None
 
     def set_isolation_level(self, level: int | None) -> None:
         """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
@@ -151,7 +79,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def prepare_statements(self) -> None:
         """Prepare statements from now on; whoever calls it knows that the session is this connection's alone."""
-        self._prepares = True
+        self.prepared = PreparedStatements(self._deferred)
 
     def cursor(self, name: str | None = None, **options: Any) -> Any:
         """A cursor; one with a name is kept by the server and lives as long as its transaction."""
@@ -160,35 +88,17 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         # The driver, which does not know of the transaction, accepts no other kind.
         return super().cursor(name, **{**options, "withhold": True})
 
-    def executed(self, statement: str | bytes, parameters: Any) -> tuple[str | bytes, Any]:
-        """The statement and values to be sent; for a `Prepared` one its EXECUTE, behind its PREPARE if it has none."""
-        if not (self._prepares and isinstance(statement, Prepared)):
-            return statement, parameters
-        form = statement.form(parameters)
-        if form is None:
-            return statement, parameters
-        numbered, values = form
-        if time.monotonic() >= self._plans_until:
-            self._plans_until = time.monotonic() + PLANS_KEPT_SECONDS
-            self._deferred.append("DISCARD PLANS; ")
-        name = self._names.get(numbered)
-        if name is None:
-            # No name is used twice: after an error nobody knows which statements in front of it were prepared.
-            self._prepared += 1
-            name = self._names[numbered] = f"{statement.subject}_{self._prepared}"
-            self._preparing.append(numbered)
-            self._deferred.append(f"PREPARE {name} AS {numbered}; ")
-        return f"EXECUTE {name} ({', '.join(['%s'] * len(values))})" if values else f"EXECUTE {name}", values or None
-
     def defer(self, statement: str, parameters: Any) -> None:
         """Send a statement together with the next one."""
         if not self._begin:
             with self.cursor() as cursor:
                 cursor.execute(statement, parameters)
             return
-        sent, values = self.executed(statement, parameters)
+        text, values = statement, parameters
+        if self.prepared is not None and isinstance(statement, Prepared):
+            text, values = self.prepared.execution(statement, parameters)
         with super().cursor() as cursor:
-            self._deferred.append(cursor.mogrify(sent, values).decode() + "; ")
+            self._deferred.append(cursor.mogrify(text, values).decode() + "; ")
 
     def due(self) -> str:
         """The statements that have to be sent before the next one; they count as sent."""
@@ -198,20 +108,6 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
             due = self._begin + self._settings + due
         self._deferred.clear()
         return due
-
-    def forget_prepared(self, error: psycopg2.Error) -> None:
-        """Have statements prepared again that a message with an error was to prepare, or all if a plan is stale."""
-        self._forget(self._names if is_stale_plan(error) else self._preparing)
-
-    def count_prepared(self) -> None:
-        """Take the statements that the last message was to prepare for prepared."""
-        self._preparing.clear()
-
-    def _forget(self, statements: Iterable[str]) -> None:
-        """Have statements prepared again, under other names, when they are next sent."""
-        for statement in list(statements):
-            self._names.pop(statement, None)
-        self._preparing.clear()
 
     def commit(self) -> None:
         """Send what is deferred together with the COMMIT; nothing is sent if no transaction has begun."""
@@ -228,7 +124,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
     def rollback(self) -> None:
         """End the transaction without its changes; nothing is sent if none has begun."""
         self._deferred.clear()
-        self._forget(self._preparing)
+        if self.prepared is not None:
+            self.prepared.forget_unconfirmed()
         if self.get_transaction_status() != driver.TRANSACTION_STATUS_IDLE:
             self._send("", "ROLLBACK")
 
@@ -242,9 +139,11 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
             try:
                 _transmit(cursor.execute, due + last)
             except psycopg2.Error as error:
-                self.forget_prepared(error)
+                if self.prepared is not None:
+                    self.prepared.forget_unconfirmed(error)
                 raise
-        self._preparing.clear()
+        if self.prepared is not None:
+            self.prepared.confirm()
 
 
 class PipeliningCursor(driver.cursor):  # type: ignore[misc]
@@ -254,24 +153,26 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
         """Execute a statement; the result is that of the statement alone."""
-        sent, values = query, vars
-        if self.name is None and isinstance(query, Prepared):
-            sent, values = self.connection.executed(query, vars)
-        due, message = self.connection.due(), sent
+        message, values = query, vars
+        prepared = self.connection.prepared
+        if prepared is not None and self.name is None and isinstance(query, Prepared):
+            message, values = prepared.execution(query, vars)
+        due = self.connection.due()
         if due and self.name is not None:
             self.connection.send(due)
         elif due:
             # Parameters were written into what is due, so its percent signs are text.
             due = due if values is None else due.replace("%", "%%")
-            message = due.encode() + sent if isinstance(sent, bytes) else due + sent
+            message = due.encode() + message if isinstance(message, bytes) else due + message
         with nullcontext() if _observer is None else _observer(query):
             try:
                 _transmit(super().execute, message, values)
             except psycopg2.Error as error:
-                self.connection.forget_prepared(error)
+                if prepared is not None:
+                    prepared.forget_unconfirmed(error)
                 raise
-        if self.connection._preparing:
-            self.connection.count_prepared()
+        if prepared is not None and prepared.unconfirmed:
+            prepared.confirm()
 
     def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
         """Execute a COPY with a file."""
@@ -280,11 +181,6 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
             self.connection.send(due)
         with nullcontext() if _observer is None else _observer(sql):
             super().copy_expert(sql, file, size)
-
-
-def is_stale_plan(error: BaseException | None) -> bool:
-    """True if a column that a prepared statement reads has got another type, as a migration may change it."""
-    return isinstance(error, psycopg2.errors.FeatureNotSupported) and "cached plan" in str(error)
 
 
 def _transmit(execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
@@ -341,7 +237,7 @@ class CompiledStatement:
         # Constants are a part of the statement: an index of some rows is chosen by them.
         constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
         quoted = {name: driver.adapt(value).getquoted().decode() for name, value in constants.items()}
-        self._text = Prepared(_PLACEHOLDER.sub(lambda match: quoted.get(match[2], match[0]), str(compiled)))
+        self._text = Prepared(PLACEHOLDER.sub(lambda match: quoted.get(match[2], match[0]), str(compiled)))
 
     def rows(self, db: Connection, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows for values of its parameters, as `query`."""

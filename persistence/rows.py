@@ -13,7 +13,8 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import DBAPIError
 
 from domain.problems import ExternalKeyTaken, Refusal
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
+from persistence.prepared import Prepared
 from persistence.transactions import violated
 
 Kind = TypeVar("Kind")

@@ -18,7 +18,8 @@ from domain.coupons.lot_reading import LotRange
 from domain.coupons.lots import CouponLot
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
+from persistence.prepared import Prepared
 from persistence.rows import add_all, as_json, columns_of, fields_of, given, records
 from persistence.tables.coupon_usages import coupon_lots, member_coupons
 from persistence.tables.coupons import coupons
