@@ -24,7 +24,7 @@ from sqlalchemy import Engine
 
 from bench.tracking import World, make_world, new_event
 from domain.campaigns.evaluation import Evaluator
-from handlers.call import Caller, Request
+from handlers.call import Answer, Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.settings import Settings
 from persistence import embedded, schema
@@ -49,9 +49,10 @@ class Program:
     def call(self, surface: str, operation: str, body: dict[str, Any], **address: Any) -> dict[str, Any]:
         """Call an operation; anything but success ends the benchmark."""
         path = {} if surface == "integration" else {"organizationId": self.world.organization.organization_id}
-        answer = self._dispatch(
-            Request(surface, operation, {**path, **address}, {}, body, self._caller, "benchmark", {})
+        [answer] = self._dispatch(
+            [Request(surface, operation, {**path, **address}, {}, body, self._caller, "benchmark", {})]
         )
+        assert isinstance(answer, Answer)
         if answer.status >= 300:
             raise SystemExit(f"{operation} was answered {answer.status}: {answer.body!r}"[:500])
         return answer.body

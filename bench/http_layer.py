@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import connexion
@@ -25,7 +25,7 @@ import flask
 from a2wsgi import WSGIMiddleware
 from connexion.options import SwaggerUIOptions
 
-from handlers.call import Answer, Caller
+from handlers.call import Answer, Caller, Request
 from handlers.http.app import build_app
 from handlers.http.exchange import open_exchange
 from handlers.http.logging import configure
@@ -90,6 +90,16 @@ def __getattr__(name: str) -> Any:
     if name.startswith("other_"):
         return get_thing
     raise AttributeError(name)
+
+
+class _Dispatcher:
+    """Answers each request with what it says."""
+
+    def __call__(self, requests: Sequence[Request]) -> list[Answer | Exception]:
+        return [Answer(200, request.body or {"key": request.path["key"], **request.query}) for request in requests]
+
+    def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> None:
+        return None
 
 
 class _Authenticator:
@@ -171,14 +181,11 @@ def cases() -> dict[str, Case]:
     """The measured cases, by their names in the table."""
     settings = Settings(threads=4)
 
-    def dispatch(request: Any) -> Answer:
-        return Answer(200, request.body or {"key": request.path["key"], **request.query})
-
     async def bridged(scope: Any, receive: Any, send: Any) -> None:
         open_exchange(scope, 0.0)
         await bridge(scope, receive, send)
 
-    ours = build_app({"bench": document(secured=True)}, dispatch, _Authenticator(), settings)
+    ours = build_app({"bench": document(secured=True)}, _Dispatcher(), _Authenticator(), settings)
     bare, stock = _bare_flask(), _stock()
     bridge = OneHopWsgi(bare.wsgi_app, Threads(2, "page"))
     return {

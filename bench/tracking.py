@@ -310,7 +310,7 @@ def statements(world: World, engine: Engine, numbers: Iterator[int]) -> dict[int
         for _ in range(2):  # the first call also loads the campaigns
             counted.clear()
             body = {"events": [new_event(numbers, random.Random(size)) for _ in range(size)]}
-            dispatcher(Request("integration", "trackEvents", {}, {}, body, caller, "benchmark", {}))
+            dispatcher([Request("integration", "trackEvents", {}, {}, body, caller, "benchmark", {})])
         found[size] = len(counted)
     return found
 

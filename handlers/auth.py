@@ -6,8 +6,8 @@ from typing import Any
 
 from domain.access import Grant, narrowed
 from domain.users import PasswordChangeRequired
-from handlers.call import Answer, Call
-from handlers.operation import RequestContext, operation
+from handlers.call import Answer, Call, RequestContext
+from handlers.operation import operation
 from handlers.schemas.auth import TokenRequest, TokenRequestBody, decode_basic_credentials
 from handlers.services import passwords, tokens
 from persistence import organizations, users

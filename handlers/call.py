@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 INTEGRATION = "integration"
 ADMINISTRATION = "administration"
 JSON = "application/json"
-# The scope of a member's own token.
+# The scope of a member's own token, and what precedes the member's id in its subject.
 MEMBER = "member"
+MEMBER_SUBJECT = "member:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestContext:
+    """The data that a `before_transaction` hook may use: command, headers, and read-only queries by `read`."""
+
+    body: Any
+    headers: Mapping[str, str]
+    read: Callable[[Callable[[Any], Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to a request: a JSON-able body, a text that is sent as it is, or None, and additional headers."""
 
@@ -112,8 +122,11 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
-class DoneAlone(Exception):
-    """Calls that are being done together depend on each other: their transaction is undone, and each done by itself."""
+class NotBatchable(Exception):
+    """The calls of a batch depend on each other: roll back and run each in its own transaction.
+
+    As the outcome of one call, of which nothing was carried out: run it in its own transaction.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,3 +169,18 @@ class Call(Execution):
         if caller is None:
             return EventOrigin(self.request_id)
         return EventOrigin(self.request_id, caller.subject, caller.user_id)
+
+
+@dataclass(slots=True)
+class BatchedCall:
+    """A request with its call, in a batch of calls that share a transaction; it is open until it has an outcome.
+
+    `records` are those of its path, by argument of the handler. `result` is what the handler returns, then what the
+    batch handler makes of it.
+    """
+
+    request: Request
+    call: Call
+    outcome: Answer | Exception | None
+    records: dict[str, Any] = field(default_factory=dict)
+    result: Any = None

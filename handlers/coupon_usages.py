@@ -13,7 +13,7 @@ from domain.programs import LoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import listed, walked, wrapped
-from handlers.operation import Together, operation
+from handlers.operation import BatchHandler, operation
 from handlers.schemas.coupon_usages import (
     ADMINISTERED,
     ADMINISTERED_ASSIGNMENT,
@@ -35,7 +35,7 @@ from handlers.schemas.coupon_usages import (
 )
 from handlers.services import references
 from handlers.services.coupons import assign_and_use
-from handlers.services.coupons.assign_and_use import AssignmentOutcome
+from handlers.services.coupons.assign_and_use import AssignmentOutcome, CouponRequest
 from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage, revert_usages
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_coupons import MemberCouponEntry
@@ -57,31 +57,18 @@ _AUDITED_REVERSALS = Audited(
 )
 
 
-def _requests(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[assign_and_use.CouponRequest]:
-    return [
-        assign_and_use.CouponRequest(
-            call, call_arguments["member"], call_arguments["book"], command_of(call_arguments["body"])
-        )
-        for call, call_arguments in zip(calls, arguments, strict=True)
-    ]
+def _size(request: CouponRequest) -> int | None:
+    """One coupon, as every request that names its member in the path asks for; a capture has a batch of its own."""
+    return None if request.command.pending is not None else 1
 
 
-def _size(body: CouponBody) -> int | None:
-    """One coupon, as every request that names its member in the path asks for; one that captures points is alone."""
-    return None if body.pending is not None else 1
+def _use(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[CouponUsage | Refusal]:
+    return assign_and_use.use_coupons(requests)
 
 
-def _use_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[CouponUsage | Refusal]:
-    return assign_and_use.use_coupons(_requests(calls, arguments))
-
-
-def _assign_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[CouponUsage | Refusal]:
-    done = assign_and_use.assign_by_requests(_requests(calls, arguments))
-    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in done]
-
-
-def _revert_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[CouponUsage | Refusal]:
-    return revert_usages(calls, [call_arguments["coupon_usage"] for call_arguments in arguments])
+def _assign(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[CouponUsage | Refusal]:
+    assigned = assign_and_use.assign_by_requests(requests)
+    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in assigned]
 
 
 @operation(
@@ -89,11 +76,11 @@ def _revert_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any
     body={INTEGRATION: OF_MEMBER, ADMINISTRATION: ADMINISTERED},
     answer={INTEGRATION: done("The coupon was used."), ADMINISTRATION: one_as_usages},
     audit=_AUDITED,
-    together=Together(_use_together, _size),
+    batch=BatchHandler(_use, _size),
 )
-def use_coupon(call: Call, book: CouponBook, body: CouponBody, member: Member | None = None) -> CouponUsage:
+def use_coupon(call: Call, book: CouponBook, body: CouponBody, member: Member | None = None) -> CouponRequest:
     """Use one coupon of a book; the member is named by the path or by the body."""
-    return assign_and_use.use_coupon(call, member or references.member(call, body.member_id), book, command_of(body))
+    return CouponRequest(call, member or references.member(call, body.member_id), book, command_of(body))
 
 
 @operation("assignCoupons", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
@@ -141,11 +128,11 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
     body=OF_MEMBER,
     answer=done("The coupon was assigned."),
     audit=_AUDITED,
-    together=Together(_assign_together, _size),
+    batch=BatchHandler(_assign, _size),
 )
-def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponBody) -> CouponUsage:
+def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponBody) -> CouponRequest:
     """Assign one coupon to the member."""
-    return assign_and_use.assign_coupons(call, member, book, command_of(body))[0]
+    return CouponRequest(call, member, book, command_of(body))
 
 
 @operation("listMemberCoupons", answer={surface: listed(shape) for surface, shape in MEMBER_COUPON.items()})
@@ -173,11 +160,11 @@ def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsag
     "revertMemberCouponUsage",
     answer=done("The coupon usage was reverted."),
     audit=_AUDITED,
-    together=Together(_revert_together),
+    batch=BatchHandler(revert_usages),
 )
 def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
     """Reverse one usage of the member. Returns the reversal."""
-    return revert_usage(call, coupon_usage)
+    return coupon_usage
 
 
 @operation("revertMemberCouponCode", answer=code_reverted, audit=_AUDITED_REVERSALS)

@@ -1,7 +1,6 @@
 """Events: tracking them and reading their results (integration 4.6, administration "Events")."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from handlers.call import ADMINISTRATION, Call
 from handlers.messages.base import listed, walked
 from handlers.messages.events import event_record
 from handlers.messages.reversals import reverted_event
-from handlers.operation import Together, operation
+from handlers.operation import BatchHandler, operation
 from handlers.schemas.events import (
     CANCELLATION,
     QUEUEING,
@@ -26,60 +25,31 @@ from handlers.schemas.events import (
     dead_letter,
     detailed_event,
     event_outcome,
+    tracked,
 )
 from handlers.services import references
 from handlers.services.events.cancel import cancel_event as cancel
 from handlers.services.events.evaluate_captured import evaluate_captured
 from handlers.services.events.evaluate_queued import requeue
-from handlers.services.events.track import track, try_out
+from handlers.services.events.track import TrackRequest, size_of, track, track_requests
 from handlers.services.events.track_async import queue_events
 from handlers.services.organizations.own_organization import refuse_other_organization
-from handlers.services.unit_of_work.evaluation import call_deadline, event_deadline
-from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import queue
 from persistence.events import EVENTS
 
 
-def _track_together(calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Track the batches of several calls as one. Returns the result of each call, as `track_events`."""
-    bodies: list[Tracking] = [call_arguments["body"] for call_arguments in arguments]
-    incoming = [event for body in bodies for event in body.events]
-    origins = [call.origin for call, body in zip(calls, bodies, strict=True) for _ in body.events]
-    results = iter(track(UnitOfWork(calls[0]), incoming, origins=origins))
-    return [_tracked([next(results) for _ in body.events], FULL) for body in bodies]
-
-
-def _size_of_batch(body: Tracking) -> int | None:
-    """The number of events of a batch that can be tracked together with others."""
-    return len(body.events) if body.mode == FULL and not body.trace and not body.campaign_keys else None
-
-
 @operation(
-    "trackEvents", body=TRACKING, dry_run_mark=b"dryRun", together=Together(_track_together, size=_size_of_batch)
+    "trackEvents", body=TRACKING, answer=tracked, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of)
 )
-def track_events(call: Call, body: Tracking) -> dict[str, Any]:
+def track_events(call: Call, body: Tracking) -> TrackRequest:
     """Track a batch of events. Returns the result of each, in the order of the request."""
-    mode = body.mode
     _refuse_fields_of_dry_runs(body)
     # Some generated clients send an empty list for one that was not set.
-    keys = body.campaign_keys or None
-    if keys is not None:
-        references.refuse_unknown_campaigns(call, keys)
-    execution = call if body.now is None else replace(call, now=body.now)
-    # People wait for a dry run, so its events share the time of one.
-    deadline = event_deadline() if mode == DRY_RUN else call_deadline()
-
-    def make_unit(mode: str) -> UnitOfWork:
-        return UnitOfWork(execution, mode, campaign_keys=keys, tracing=body.trace, call_deadline=deadline)
-
-    if mode == DRY_RUN:
-        return _tracked(try_out(make_unit, body.events), mode)
-    return _tracked(track(make_unit(mode), body.events), mode)
-
-
-def _tracked(results: Iterable[Result], mode: str) -> dict[str, Any]:
-    return {"results": [result.answer for result in results], "executionMode": mode, "dryRun": mode == DRY_RUN}
+    campaign_keys = body.campaign_keys or None
+    if campaign_keys is not None:
+        references.refuse_unknown_campaigns(call, campaign_keys)
+    return TrackRequest(body.events, body.mode, campaign_keys, body.now, is_traced=body.trace)
 
 
 @operation("trackEventsAsync", body=QUEUEING)
@@ -105,17 +75,6 @@ def track_event(call: Call, body: EventToTrack) -> dict[str, Any]:
 def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[str, Any]:
     """Cancel an event and return what was reversed (integration 4.6, item 3)."""
     reverted = cancel(call, event, body.description, body.allow_overdraft)
-    call.audit.add(
-        "event",
-        event.loyalty_event_id,
-        after={
-            "isCancelled": True,
-            "description": body.description,
-            "allowOverdraft": body.allow_overdraft,
-            "loyaltyEventIds": [reversal.event.loyalty_event_id for reversal in reverted],
-        },
-        member_ids={reversal.event.member_id for reversal in reverted},
-    )
     return {"results": [reverted_event(reversal) for reversal in reverted], "executionMode": FULL, "dryRun": False}
 
 

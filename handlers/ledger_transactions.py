@@ -12,7 +12,7 @@ from domain.members import Member
 from domain.problems import NotFound, Refusal
 from handlers.call import Call
 from handlers.messages.base import walked
-from handlers.operation import Together, operation
+from handlers.operation import BatchHandler, operation
 from handlers.schemas.ledger_transactions import (
     BATCH_REVERT,
     BURN,
@@ -43,7 +43,6 @@ from handlers.services.ledger.post_transactions import (
     capture,
     post,
 )
-from handlers.services.unit_of_work.requests import only
 from persistence import ledger, ledger_lots, ledger_transactions
 from persistence.ledger import ACCOUNTS
 from persistence.paging import Page, Paged
@@ -92,12 +91,11 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(query[wire]) for wire, (name, read) in _FILTERS.items() if wire in query}
 
 
-Arguments = Sequence[Mapping[str, Any]]
 Posted = list[Rows | Refusal | None]
 
 
 def _post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> Posted:
-    """The rows of each call's movement, or its refusal; None for one that has to come alone."""
+    """The rows of each call's movement, or its refusal; None for one that has to be run individually."""
     outcomes = post(calls, movements)
     posted = {
         position: outcome.ledger_transaction_id
@@ -112,26 +110,16 @@ def _post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> Posted:
     ]
 
 
-def _create_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
-    return _post_each(
-        calls,
-        [
-            movement(call_arguments["body"], ledger_account_id=call_arguments["account"].ledger_account_id)
-            for call_arguments in arguments
-        ],
-    )
-
-
 @operation(
     "createLedgerTransaction",
     body=MOVEMENT,
     answer=transactions,
     audit="ledger-transaction",
-    together=Together(_create_together),
+    batch=BatchHandler(_post_each),
 )
-def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Rows:
+def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Movement:
     """Mint, burn or transfer between wallets."""
-    return only(_create_together([call], [{"account": account, "body": body}]))
+    return movement(body, ledger_account_id=account.ledger_account_id)
 
 
 @operation("createLedgerTransactionSet", body=SetBody(), answer=transactions, audit="ledger-transaction")
@@ -149,54 +137,33 @@ def revert_ledger_transaction(
     return _post(call, [movement(body, **addressed)])
 
 
-def _burn_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
-    return _post_each(
-        calls,
-        [
-            movement(
-                call_arguments["body"],
-                ledger_account_id=call_arguments["account"].ledger_account_id,
-                from_wallet_id=call_arguments["wallet"].wallet_id,
-            )
-            for call_arguments in arguments
-        ],
-    )
-
-
 @operation(
     "burnWalletPoints",
     body=BURN,
     answer=transactions,
     audit="ledger-transaction",
-    together=Together(_burn_together),
+    batch=BatchHandler(_post_each),
 )
-def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Rows:
+def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Movement:
     """Burn from a wallet."""
-    return only(_burn_together([call], [{"account": account, "wallet": wallet, "body": body}]))
+    return movement(body, ledger_account_id=account.ledger_account_id, from_wallet_id=wallet.wallet_id)
 
 
-def _mint_together(calls: Sequence[Call], arguments: Arguments) -> Posted:
-    organization_id = calls[0].organization.organization_id
-    ledger_ids = {call_arguments["ledger"].ledger_id for call_arguments in arguments}
+def _mint_each(calls: Sequence[Call], movements: Sequence[Movement]) -> Posted:
+    """Post mints on the default accounts of their ledgers."""
+    organization_id, ledger_ids = calls[0].organization.organization_id, {asked.ledger_id for asked in movements}
     accounts = {
         account.ledger_id: account.ledger_account_id
         for account in ACCOUNTS.find_all(calls[0].db, organization_id, ledger_id=ledger_ids, is_default_account=True)
     }
-    return _post_each(
-        calls,
-        [
-            _mint_into(accounts.get(call_arguments["ledger"].ledger_id), **call_arguments)
-            for call_arguments in arguments
-        ],
-    )
+    return _post_each(calls, [_on_account(asked, accounts.get(asked.ledger_id or 0)) for asked in movements])
 
 
-def _mint_into(default_account_id: int | None, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Movement:
-    """A mint on the default account of a ledger; refused if it has none."""
-    asked = movement(body, ledger_account_id=default_account_id, to_wallet_id=wallet.wallet_id)
-    if default_account_id is not None:
-        return asked
-    return replace(asked, refusal=UnknownLedgerAccount(f"The ledger {ledger.ledger_id} has no default account."))
+def _on_account(asked: Movement, ledger_account_id: int | None) -> Movement:
+    refusal = None
+    if ledger_account_id is None:
+        refusal = UnknownLedgerAccount(f"The ledger {asked.ledger_id} has no default account.")
+    return replace(asked, ledger_account_id=ledger_account_id, ledger_id=None, refusal=refusal)
 
 
 @operation(
@@ -204,11 +171,11 @@ def _mint_into(default_account_id: int | None, ledger: Ledger, wallet: Wallet, b
     body=MINT,
     answer=transactions,
     audit="ledger-transaction",
-    together=Together(_mint_together),
+    batch=BatchHandler(_mint_each),
 )
-def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Rows:
+def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Movement:
     """Mint into a wallet, on the default account of its ledger."""
-    return only(_mint_together([call], [{"ledger": ledger, "wallet": wallet, "body": body}]))
+    return movement(body, ledger_id=ledger.ledger_id, to_wallet_id=wallet.wallet_id)
 
 
 def _post(call: Call, movements: Sequence[Movement]) -> Rows:

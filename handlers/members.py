@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from domain.audiences import CompiledAudience
@@ -15,10 +14,10 @@ from domain.tiers import TierTracking
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.audit_trail import Audited
-from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.call import ADMINISTRATION, INTEGRATION, MEMBER_SUBJECT, Call
 from handlers.messages.base import Changes, listed, results, walked, wrapped
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
-from handlers.operation import Together, operation
+from handlers.operation import BatchHandler, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
 from handlers.schemas.member_points import MEMBER_POINTS, moved_points
 from handlers.schemas.member_tiers import (
@@ -56,12 +55,7 @@ from handlers.services import references, tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import emit
 from handlers.services.idempotency import digest_of
-from handlers.services.ledger.move_points import (
-    MovedPoints,
-    PointsMove,
-    PointsRequest,
-    move_points,
-)
+from handlers.services.ledger.move_points import MovedPoints, PointsMove, PointsRequest, move_points
 from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import Enrolment, enrol_members
 from handlers.services.members.erase import erase
@@ -71,7 +65,6 @@ from handlers.services.members.timeline import TimelinePage, timeline_of
 from handlers.services.members.view import view_holdings, view_members
 from handlers.services.tiers.current import current_tiers
 from handlers.services.tiers.set_tier import set_tier
-from handlers.services.unit_of_work.requests import only
 from handlers.services.webhooks.outbox import entity_changed
 from persistence import members
 from persistence.member_holdings import MemberWithHoldings
@@ -297,7 +290,7 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     if not member.active:
         raise MemberInactive("An inactive member gets no access token.")
     claims = {
-        "sub": f"{tokens.MEMBER_SUBJECT}{member.member_id}",
+        "sub": f"{MEMBER_SUBJECT}{member.member_id}",
         "organizationId": member.organization_id,
         "environment": call.organization.environment,
         "loyaltyMemberId": member.loyalty_member_id,
@@ -322,15 +315,8 @@ def _moment(query: Mapping[str, Any], name: str) -> Any:
     return instant_of(query[name]) if name in query else None
 
 
-def _move_points(
-    transaction_type: int, calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]
-) -> list[MovedPoints | Refusal | None]:
-    return move_points(
-        [
-            PointsRequest(call, call_arguments["member"], transaction_type, call_arguments["body"])
-            for call, call_arguments in zip(calls, arguments, strict=True)
-        ]
-    )
+def _move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | None]:
+    return move_points(requests)
 
 
 @operation(
@@ -338,11 +324,11 @@ def _move_points(
     body=MEMBER_POINTS,
     answer=moved_points,
     audit="ledger-transaction",
-    together=Together(partial(_move_points, MINT)),
+    batch=BatchHandler(_move_points),
 )
-def mint_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
+def mint_member_points(call: Call, member: Member, body: PointsMove) -> PointsRequest:
     """Mint points into the member's wallet."""
-    return only(move_points([PointsRequest(call, member, MINT, body)]))
+    return PointsRequest(call, member, MINT, body)
 
 
 @operation(
@@ -350,8 +336,8 @@ def mint_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoi
     body=MEMBER_POINTS,
     answer=moved_points,
     audit="ledger-transaction",
-    together=Together(partial(_move_points, BURN)),
+    batch=BatchHandler(_move_points),
 )
-def burn_member_points(call: Call, member: Member, body: PointsMove) -> MovedPoints:
+def burn_member_points(call: Call, member: Member, body: PointsMove) -> PointsRequest:
     """Burn points from the member's wallet."""
-    return only(move_points([PointsRequest(call, member, BURN, body)]))
+    return PointsRequest(call, member, BURN, body)

@@ -10,16 +10,11 @@ from domain.problems import Refusal
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
-from handlers.operation import Together, operation
+from handlers.operation import BatchHandler, operation
 from handlers.schemas.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.missions.advance import (
-    AdvanceRequest,
-    MissionAdvance,
-    advance_mission,
-    advance_missions,
-)
+from handlers.services.missions.advance import AdvanceRequest, MissionAdvance, advance_missions
 from handlers.services.missions.validate import MissionProperties, validated_mission
 from persistence import member_missions
 from persistence.missions import MISSIONS
@@ -79,26 +74,19 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     return member_missions.find_page(call.db, member, query, audience_ids, zones, call.now)
 
 
-def _advance_together(
-    calls: Sequence[Call], arguments: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any] | Refusal]:
-    return advance_missions(
-        [
-            AdvanceRequest(call, call_arguments["member"], call_arguments["mission"], call_arguments["body"])
-            for call, call_arguments in zip(calls, arguments, strict=True)
-        ]
-    )
+def _advance(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) -> list[Mapping[str, Any] | Refusal]:
+    return advance_missions(requests)
 
 
 @operation(
     "updateMissionProgress",
     body=PROGRESS_BODY,
     audit="mission-progress",
-    together=Together(_advance_together),
+    batch=BatchHandler(_advance),
 )
-def update_mission_progress(call: Call, member: Member, mission: Mission, body: MissionAdvance) -> Mapping[str, Any]:
+def update_mission_progress(call: Call, member: Member, mission: Mission, body: MissionAdvance) -> AdvanceRequest:
     """Advance a mission of the member by request."""
-    return advance_mission(call, member, mission, body)
+    return AdvanceRequest(call, member, mission, body)
 
 
 def _moment(query: Mapping[str, Any], name: str) -> Any:

@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import Any, Protocol, TypeVar
 
 from handlers.audit_trail import Audited
-from handlers.call import ADMINISTRATION, INTEGRATION, Call
+from handlers.call import ADMINISTRATION, INTEGRATION, Call, RequestContext
 
 
 class BodyShape(Protocol):
@@ -24,31 +24,21 @@ Representation = Callable[[Any], str]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """The data that a `before_transaction` hook may use: command, headers, and read-only queries by `read`."""
-
-    body: Any
-    headers: Mapping[str, str]
-    read: Callable[[Callable[[Any], Any]], Any]
-
-
 BeforeTransaction = Callable[[RequestContext], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """The form of an operation for several calls of one organization in one unit of work.
+class BatchHandler:
+    """Carries out what several calls of one organization request, in one unit of work.
 
-    `do` takes the calls, which share transaction and moment, and the arguments of the handler for each (see
-    `operation`). It returns a result or a Refusal for each, as if they had come one after the other, or None for one
-    that has to be done alone, of which it has done nothing; it raises DoneAlone if all have to. `size` is the number of
-    items of a call that can be done together with others, given its body, and None for one that cannot; it may raise a
-    Refusal of that call.
+    `run` takes the calls, which share transaction and moment, and what the handler returned for each. It returns an
+    outcome for each, as if the calls had come one after the other: a result, a Refusal, or None or NotBatchable for one
+    that has to be run individually. It raises NotBatchable if the calls depend on each other. `size` is the number of
+    items of what a handler returned, None if no other call can be in its batch.
     """
 
-    do: Callable[[Sequence[Call], Sequence[Mapping[str, Any]]], Sequence[Any]]
-    size: Callable[[Any], int | None] = lambda body: 1
+    run: Callable[[Sequence[Call], Sequence[Any]], Sequence[Any]]
+    size: Callable[[Any], int | None] = lambda request: 1
 
 
 @dataclass(frozen=True)
@@ -65,6 +55,7 @@ class Operation:
     arguments: tuple[str, ...]
     optional: frozenset[str]
     takes_query: bool
+    takes_headers: bool
     takes_body: bool
     audit: Audited | str | None
     representations: Mapping[str, Representation]
@@ -73,7 +64,7 @@ class Operation:
     dry_run_mark: bytes | None = None
     before_transaction: BeforeTransaction | None = None
     merge_into: str | None = None
-    together: Together | None = None
+    batch: BatchHandler | None = None
 
     @property
     def reads_many(self) -> bool:
@@ -104,7 +95,7 @@ def operation(
     changes_configuration: bool = False,
     dry_run_mark: bytes | None = None,
     merge_into: str | None = None,
-    together: Together | None = None,
+    batch: BatchHandler | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId.
 
@@ -126,7 +117,8 @@ def operation(
     - `merge_into` names the argument that is the stored record of an update: `body` is then the whole command, with the
       stored values of the fields that the request leaves out, and not the `Changes` that were sent. Calls that change
       the record are serialized (`Audited.changing`), so nobody else changes it meanwhile.
-    - `together` does calls that wait for each other in one unit of work.
+    - `batch` carries out the calls that wait for each other, and an only call, in one unit of work. The handler then
+      changes nothing: it returns what its call requests.
     """
 
     def declare(function: Handler) -> Handler:
@@ -134,8 +126,8 @@ def operation(
             raise RuntimeError(f"{operation_id} has two handlers")
         if merge_into is not None and not (isinstance(audit, Audited) and audit.before == merge_into):
             raise RuntimeError(f"{operation_id} keeps fields of a record that others may be changing")
-        if together is not None and isinstance(audit, Audited) and audit.is_change:
-            raise RuntimeError(f"{operation_id} changes records whose callers take turns")
+        if batch is not None and isinstance(audit, Audited) and audit.is_change:
+            raise RuntimeError(f"{operation_id} changes records, whose callers are serialized")
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)[1:]
         if "body" in names and body is None:
@@ -145,9 +137,10 @@ def operation(
             function=function,
             bodies=_per_surface(body),
             answers=_per_surface(answer),
-            arguments=tuple(n for n in names if n not in ("query", "body", "hook_result")),
+            arguments=tuple(n for n in names if n not in ("query", "body", "headers", "hook_result")),
             optional=frozenset(n for n in names if parameters[n].default is not inspect.Parameter.empty),
             takes_query="query" in names,
+            takes_headers="headers" in names,
             takes_body="body" in names,
             audit=audit,
             representations=representations or {},
@@ -156,7 +149,7 @@ def operation(
             changes_configuration=changes_configuration,
             dry_run_mark=dry_run_mark,
             merge_into=merge_into,
-            together=together,
+            batch=batch,
         )
         return function
 

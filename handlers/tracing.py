@@ -77,15 +77,13 @@ def _attached(context_of_span: Any) -> Iterator[None]:
         context.detach(token)
 
 
-def continued(context_of_span: Any) -> AbstractContextManager[None]:
-    """Let the spans of a block belong to the span that `current` returned; nothing for None."""
-    return nullcontext() if context_of_span is None else _attached(context_of_span)
+def continued(contexts: Sequence[Any]) -> AbstractContextManager[Any]:
+    """Let the spans of a block belong to that of a call, whose context `current` returned.
 
-
-def joint(name: str, contexts: Sequence[Any]) -> AbstractContextManager[Any]:
-    """A span of work that is done for several spans: it belongs to the first of them, with links to the others."""
-    if _tracer is None or contexts[0] is None:
-        return nullcontext()
+    The work of several calls gets a span of its own: it belongs to the first of them, with links to the others.
+    """
+    if len(contexts) == 1:
+        return _attached(contexts[0])
     from opentelemetry import trace
 
     links = [
@@ -93,7 +91,7 @@ def joint(name: str, contexts: Sequence[Any]) -> AbstractContextManager[Any]:
         for context in contexts[1:]
         if context is not None
     ]
-    return spanning(name, context=contexts[0], links=links, attributes={"loyalty.calls": len(contexts)})
+    return spanning("batch of calls", context=contexts[0], links=links, attributes={"loyalty.calls": len(contexts)})
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from domain.access import Grant, added, highest
 from domain.problems import FieldFault, Forbidden, InvalidRequest
 from domain.users import PermissionGroup, User, require_held
 from handlers.audit_trail import Audited
-from handlers.call import Call
+from handlers.call import Call, RequestContext
 from handlers.messages.base import Changes, listed, values_of, wrapped
-from handlers.operation import RequestContext, operation
+from handlers.operation import operation
 from handlers.schemas.users import (
     GROUP,
     GROUP_CHANGE,

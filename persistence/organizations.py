@@ -75,40 +75,26 @@ def find(db: Connection, organization_id: int) -> Organization | None:
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
     """The organization and the present permissions of a user, who may be unknown, in one query."""
-    organization_with_rights = find_with_rights_of(db, organization_id, [user_id])
+    organization_with_rights = find_with_record(db, organization_id, [user_id])
     if organization_with_rights is None:
         return None
-    organization, rights = organization_with_rights
+    organization, rights, _ = organization_with_rights
     return organization, rights[user_id]
 
 
-def find_with_rights_of(
-    db: Connection, organization_id: int, user_ids: Collection[int]
-) -> tuple[Organization, dict[int, CurrentRights]] | None:
-    """The organization and the present permissions of each of these users, who may be unknown, in one query."""
-    rows = _with_rights(user_ids).rows(db, organization_id=organization_id, user_ids=list(user_ids))
-    return _organization_and_rights(rows, user_ids) if rows else None
-
-
 def find_with_record(
-    db: Connection, organization_id: int, user_id: int | None, address: Address[Record] | None
+    db: Connection, organization_id: int, user_ids: Collection[int], address: Address[Record] | None = None
 ) -> tuple[Organization, dict[int, CurrentRights], Record | None] | None:
-    """The organization, the present permissions of a user, and the record with an address, if there are such.
+    """The organization, the present permissions of users, who may be unknown, and the record with an address.
 
-    All in one query.
+    All in one query. None without the organization; the record is None if there is none.
     """
-    user_ids = [] if user_id is None else [user_id]
+    statement = _WITH_RIGHTS if user_ids else _FIND
+    parameters = {"organization_id": organization_id, "user_ids": list(user_ids)}
     if address is None:
-        organization_and_rights = find_with_rights_of(db, organization_id, user_ids)
-        return None if organization_and_rights is None else (*organization_and_rights, None)
-    rows = _with_rights(user_ids).rows_with(
-        db,
-        address.lookup.statement,
-        organization_id=organization_id,
-        user_ids=user_ids,
-        value=address.value,
-        now=address.now,
-    )
+        rows = statement.rows(db, **parameters)
+        return (*_organization_and_rights(rows, user_ids), None) if rows else None
+    rows = statement.rows_with(db, address.lookup.statement, **parameters, value=address.value, now=address.now)
     if not rows:
         return None
     width = len(_COLUMNS) + (len(_RIGHTS) if user_ids else 0)
@@ -119,14 +105,10 @@ def find_with_record(
     return organization, rights, address.lookup.record(records, address.now, organization.zone)
 
 
-def _with_rights(user_ids: Collection[int]) -> CompiledStatement:
-    return _WITH_RIGHTS if user_ids else _FIND
-
-
 def _organization_and_rights(
     rows: Sequence[tuple[Any, ...]], user_ids: Collection[int]
 ) -> tuple[Organization, dict[int, CurrentRights]]:
-    """The organization and the rights of users, from the rows of `_with_rights`."""
+    """The organization and the rights of users, from the rows of one of the statements above."""
     width = len(_COLUMNS)
     organization = Organization(*rows[0][:width])
     rights = dict.fromkeys(user_ids, _UNKNOWN_USER)

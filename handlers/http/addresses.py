@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
 from domain.members import AmbiguousMember
 from domain.near_names import LONGEST_NAME
-from domain.problems import Forbidden, NotFound
-from handlers.call import Call
+from domain.problems import NotFound
+from handlers.call import BatchedCall, Call
 from persistence import (
     member_holdings,
     members,
@@ -45,37 +45,67 @@ from persistence.orders import ORDERS
 from persistence.partners import PARTNER_API_KEYS
 from persistence.permission_groups import PERMISSION_GROUPS
 from persistence.programs import PROGRAMS, TIERS
+from persistence.records import Records
 from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
 from persistence.triggers import DELIVERIES, TRIGGERS
 
-Resolve = Callable[[Call, Any, Mapping[str, Any]], Any]
+# The path parameter that names the organization of a call, which is found before all others.
+ORGANIZATION = "organizationId"
+
+# Finds records: the calls' context, the values of a path parameter, and the records that the path names before it, to
+# the record of each value that has one.
+Find = Callable[[Call, Collection[Any], Mapping[str, Any]], Mapping[Any, Any]]
 
 
-def _in_organization(find: Callable[..., Any]) -> Resolve:
-    return lambda call, value, parents: find(call.db, call.organization.organization_id, value)
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """The kind of records that a path parameter addresses; `argument` is the handler's name for one.
+
+    If `is_batched`, `find` takes one statement for any number of values, and no records that the path names before.
+    `inside` names the argument that the record belongs to, and the attribute that both have then.
+    """
+
+    argument: str
+    find: Find
+    inside: tuple[str, str] | None = None
+    is_batched: bool = False
+
+    def contains(self, record: Any, arguments: Mapping[str, Any]) -> bool:
+        """True if a record belongs to the one that the path names before it, if it names one."""
+        if self.inside is None or self.inside[0] not in arguments:
+            return True
+        parent, shared = self.inside
+        return bool(getattr(record, shared) == getattr(arguments[parent], shared))
 
 
-def _inside(find: Callable[..., Any], parent: str, parent_id: str) -> Resolve:
-    """Find a record that must belong to `parent`, which the path names before it."""
+def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None = None) -> _Address:
+    """An address whose records are found one by one, by `find(db, organization_id, value)`."""
 
-    def resolve(call: Call, value: Any, parents: Mapping[str, Any]) -> Any:
-        record = find(call.db, call.organization.organization_id, value)
-        if record is None or parent not in parents:
-            return record
-        return record if getattr(record, parent_id) == getattr(parents[parent], parent_id) else None
+    def find_each(call: Call, values: Collection[Any], parents: Mapping[str, Any]) -> Mapping[Any, Any]:
+        return {value: find(call.db, call.organization.organization_id, value) for value in values}
 
-    return resolve
+    return _Address(argument, find_each, inside)
 
 
-def _by(lookup: Lookup[Any]) -> Resolve:
-    return lambda call, value, parents: lookup.find(call.db, call.organization, value, call.now)
+def _many(argument: str, records: Records[Any], column: str, inside: tuple[str, str] | None = None) -> _Address:
+    """An address in this column, by which any number of records are found by one statement."""
+
+    def find(call: Call, values: Collection[Any], parents: Mapping[str, Any]) -> Mapping[Any, Any]:
+        organization_id = call.organization.organization_id
+        if len(values) == 1:
+            [value] = values
+            return {value: records.find_by(call.db, organization_id, **{column: value})}
+        existing = records.find_all(call.db, organization_id, **{column: values})
+        by_address = {getattr(record, column): record for record in existing}
+        # A generated key may be sent in capitals.
+        return {value: by_address.get(value.lower() if column.endswith("_key") else value) for value in values}
+
+    return _Address(argument, find, inside, is_batched=True)
 
 
-def _refuse_other_members(call: Call, loyalty_member_id: str) -> None:
-    """Refuse a member's own token for any other id, even if no such member exists."""
-    own = call.caller.loyalty_member_id if call.caller is not None else None
-    if own is not None and own != loyalty_member_id:
-        raise Forbidden("The access token is another member's.")
+def _itself(argument: str, read: Callable[[Any], Any] = lambda value: value) -> _Address:
+    """An address that the handler looks up, or that is no record."""
+    return _Address(argument, lambda call, values, parents: {value: read(value) for value in values})
 
 
 _ID = re.compile("[1-9][0-9]{0,17}")
@@ -100,12 +130,11 @@ _BY_MEMBER_ID = "memberId:"
 _BY_LOYALTY_MEMBER_ID = "loyaltyMemberId:"
 
 
-def _identified_member(call: Call, value: str, parents: Mapping[str, Any]) -> Any:
+def _identified_member(db: Connection, organization_id: int, value: str) -> Any:
     """The member that an identifier means: by the id of its prefix, if it has one, else by either of the two ids.
 
     Raises AmbiguousMember for digits that are the `memberId` of one member and the `loyaltyMemberId` of another.
     """
-    db, organization_id = call.db, call.organization.organization_id
     if value.startswith(_BY_LOYALTY_MEMBER_ID):
         return MEMBERS.find_by(db, organization_id, loyalty_member_id=value[len(_BY_LOYALTY_MEMBER_ID) :])
     if value.startswith(_BY_MEMBER_ID):
@@ -122,69 +151,84 @@ def _identified_member(call: Call, value: str, parents: Mapping[str, Any]) -> An
     return fitting[0] if fitting else None
 
 
-# path parameter -> (argument of the handler, how it is found)
-ADDRESSES: Mapping[str, tuple[str, Resolve]] = {
-    "loyaltyMemberId": ("member", _in_organization(MEMBERS.by("loyalty_member_id"))),
-    "memberId": ("member", _in_organization(MEMBERS.find)),
-    "memberIdentifier": ("member", _identified_member),
-    "badgeKey": ("badge", _in_organization(BADGES.by("badge_key"))),
-    "badgeIdentifier": ("badge", _in_organization(_by_id_or(BADGES.find, BADGES.by("badge_key")))),
-    "badgeTrackingKey": ("badge_tracking", _inside(TRACKINGS.by("badge_tracking_key"), "member", "member_id")),
-    "badgeTrackingIdentifier": (
-        "badge_tracking",
-        _inside(_by_id_or(TRACKINGS.find, TRACKINGS.by("badge_tracking_key")), "member", "member_id"),
+_IN_MEMBER = ("member", "member_id")
+_IN_LEDGER = ("ledger", "ledger_id")
+
+# By path parameter.
+ADDRESSES: Mapping[str, _Address] = {
+    "loyaltyMemberId": _many("member", MEMBERS, "loyalty_member_id"),
+    "memberId": _many("member", MEMBERS, "member_id"),
+    "memberIdentifier": _one("member", _identified_member),
+    "badgeKey": _many("badge", BADGES, "badge_key"),
+    "badgeIdentifier": _one("badge", _by_id_or(BADGES.find, BADGES.by("badge_key"))),
+    "badgeTrackingKey": _one("badge_tracking", TRACKINGS.by("badge_tracking_key"), _IN_MEMBER),
+    "badgeTrackingIdentifier": _one(
+        "badge_tracking", _by_id_or(TRACKINGS.find, TRACKINGS.by("badge_tracking_key")), _IN_MEMBER
     ),
-    "loyaltyProgramId": ("program", _in_organization(PROGRAMS.find)),
-    "loyaltyProgramKey": ("program", _in_organization(PROGRAMS.by("loyalty_program_key"))),
-    "loyaltyTierId": ("tier", _inside(TIERS.find, "program", "loyalty_program_id")),
-    "ledgerId": ("ledger", _in_organization(LEDGERS.find)),
-    "ledgerAccountId": ("account", _inside(ACCOUNTS.find, "ledger", "ledger_id")),
-    "ledgerTransactionId": ("transaction", _inside(TRANSACTIONS.find, "account", "ledger_account_id")),
-    "walletId": ("wallet", _inside(WALLETS.find, "ledger", "ledger_id")),
-    "campaignId": ("campaign", _in_organization(CAMPAIGNS.find)),
-    "actionId": ("action", _inside(ACTIONS.find, "campaign", "campaign_id")),
-    "matcherId": ("matcher", _in_organization(MATCHERS.find)),
-    "matcherKey": ("matcher", _in_organization(MATCHERS.by("matcher_key"))),
-    "audienceId": ("audience", _in_organization(AUDIENCES.find)),
-    "triggerId": ("trigger", _in_organization(TRIGGERS.find)),
-    "triggerDeliveryId": ("delivery", _inside(DELIVERIES.find, "trigger", "trigger_id")),
-    "missionId": ("mission", _in_organization(MISSIONS.find)),
-    "couponBookKey": ("book", _in_organization(BOOKS.by("coupon_book_key"))),
-    "couponBookId": ("book", _in_organization(BOOKS.find)),
-    "couponId": ("coupon", _inside(COUPONS.find, "book", "coupon_book_id")),
-    "couponCode": ("coupon", lambda call, value, parents: codes.find_by_code(call.db, parents["book"], value)),
-    "couponUsageKey": ("coupon_usage", _inside(USAGES.by("coupon_usage_key"), "member", "member_id")),
-    "couponUsageId": ("coupon_usage", _in_organization(USAGES.find)),
-    "referralProgramId": ("referral_program", _in_organization(REFERRAL_PROGRAMS.find)),
-    "referralCodeId": (
-        "referral_code",
-        _inside(REFERRAL_CODES.find, "referral_program", "referral_program_id"),
+    "loyaltyProgramId": _one("program", PROGRAMS.find),
+    "loyaltyProgramKey": _one("program", PROGRAMS.by("loyalty_program_key")),
+    "loyaltyTierId": _one("tier", TIERS.find, ("program", "loyalty_program_id")),
+    "ledgerId": _many("ledger", LEDGERS, "ledger_id"),
+    "ledgerAccountId": _many("account", ACCOUNTS, "ledger_account_id", _IN_LEDGER),
+    "ledgerTransactionId": _one("transaction", TRANSACTIONS.find, ("account", "ledger_account_id")),
+    "walletId": _many("wallet", WALLETS, "wallet_id", _IN_LEDGER),
+    "campaignId": _one("campaign", CAMPAIGNS.find),
+    "actionId": _one("action", ACTIONS.find, ("campaign", "campaign_id")),
+    "matcherId": _one("matcher", MATCHERS.find),
+    "matcherKey": _one("matcher", MATCHERS.by("matcher_key")),
+    "audienceId": _one("audience", AUDIENCES.find),
+    "triggerId": _one("trigger", TRIGGERS.find),
+    "triggerDeliveryId": _one("delivery", DELIVERIES.find, ("trigger", "trigger_id")),
+    "missionId": _many("mission", MISSIONS, "mission_id"),
+    "couponBookKey": _many("book", BOOKS, "coupon_book_key"),
+    "couponBookId": _one("book", BOOKS.find),
+    "couponId": _one("coupon", COUPONS.find, ("book", "coupon_book_id")),
+    "couponCode": _Address(
+        "coupon",
+        lambda call, values, parents: {code: codes.find_by_code(call.db, parents["book"], code) for code in values},
     ),
-    "partnerApiKeyId": ("partner_api_key", _in_organization(PARTNER_API_KEYS.find)),
-    "collectionKeyOrSlug": ("collection", _in_organization(collections.find)),
+    "couponUsageKey": _many("coupon_usage", USAGES, "coupon_usage_key", _IN_MEMBER),
+    "couponUsageId": _one("coupon_usage", USAGES.find),
+    "referralProgramId": _one("referral_program", REFERRAL_PROGRAMS.find),
+    "referralCodeId": _one("referral_code", REFERRAL_CODES.find, ("referral_program", "referral_program_id")),
+    "partnerApiKeyId": _one("partner_api_key", PARTNER_API_KEYS.find),
+    "collectionKeyOrSlug": _one("collection", collections.find),
     # The document with a slug depends on the locale, which the path or the query names later.
-    "documentKeyOrSlug": ("document", lambda call, value, parents: DocumentAddress(value)),
-    "locale": ("locale", lambda call, value, parents: DEFAULT_LOCALE if value == DEFAULT_LOCALE_IN_PATHS else value),
-    "apiCode": ("event_type", _in_organization(EVENT_TYPES.find)),
-    "orderId": ("order", _inside(ORDERS.find, "member", "member_id")),
-    "loyaltyEventKey": ("event", _in_organization(EVENTS.by("loyalty_event_key"))),
-    "userId": ("user", _in_organization(users.find)),
-    "permissionGroupKey": ("permission_group", _in_organization(PERMISSION_GROUPS.by("permission_group_key"))),
-    "importId": ("import_job", _in_organization(IMPORTS.find)),
-    "exportId": ("export_job", _in_organization(EXPORTS.find)),
-    "partNumber": ("part_number", lambda call, value, parents: value),
+    "documentKeyOrSlug": _itself("document", DocumentAddress),
+    "locale": _itself("locale", lambda name: DEFAULT_LOCALE if name == DEFAULT_LOCALE_IN_PATHS else name),
+    "apiCode": _one("event_type", EVENT_TYPES.find),
+    "orderId": _one("order", ORDERS.find, _IN_MEMBER),
+    "loyaltyEventKey": _one("event", EVENTS.by("loyalty_event_key")),
+    "userId": _one("user", users.find),
+    "permissionGroupKey": _one("permission_group", PERMISSION_GROUPS.by("permission_group_key")),
+    "importId": _one("import_job", IMPORTS.find),
+    "exportId": _one("export_job", EXPORTS.find),
+    "partNumber": _itself("part_number"),
     # The catalogue of effects is the product's own: the handler looks the id up in it.
-    "effectId": ("effect_id", lambda call, value, parents: value),
+    "effectId": _itself("effect_id"),
 }
+
+
+def _with_holdings(lookup: Lookup[Any]) -> _Address:
+    return _Address(
+        HOLDER,
+        lambda call, values, parents: {
+            value: lookup.find(call.db, call.organization, value, call.now) for value in values
+        },
+    )
 
 
 # How a member comes with tiers and balances, by the same statement, for handlers that name HOLDER.
 HOLDER = "holder"
-HOLDERS: Mapping[str, Lookup[Any]] = {
+_HOLDER_LOOKUPS: Mapping[str, Lookup[Any]] = {
     "loyaltyMemberId": member_holdings.BY_LOYALTY_MEMBER_ID,
     "memberId": member_holdings.BY_ID,
 }
-_MEMBERS: Mapping[str, Lookup[Any]] = {"loyaltyMemberId": members.BY_LOYALTY_MEMBER_ID, "memberId": members.BY_ID}
+_HOLDERS = {name: _with_holdings(lookup) for name, lookup in _HOLDER_LOOKUPS.items()}
+_MEMBER_LOOKUPS: Mapping[str, Lookup[Any]] = {
+    "loyaltyMemberId": members.BY_LOYALTY_MEMBER_ID,
+    "memberId": members.BY_ID,
+}
 
 # What records are called in 404s, where the argument's name alone could be something else.
 _NOUNS: Mapping[str, str] = {
@@ -201,101 +245,48 @@ _NOUNS: Mapping[str, str] = {
 
 def first_address(path: Mapping[str, Any], names: Collection[str], now: datetime) -> Address[Any] | None:
     """The address of a path's first record, if it can be read together with the organization."""
-    for name, value in _records_of(path):
-        lookup = (HOLDERS if HOLDER in names else _MEMBERS).get(name)
-        return None if lookup is None else Address(lookup, value, now)
+    for name, value in path.items():
+        if name != ORGANIZATION:
+            lookup = (_HOLDER_LOOKUPS if HOLDER in names else _MEMBER_LOOKUPS).get(name)
+            return None if lookup is None else Address(lookup, value, now)
     return None
 
 
-def resolve_addresses(call: Call, path: Mapping[str, Any], names: Collection[str], first: Any = None) -> dict[str, Any]:
-    """The handler's arguments, of these names, for a path's parameters.
+def resolve_addresses(batch: Sequence[BatchedCall], names: Collection[str], first: Any = None) -> None:
+    """Find the records that the paths of the open calls of one operation and organization address.
 
-    `first` is the record of the first parameter, if it was read already. Raises NotFound naming the first parameter
-    without a record.
+    `names` are the arguments of the handler. `first` is the record of the first parameter of the only call, if it was
+    read already. A call gets the refusal of its first parameter that has no record.
     """
-    arguments: dict[str, Any] = {}
-    for name, value in _records_of(path):
-        if name == "loyaltyMemberId":
-            _refuse_other_members(call, value)
-        is_holder = HOLDER in names and name in HOLDERS
-        argument, resolve = (HOLDER, _by(HOLDERS[name])) if is_holder else ADDRESSES[name]
-        record = resolve(call, value, arguments) if first is None else first
-        arguments[argument] = _existing(record, argument, name, value)
+    for name in batch[0].request.path:
+        if name == ORGANIZATION:
+            continue
+        address = _HOLDERS[name] if HOLDER in names and name in _HOLDERS else ADDRESSES[name]
+        records = _find(address, name, batch) if first is None else {batch[0].request.path[name]: first}
         first = None
-    return arguments
+        for batched in batch:
+            if batched.outcome is None:
+                record = records.get(batched.request.path[name])
+                if record is not None and address.contains(record, batched.records):
+                    batched.records[address.argument] = record
+                else:
+                    batched.outcome = _not_found(address.argument, name, batched.request.path[name])
+
+
+def _find(address: _Address, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
+    """The records that a parameter addresses in the open calls, by its values."""
+    ready = [batched for batched in batch if batched.outcome is None]
+    if not ready:
+        return {}
+    return address.find(ready[0].call, {batched.request.path[name] for batched in ready}, ready[0].records)
 
 
 def offered_arguments(parameters: Iterable[str]) -> set[str]:
     """The arguments that handlers may name for the parameters of a path."""
-    records = {name for name in parameters if name != "organizationId"}
-    return {ADDRESSES[name][0] for name in records} | ({HOLDER} if records & HOLDERS.keys() else set())
+    records = {name for name in parameters if name != ORGANIZATION}
+    return {ADDRESSES[name].argument for name in records} | ({HOLDER} if records & _HOLDERS.keys() else set())
 
 
-@dataclass(frozen=True, slots=True)
-class _Set:
-    """How many records are found by their addresses with one statement; `address` is the attribute that is the address.
-
-    `inside` names the argument that a record belongs to, and the attribute that both have then.
-    """
-
-    find_all: Callable[[Connection, int, Collection[Any]], Iterable[Any]]
-    address: str
-    inside: tuple[str, str] | None = None
-
-
-# The addresses of operations that are done together.
-_SETS: Mapping[str, _Set] = {
-    "loyaltyMemberId": _Set(MEMBERS.all_by("loyalty_member_id"), "loyalty_member_id"),
-    "memberId": _Set(MEMBERS.all_by("member_id"), "member_id"),
-    "missionId": _Set(MISSIONS.all_by("mission_id"), "mission_id"),
-    "badgeKey": _Set(BADGES.all_by("badge_key"), "badge_key"),
-    "couponBookKey": _Set(BOOKS.all_by("coupon_book_key"), "coupon_book_key"),
-    "couponUsageKey": _Set(USAGES.all_by("coupon_usage_key"), "coupon_usage_key", inside=("member", "member_id")),
-    "ledgerId": _Set(LEDGERS.all_by("ledger_id"), "ledger_id"),
-    "ledgerAccountId": _Set(ACCOUNTS.all_by("ledger_account_id"), "ledger_account_id", inside=("ledger", "ledger_id")),
-    "walletId": _Set(WALLETS.all_by("wallet_id"), "wallet_id", inside=("ledger", "ledger_id")),
-}
-
-
-def are_found_in_sets(parameters: Iterable[str]) -> bool:
-    """True if `resolve_all_addresses` knows all parameters of a path."""
-    return all(name in _SETS for name in parameters if name != "organizationId")
-
-
-def resolve_all_addresses(calls: Sequence[Call], paths: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | NotFound]:
-    """The arguments for the paths of calls of one operation and organization, or the refusal of each.
-
-    One statement for each parameter of the path, however many calls there are.
-    """
-    all_arguments: list[dict[str, Any]] = [{} for _ in paths]
-    refused: dict[int, NotFound] = {}
-    for name, _ in _records_of(paths[0]):
-        lookup, argument = _SETS[name], ADDRESSES[name][0]
-        values = {path[name] for path in paths}
-        records = {
-            getattr(record, lookup.address): record
-            for record in lookup.find_all(calls[0].db, calls[0].organization.organization_id, values)
-        }
-        for position, path in enumerate(paths):
-            record = records.get(path[name])
-            if record is not None and lookup.inside is not None and position not in refused:
-                parent, shared = lookup.inside
-                record = record if getattr(record, shared) == getattr(all_arguments[position][parent], shared) else None
-            try:
-                all_arguments[position][argument] = _existing(record, argument, name, path[name])
-            except NotFound as refusal:
-                refused.setdefault(position, refusal)
-    return [refused.get(position, arguments) for position, arguments in enumerate(all_arguments)]
-
-
-def _records_of(path: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The parameters of a path that address records, in its order."""
-    return ((name, value) for name, value in path.items() if name != "organizationId")
-
-
-def _existing(record: Any, argument: str, name: str, value: Any) -> Any:
-    """The record that a parameter addresses; raises NotFound if there is none."""
-    if record is None:
-        noun = _NOUNS.get(argument, argument.replace("_", " "))
-        raise NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")
-    return record
+def _not_found(argument: str, name: str, value: Any) -> NotFound:
+    noun = _NOUNS.get(argument, argument.replace("_", " "))
+    return NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")

@@ -20,14 +20,13 @@ from handlers.http import problems, storage
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
-from handlers.http.fair_threads import FairThreads
 from handlers.http.logging import configure
-from handlers.http.operations import Dispatch, GroupDispatch, Operations
+from handlers.http.operations import Dispatch, Operations
 from handlers.http.pages import Site, pages, unknown
 from handlers.http.resolver import SurfaceResolver
 from handlers.http.routing import Routing
 from handlers.http.security import Authenticate, refuse_every_key, security_map
-from handlers.http.threads import Threads
+from handlers.http.threads import FairThreads, Threads
 from handlers.http.throttle import Throttle
 from handlers.http.tracing import Traced
 from handlers.http.wsgi import OneHopWsgi
@@ -80,7 +79,6 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
             unknown if replica is None else _figures(replica, replication.lag),
         ),
         authenticate_key=KeyAuthenticator(engine),
-        group_dispatch=dispatcher,
     )
 
 
@@ -104,7 +102,6 @@ def build_app(
     settings: Settings,
     site: Site | None = None,
     authenticate_key: Authenticate = refuse_every_key,
-    group_dispatch: GroupDispatch | None = None,
 ) -> ASGIApp:
     """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticators of tokens and keys.
 
@@ -134,8 +131,7 @@ def build_app(
             throttle=throttle,
             max_body_bytes=settings.max_body_bytes,
             request_seconds=settings.request_timeout_ms / 1000,
-            group_dispatch=group_dispatch,
-            most_together=settings.calls_together,
+            max_batch=settings.calls_together,
         ),
         import_name=__name__,
         lifespan=lifespan,

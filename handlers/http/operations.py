@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Protocol
 
 from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
@@ -21,8 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, Refusal, TooBusy
 from handlers import tracing
-from handlers.call import Answer, Caller, DoneAlone, Request
-from handlers.http.call_groups import CallGroups, Outcome, WaitingCall
+from handlers.call import Answer, Caller, NotBatchable, Request
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
 from handlers.http.intake import BodyPlan, ClientGone, read_body, read_upload
@@ -31,6 +30,7 @@ from handlers.http.oauth import TOKEN_OPERATION
 from handlers.http.parameters import ParameterPlan
 from handlers.http.problems import HttpProblem
 from handlers.http.routing import METHODS, variables_of
+from handlers.http.threads import CallBatches, WaitingCall
 from handlers.http.throttle import Throttle
 from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import encode
@@ -40,7 +40,6 @@ from handlers.operation import all_operations
 from persistence.deadlines import JointDeadline, TransactionDeadline, deadline_of_thread
 from persistence.transactions import is_away, is_lock_timeout
 
-Dispatch = Callable[[Request], Answer]
 # status, headers, body
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
 
@@ -52,18 +51,18 @@ _UPLOAD_TIMES = 10
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
-# A call with a longer body has many items, and is a group by itself.
-_MOST_GROUPED_BYTES = 16_384
+# A call with a longer body has many items, and is a batch of its own.
+_MOST_BATCHED_BYTES = 16_384
 
 
-class GroupDispatch(Protocol):
-    """Does several requests of one operation and organization in one transaction."""
+class Dispatch(Protocol):
+    """Runs requests of one operation and organization, mostly one, in one transaction."""
 
-    def kind_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
-        """The kind of calls that this one can be done together with; None if it has to be done alone."""
+    def __call__(self, requests: Sequence[Request], /) -> Sequence[Answer | Exception]:
+        """The outcome of each request: an answer, a refusal, or NotBatchable. Raises what concerns all of them."""
 
-    def together(self, requests: Sequence[Request]) -> list[Answer | Exception | None]:
-        """Do the requests. Returns the outcome of each, None for those that have to be done alone."""
+    def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
+        """A key that is equal for calls that can be one batch; None for a call that has to be run individually."""
 
 
 class OperationPlan:
@@ -89,8 +88,8 @@ class OperationPlan:
         self._deprecation = DeprecationPlan(operation, declared, bodies, schemas, where)
         success = next(status for status in operation["responses"] if status.startswith("2"))
         self.answers = AnswerTypes(schemas.resolved(operation["responses"][success]))
-        headers = [parameter["name"].lower() for parameter in declared if parameter["in"] == "header"]
-        self._handed_on = (*_HANDED_ON, *headers)
+        self._documented_headers = [parameter["name"].lower() for parameter in declared if parameter["in"] == "header"]
+        self._handed_on = (*_HANDED_ON, *self._documented_headers)
 
     def arguments(self, query: bytes, faults: list[FieldFault]) -> dict[str, Any]:
         """The typed parameters of a query, with defaults; their faults are added to `faults`."""
@@ -104,11 +103,11 @@ class OperationPlan:
         faults: list[FieldFault] = []
         path = self._parameters.read_path(exchange.path_values, faults)
         arguments, sent = self._parameters.read_query(query, faults)
-        self._parameters.check_headers(exchange.headers, faults)
-        body = self._read_body(raw, media_type, faults)
+        if self._documented_headers:
+            self._parameters.check_headers(exchange.headers, faults)
+        body = None if self.body is None else self._read_body(self.body, raw, media_type, faults)
         if faults:
             raise _invalid(faults)
-        answered = self.answers.choose(exchange.headers.get("accept"))
         if not self._deprecation.empty:
             exchange.deprecated_at = self._deprecation.earliest(sent, body)
         return Request(
@@ -121,49 +120,39 @@ class OperationPlan:
             request_id=exchange.request_id,
             headers={name: exchange.headers[name] for name in self._handed_on if name in exchange.headers},
             address=exchange.address,
-            media_type=answered,
+            media_type=self.answers.choose(exchange.headers.get("accept"))
+            if self.answers.are_many
+            else self.answers.first,
         )
 
-    def _read_body(self, raw: bytes | Upload, media_type: str | None, faults: list[FieldFault]) -> Any:
-        if self.body is None:
-            return None
+    def _read_body(self, plan: BodyPlan, raw: bytes | Upload, media_type: str | None, faults: list[FieldFault]) -> Any:
         if media_type is None:
-            if self.body.required:
+            if plan.required:
                 faults.append(FieldFault("The body is missing.", pointer=""))
             return None
         if isinstance(raw, Upload):
             return raw
         try:
-            return self.body.read(raw, media_type, faults)
+            return plan.read(raw, media_type, faults)
         except InvalidRequest as refusal:
             faults.extend(refusal.faults)
             return None
 
 
 class HttpCall(WaitingCall[Rendered]):
-    """A request that the server has read, to be done by `do`, alone or together with others."""
+    """A request that the server has read."""
 
     def __init__(
-        self,
-        do: Callable[[HttpCall], Rendered],
-        plan: OperationPlan,
-        exchange: Exchange,
-        query: bytes,
-        raw: bytes | Upload,
-        media_type: str | None,
+        self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes | Upload, media_type: str | None
     ) -> None:
-        super().__init__(do)
+        super().__init__()
         self.plan = plan
         self.exchange = exchange
         self.deadline = TransactionDeadline()
         self.trace = tracing.current()
         self.raw = raw
-        self._query = query
-        self._media_type = media_type
-
-    def request(self) -> Request:
-        """The typed request; raises as `OperationPlan.request`."""
-        return self.plan.request(self.exchange, self._query, self.raw, self._media_type)
+        self.query = query
+        self.media_type = media_type
 
 
 class Operations(SpecMiddleware):  # type: ignore[misc]
@@ -180,8 +169,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         throttle: Throttle,
         max_body_bytes: int,
         request_seconds: float,
-        group_dispatch: GroupDispatch | None = None,
-        most_together: int = 1,
+        max_batch: int = 1,
     ) -> None:
         self._pages = pages
         self._dispatch = dispatch
@@ -193,9 +181,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._max_body_bytes = max_body_bytes
         self._request_seconds = request_seconds
         self._plans: dict[str, OperationPlan] = {}
-        self._group_dispatch = None if most_together == 1 else group_dispatch
-        self._most_together = most_together
-        self._groups: CallGroups[HttpCall] = CallGroups(self._together, most_together)
+        self._max_batch = max_batch
+        self._batches: CallBatches[HttpCall] = CallBatches(self._run, max_batch)
 
     def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
         """Compile the operations of a document; raises DocumentError for those that cannot be served."""
@@ -259,8 +246,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes | Upload, media_type: str | None
     ) -> Rendered:
         """Do the work in one of the threads; raises TooBusy or DeadlineExceeded if its time runs out."""
-        call = HttpCall(self._alone, plan, exchange, query, raw, media_type)
-        work = self._begin(call)
+        call = HttpCall(plan, exchange, query, raw, media_type)
+        self._submit(call)
+        work = call.future
         await _ended(work, self._seconds_left(exchange))
         if work.done():
             return work.result()
@@ -273,73 +261,64 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             "before you repeat one that has no systemUniqueKey."
         )
 
-    def _begin(self, call: HttpCall) -> Future[Rendered]:
-        """Have a call done by a thread, together with others of its kind if some are waiting."""
-        plan = call.plan
-        if plan.makes_tokens:
-            return self._token_pool().submit(self._alone, call)
+    def _submit(self, call: HttpCall) -> None:
+        """Have a call run by a thread, in a batch with others of its kind if some are waiting."""
+        plan, kind = call.plan, None
         organization = _organization_of(call.exchange)
-        # Any other request that holds the mark is served all the same, if not as soon.
-        if plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
-            return self._dry_run_pool(organization).submit(self._alone, call)
-        kind = None
-        if self._group_dispatch is not None and len(call.raw) <= _MOST_GROUPED_BYTES:
-            kind = self._group_dispatch.kind_of(plan.surface, plan.operation_id, call.exchange.caller)
-        if kind is None:
-            return self._pool(organization).submit(self._alone, call)
-        later = asyncio.get_running_loop().call_later
-        self._groups.submit(kind, call, self._pool(organization), later)
-        return call.future
+        if plan.makes_tokens:
+            pool: Executor = self._token_pool()
+        elif plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
+            # Any other request that holds the mark is served all the same, if not as soon.
+            pool = self._dry_run_pool(organization)
+        else:
+            pool = self._pool(organization)
+            if self._max_batch > 1 and len(call.raw) <= _MOST_BATCHED_BYTES:
+                kind = self._dispatch.batch_of(plan.surface, plan.operation_id, call.exchange.caller)
+        self._batches.submit(kind, call, pool, asyncio.get_running_loop().call_later)
 
     def _seconds_left(self, exchange: Exchange) -> float:
         return max(0.0, exchange.arrived + self._request_seconds - time.perf_counter())
 
-    def _alone(self, call: HttpCall) -> Rendered:
-        """Do a call by itself."""
-        request_id_of_thread.set(call.exchange.request_id)
-        deadline_of_thread.set(call.deadline)
-        dispatch = self._dispatch_token_request if call.plan.makes_tokens else self._dispatch
-        with tracing.continued(call.trace):
-            return _rendered(call.plan, dispatch(call.request()))
-
-    def _together(self, group: Sequence[HttpCall]) -> list[Outcome[Rendered]]:
-        """Do calls of one operation and organization together, as far as they can be."""
-        outcomes: dict[int, Outcome[Rendered]] = {}
-        joined: dict[int, Request] = {}
-        for position, call in enumerate(group):
+    def _run(self, calls: Sequence[HttpCall]) -> list[Rendered | Exception]:
+        """Run a batch of calls of one operation and organization, mostly of one, and render their answers."""
+        outcomes: dict[HttpCall, Rendered | Exception] = {}
+        requests: dict[HttpCall, Request] = {}
+        for call in calls:
             try:
-                joined[position] = call.request()
+                requests[call] = call.plan.request(call.exchange, call.query, call.raw, call.media_type)
             except Exception as error:
-                outcomes[position] = error
-        answers = self._answers([group[position] for position in joined], list(joined.values()))
-        for position, answer in zip(joined, answers, strict=True):
-            outcomes[position] = _rendered(group[position].plan, answer) if isinstance(answer, Answer) else answer
-        return [outcomes[position] for position in range(len(group))]
+                outcomes[call] = error
+        if requests:
+            accepted = [*requests]
+            for call, answer in zip(accepted, self._dispatched(accepted, [*requests.values()]), strict=True):
+                outcomes[call] = _rendered(call.plan, answer) if isinstance(answer, Answer) else answer
+        return [*map(outcomes.__getitem__, calls)]
 
-    def _answers(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Answer | Exception | None]:
-        """The answers to requests done in one transaction; None for those that have to be done alone."""
-        if len(calls) < 2 or self._group_dispatch is None:
-            return [None] * len(calls)
-        request_id_of_thread.set(calls[0].exchange.request_id)
-        deadline = JointDeadline([call.deadline for call in calls])
+    def _dispatched(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Answer | Exception]:
+        """The outcomes of the requests of a batch."""
+        first = calls[0]
+        deadline = first.deadline if len(calls) == 1 else JointDeadline([call.deadline for call in calls])
+        request_id_of_thread.set(first.exchange.request_id)
         deadline_of_thread.set(deadline)
+        dispatch = self._dispatch_token_request if first.plan.makes_tokens else self._dispatch
         try:
-            with tracing.joint("calls together", [call.trace for call in calls]):
-                return self._group_dispatch.together(requests)
-        except (Refusal, DoneAlone):
-            # One of them is refused as a whole, say; each shows by itself which.
-            return [None] * len(calls)
+            with nullcontext() if first.trace is None else tracing.continued([call.trace for call in calls]):
+                return dispatch(requests)
         except Exception as error:
-            if deadline.expired or is_away(error):
-                return [error] * len(calls)
-            if is_lock_timeout(error):
-                _log.info("a batch of %d calls needs a row that is locked: they are run individually", len(calls))
-                return [None] * len(calls)
-            # A fault of one call must not be that of the others, so each shows by itself who has it.
-            _log.warning("calls that were done together met a fault, so each is done alone", exc_info=error)
-            return [None] * len(calls)
+            concerns_all = len(calls) == 1 or deadline.expired or is_away(error)
+            return [error if concerns_all else _not_batchable(error, calls)] * len(calls)
         finally:
-            deadline.release()
+            if isinstance(deadline, JointDeadline):
+                deadline.release()
+
+
+def _not_batchable(error: Exception, calls: Sequence[HttpCall]) -> NotBatchable:
+    """The outcome of calls whose batch has failed: an error of one must not be that of the others."""
+    if is_lock_timeout(error):
+        _log.info("a batch of %d calls needs a row that is locked: they are run individually", len(calls))
+    elif not isinstance(error, Refusal | NotBatchable):
+        _log.warning("a batch of %d calls has failed: they are run individually", len(calls), exc_info=error)
+    return NotBatchable()
 
 
 def _organization_of(exchange: Exchange) -> Hashable:
@@ -373,12 +352,14 @@ async def _ended(work: Future[Any], seconds: float) -> None:
 
 def _rendered(plan: OperationPlan, answer: Answer) -> Rendered:
     """The answer as it is sent."""
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    headers, is_typed = [], False
+    for name, value in answer.headers:
+        headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+        is_typed = is_typed or headers[-1][0] == b"content-type"
     if plan.answers.are_many:
         headers.append(_VARY)
     if answer.status == 204 or answer.body is None:
         return answer.status, headers, b""
-    is_typed = any(name == b"content-type" for name, _ in headers)
     body = answer.body.encode() if is_typed and isinstance(answer.body, str) else encode(answer.body)
     if not is_typed:
         headers.append(_JSON)

@@ -72,10 +72,6 @@ def _boolean(text: str) -> bool:
     raise UnreadableText("is neither true nor false")
 
 
-def _string(text: str) -> str:
-    return text
-
-
 def _split(text: str) -> list[str]:
     return text.split(",")
 
@@ -84,7 +80,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "integer": _integer,
     "number": _number,
     "boolean": _boolean,
-    "string": _string,
+    "string": str,
 }
 
 
@@ -164,22 +160,23 @@ class ParameterPlan:
 
     def read_query(self, raw: bytes, faults: list[FieldFault]) -> tuple[dict[str, Any], Iterable[str]]:
         """The typed query parameters with their defaults, and the names of those that the client sent."""
+        if not raw and not self._required["query"]:
+            return self._defaults.copy(), ()
         known = self._by_place["query"]
         texts: dict[str, list[str]] = {}
         families: dict[str, list[tuple[str, str]]] = {}
-        if raw:
-            for name, text in pairs_of(raw, faults):
-                if name in known:
-                    texts.setdefault(name, []).append(text)
-                elif self._families and (family := self._family_of(name)):
-                    if len(families.setdefault(family, [])) < MAX_FAMILY and len(text) <= MAX_FAMILY_TEXT:
-                        families[family].append((name, text))
-                    else:
-                        detail = f"{name[:100]} is too long, or one of more than {MAX_FAMILY} parameters {family}."
-                        faults.append(FieldFault(detail, parameter=name[:100]))
+        for name, text in pairs_of(raw, faults):
+            if name in known:
+                texts.setdefault(name, []).append(text)
+            elif self._families and (family := self._family_of(name)):
+                if len(families.setdefault(family, [])) < MAX_FAMILY and len(text) <= MAX_FAMILY_TEXT:
+                    families[family].append((name, text))
                 else:
-                    detail = f"The query parameter {name[:100]} is not known here.{did_you_mean(name, known)}"
+                    detail = f"{name[:100]} is too long, or one of more than {MAX_FAMILY} parameters {family}."
                     faults.append(FieldFault(detail, parameter=name[:100]))
+            else:
+                detail = f"The query parameter {name[:100]} is not known here.{did_you_mean(name, known)}"
+                faults.append(FieldFault(detail, parameter=name[:100]))
         values = self._typed("query", texts, faults)
         for name, default in self._defaults.items():
             if name not in texts:
@@ -242,7 +239,7 @@ class FormPlan:
     def __init__(self, schema: Mapping[str, Any], schemas: Schemas) -> None:
         properties = schemas.resolved(schema).get("properties", {})
         types = {name: schemas.resolved(child).get("type", "string") for name, child in properties.items()}
-        self._readers = {name: _READERS.get(kind, _string) for name, kind in types.items()}
+        self._readers = {name: _READERS.get(kind, str) for name, kind in types.items()}
 
     def read(self, raw: bytes, faults: list[FieldFault]) -> dict[str, Any]:
         """The fields of the form, typed; what is wrong is added to `faults`.
@@ -258,7 +255,7 @@ class FormPlan:
                 faults.append(FieldFault(f"{name[:100]} is there more than once.", pointer=f"/{name[:100]}"))
                 continue
             try:
-                body[name] = self._readers.get(name, _string)(text)
+                body[name] = self._readers.get(name, str)(text)
             except UnreadableText as error:
                 faults.append(FieldFault(f"{name[:100]} {error}.", pointer=f"/{name[:100]}"))
         faults.extend(FieldFault(f.detail, pointer=f"/{f.parameter}" if f.parameter else "") for f in unlocated)

@@ -1,10 +1,35 @@
-"""The threads of a process, created at first use: after a fork, and again after a shutdown."""
+"""The threads that run calls: shared fairly by organizations, with calls that wait for each other run as one batch.
 
-from concurrent.futures import ThreadPoolExecutor
+Work that has begun cannot be interrupted, so a call that needs a thread at once must find one. Therefore an
+organization has at most half of the threads if another one has called within the last `RECENT_SECONDS`, and all threads
+if none has. Waiting calls begin in turns, one of each organization.
+
+A call that comes while no other of its kind is under way begins at once. Those of the same kind (one operation of one
+organization) that come meanwhile wait, and are the next batch. So a batch is as large as the load makes it, an only
+call is never delayed, and one organization occupies one thread of the process with one operation. If a batch takes
+long, say because somebody keeps a lock that it needs, the calls that wait overtake it.
+"""
+
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from handlers.call import NotBatchable
+
+RECENT_SECONDS = 600.0
+PATIENCE_SECONDS = 0.1
 
 
 class Threads:
-    """A pool of at most `count` threads; calling it returns the executor."""
+    """A pool of at most `count` threads, created at first use: after a fork, and again after a shutdown.
+
+    Calling it returns the executor.
+    """
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -22,3 +47,213 @@ class Threads:
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown(wait=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    future: Future[Any]
+    do: Callable[[], Any]
+
+
+class FairThreads:
+    """At most `count` threads; `of(organization)` is the executor of an organization's work."""
+
+    def __init__(self, count: int, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._count = count
+        self._threads = Threads(count, name)
+        self._clock = clock
+        # Notified when there is no more work.
+        self._lock = threading.Condition()
+        self._is_closing = False
+        self._waiting: OrderedDict[Hashable, deque[_Work]] = OrderedDict()
+        self._running: Counter[Hashable] = Counter()
+        # When each organization called last, the latest at the end.
+        self._called: OrderedDict[Hashable, float] = OrderedDict()
+
+    def of(self, organization: Hashable) -> Executor:
+        """The executor of an organization's work; None stands for work before the organization is found."""
+        return _Share(self, organization)
+
+    def submit(self, organization: Hashable, do: Callable[[], Any]) -> Future[Any]:
+        """Have work done by one of the threads; raises RuntimeError while they end."""
+        work = _Work(Future(), do)
+        with self._lock:
+            if self._is_closing:
+                raise RuntimeError("the threads are ending")
+            if organization is not None:
+                self._called[organization] = self._clock()
+                self._called.move_to_end(organization)
+            self._waiting.setdefault(organization, deque()).append(work)
+            self._begin()
+        return work.future
+
+    def close(self) -> None:
+        """Let running and waiting work finish, then end the threads."""
+        with self._lock:
+            self._is_closing = True
+            self._lock.wait_for(lambda: not self._running)
+            self._is_closing = False
+        self._threads.close()
+
+    def _begin(self) -> None:
+        """Give free threads to the organizations that wait, in turns."""
+        while self._waiting and self._running.total() < self._count:
+            share = self._share()
+            below_share = [waiting for waiting in self._waiting if self._running[waiting] < share]
+            if not below_share:
+                return
+            organization = below_share[0]
+            works = self._waiting[organization]
+            work = works.popleft()
+            if works:
+                self._waiting.move_to_end(organization)
+            else:
+                del self._waiting[organization]
+            self._running[organization] += 1
+            self._threads().submit(self._run, organization, work)
+
+    def _share(self) -> int:
+        """The threads that one organization has at most."""
+        since = self._clock() - RECENT_SECONDS
+        while len(self._called) > 1 and next(iter(self._called.values())) < since:
+            self._called.popitem(last=False)
+        return self._count if len(self._called) < 2 else max(1, self._count // 2)
+
+    def _run(self, organization: Hashable, work: _Work) -> None:
+        try:
+            if work.future.set_running_or_notify_cancel():
+                try:
+                    result = work.do()
+                except BaseException as error:
+                    work.future.set_exception(error)
+                else:
+                    work.future.set_result(result)
+        finally:
+            with self._lock:
+                self._running[organization] -= 1
+                if not self._running[organization]:
+                    del self._running[organization]
+                self._begin()
+                self._lock.notify_all()
+
+
+class _Share(Executor):
+    def __init__(self, threads: FairThreads, organization: Hashable) -> None:
+        self._fair_threads = threads
+        self._organization = organization
+
+    def submit(self, do: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return self._fair_threads.submit(self._organization, partial(do, *args, **kwargs))
+
+
+Result = TypeVar("Result")
+
+
+class WaitingCall(Generic[Result]):
+    """A call that is run in a batch, mostly of its own; its future can be cancelled until the batch begins."""
+
+    def __init__(self) -> None:
+        self.future: Future[Result] = Future()
+
+
+WaitingCalls = TypeVar("WaitingCalls", bound="WaitingCall[Any]")
+
+# Does something after so many seconds.
+Later = Callable[[float, Callable[[], None]], Any]
+
+
+class _Kind(Generic[WaitingCalls]):
+    """The batches of one kind: how many are under way, since when the last one, and the calls that wait."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self.began = 0.0
+        self.waiting: deque[WaitingCalls] = deque()
+
+    def begin(self, most: int) -> list[WaitingCalls]:
+        """Take the next batch."""
+        self.began = time.monotonic()
+        return [self.waiting.popleft() for _ in range(min(len(self.waiting), most))]
+
+
+class CallBatches(Generic[WaitingCalls]):
+    """The batches of calls, by kind; `run` runs one of at most `most` calls, and returns the outcome of each call.
+
+    An outcome is a result, an error, or NotBatchable: that call is run again, in a batch of its own. Calls that have
+    waited `PATIENCE_SECONDS` for a batch overtake it.
+    """
+
+    def __init__(self, run: Callable[[Sequence[WaitingCalls]], Sequence[Any]], most: int) -> None:
+        self._run_calls = run
+        self._most = most
+        self._lock = threading.Lock()
+        # Kinds of which a batch is under way.
+        self._kinds: dict[Hashable, _Kind[WaitingCalls]] = {}
+
+    def submit(self, kind: Hashable | None, call: WaitingCalls, pool: Executor, later: Later) -> None:
+        """Have a call run in one of the threads of `pool`: now, or in the next batch of its kind, if it has a kind."""
+        if kind is None:
+            pool.submit(self._begin, [call], pool)
+            return
+        with self._lock:
+            state = self._kinds.setdefault(kind, _Kind())
+            state.waiting.append(call)
+            is_first = len(state.waiting) == 1
+        if is_first:
+            self._begin_or_wait(kind, pool, later)
+
+    def _begin_or_wait(self, kind: Hashable, pool: Executor, later: Later) -> None:
+        """Begin the next batch of a kind if none is under way, or if the last one takes too long."""
+        with self._lock:
+            state = self._kinds.get(kind)
+            if state is None or not state.waiting:
+                return
+            left = state.began + PATIENCE_SECONDS - time.monotonic() if state.under_way else 0.0
+            batch = state.begin(self._most) if left <= 0 else []
+            state.under_way += bool(batch)
+        if batch:
+            pool.submit(self._begin_and_go_on, kind, batch, pool)
+        else:
+            later(left, lambda: self._begin_or_wait(kind, pool, later))
+
+    def _begin_and_go_on(self, kind: Hashable, batch: Sequence[WaitingCalls], pool: Executor) -> None:
+        """Run a batch, then hand on the calls that came meanwhile, which wait for a thread like any other work."""
+        try:
+            self._begin(batch, pool)
+        finally:
+            with self._lock:
+                state = self._kinds[kind]
+                following = state.begin(self._most)
+                state.under_way -= not following
+                if not state.under_way:
+                    del self._kinds[kind]
+            if following:
+                _submit_or_run(pool, partial(self._begin_and_go_on, kind, following, pool))
+
+    def _begin(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
+        """Run the calls of a batch that were not cancelled while they waited."""
+        begun = [call for call in batch if call.future.set_running_or_notify_cancel()]
+        if begun:
+            self._run(begun, pool)
+
+    def _run(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
+        outcomes: Sequence[Any]
+        try:
+            outcomes = self._run_calls(batch)
+        except BaseException as error:
+            outcomes = [error] * len(batch)
+        for call, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, NotBatchable) and len(batch) > 1:
+                _submit_or_run(pool, partial(self._run, [call], pool))
+            elif isinstance(outcome, BaseException):
+                call.future.set_exception(outcome)
+            else:
+                call.future.set_result(outcome)
+
+
+def _submit_or_run(pool: Executor, work: Callable[[], None]) -> None:
+    try:
+        pool.submit(work)
+    except RuntimeError:
+        # The server is ending: its threads finish their work and take no more.
+        work()

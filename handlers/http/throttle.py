@@ -1,7 +1,7 @@
 """Rate limits by address, access token and client, and for wrong secrets."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ from handlers.schemas.auth import decode_basic_credentials
 from handlers.setting_values import Rate, networks_of
 from handlers.settings import Settings
 
-Dispatch = Callable[[Request], Answer]
+Dispatch = Callable[[Sequence[Request]], Sequence[Answer | Exception]]
 
 _log = logging.getLogger("loyalty.security")
 _SHOWN_CLIENT_ID = 80
@@ -78,7 +78,8 @@ class Throttle:
         from elsewhere, and for the address, whatever clients it tries.
         """
 
-        def guarded(request: Request) -> Answer:
+        def guarded(requests: Sequence[Request]) -> Sequence[Answer | Exception]:
+            [request] = requests
             client_id = _client_id(request)
             keys = (
                 (f"wrong {request.address} {client_id}", self._wrong_per_client),
@@ -90,13 +91,13 @@ class Throttle:
                 if not state.allowed:
                     metrics.count_throttled("token-requests")
                     raise TooOften("There were too many wrong secrets.", state)
-            answer = dispatch(request)
-            if answer.status == 401:
+            [answer] = dispatch(requests)
+            if isinstance(answer, Answer) and answer.status == 401:
                 for key, rate in counted:
                     self._rates.take(key, rate)
                 metrics.count_refused_client()
                 _log.warning("a token request was refused: client %s, address %s", client_id, request.address)
-            return answer
+            return [answer]
 
         return guarded
 

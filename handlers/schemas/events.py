@@ -12,6 +12,7 @@ from domain.fields import Key
 from domain.queue import DeadLetter
 from handlers.messages.base import Body, instant_text, loaded_items
 from handlers.messages.events import event_record, incoming_event
+from handlers.services.events.track import TrackedBatch
 
 # The allowed values of `include`.
 PAYLOAD, RESULT = "payload", "result"
@@ -98,6 +99,15 @@ def event_outcome(event: LoyaltyEvent, include: Collection[str]) -> dict[str, An
 def _result(event: LoyaltyEvent) -> dict[str, Any]:
     known = event.result is not None and event.status not in WAITING
     return {"result": event.result} if known else {}
+
+
+def tracked(batch: TrackedBatch) -> dict[str, Any]:
+    """The results of the events of a call, in its order, and its execution mode."""
+    return {
+        "results": [result.answer for result in batch.results],
+        "executionMode": batch.mode,
+        "dryRun": batch.mode == DRY_RUN,
+    }
 
 
 def dead_letter(letter: DeadLetter, include: Collection[str]) -> dict[str, Any]:

@@ -24,8 +24,6 @@ from persistence.organizations import SigningKey
 ALGORITHM = "ES256"
 ACCESS_TOKEN_SECONDS = 3600
 MEMBER_TOKEN_SECONDS = 900
-# Before the id of the member whose token it is.
-MEMBER_SUBJECT = "member:"
 _CACHED_TOKENS = 10_000
 _CLOCK_LEEWAY_SECONDS = 5
 

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import event as listeners
 from sqlalchemy import text
 
-from handlers.http import call_groups
+from handlers.http import threads
 from handlers.settings import Settings
 from persistence.engine import create_engine
 from tests.builders.api import Api, Reply, running_api
@@ -57,7 +57,7 @@ def call(shop: Shop, *events: Any, **body: Any) -> Reply:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody overtakes, however slow the machine is."""
-    monkeypatch.setattr(call_groups, "PATIENCE_SECONDS", 600.0)
+    monkeypatch.setattr(threads, "PATIENCE_SECONDS", 600.0)
 
 
 @contextmanager
@@ -227,6 +227,20 @@ def test_uses_of_coupons_that_wait_are_one_transaction_with_an_answer_for_each(s
     assert asked <= {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
 
 
+def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):
+    """Also if only one of them gets as far as the database."""
+    book = shop.integration.post("/coupon-books", {"name": "Tea", "type": "codeless", "publishingStatus": "published"})
+    path = f"/coupon-books/{book['couponBook']['couponBookKey']}/use"
+
+    def use(member: str, **body: Any) -> Reply:
+        return shop.integration.request("POST", f"/members/{member}{path}", {"autoAssign": True, **body})
+
+    calls = [partial(use, shop.member(), autoAssign="yes"), partial(use, "nobody")]
+    with waiting(shop, calls, first=use) as made:
+        pass
+    assert [each.result().status for each in made] == [400, 404]
+
+
 def test_one_key_in_many_calls_counts_once(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     member, name = shop.member(), key()
@@ -342,7 +356,7 @@ def _organization(api: Api) -> Any:
 
 
 def test_calls_that_wait_long_overtake_the_one_under_way(patient_shop, monkeypatch):
-    monkeypatch.setattr(call_groups, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.05)
     shop, held, other = patient_shop, patient_shop.member(), patient_shop.member()
     with ThreadPoolExecutor(2) as clients, locked(shop, held):
         first = clients.submit(call, shop, event(held))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,9 +48,12 @@ class Recorder:
     answer: Callable[[Request], Answer] = lambda request: Answer(200, {})
     requests: list[Request] = field(default_factory=list)
 
-    def __call__(self, request: Request) -> Answer:
-        self.requests.append(request)
-        return self.answer(request)
+    def __call__(self, requests: Sequence[Request]) -> list[Answer | Exception]:
+        self.requests += requests
+        return [self.answer(request) for request in requests]
+
+    def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> None:
+        """Each request is run individually."""
 
     @property
     def last(self) -> Request:

@@ -1,44 +1,54 @@
-"""Calls that wait are done together: which calls make a group, and what happens to each of them."""
+"""Calls that wait are run in batches: which calls make a batch, and what happens to each of them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from handlers.http import call_groups
-from handlers.http.call_groups import CallGroups, Outcome, WaitingCall
+from handlers.call import NotBatchable
+from handlers.http import threads
+from handlers.http.threads import CallBatches, WaitingCall
 
-Call = WaitingCall[str]
+
+class Call(WaitingCall[str]):
+    """A call with a name; one that `waits` does so while it is run."""
+
+    def __init__(self, name: str, waits: bool) -> None:
+        super().__init__()
+        self.name, self.waits = name, waits
 
 
 class Kitchen:
-    """Groups whose first call waits until `go_on`, so that the next ones wait for it; `groups` are those that began."""
+    """Batches whose first call waits until `go_on`, so that the next ones wait for it; `batches` are those that began.
+
+    Batches of one are not among them, but in `individually`.
+    """
 
     def __init__(self, most: int = 100) -> None:
-        self.groups: list[list[Call]] = []
-        self.alone: list[str] = []
+        self.batches: list[list[Call]] = []
+        self.individually: list[str] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
-        self.outcome: Callable[[Call], Outcome[str]] = lambda call: f"with {len(self.groups[-1])}"
+        self.outcome: Callable[[Call], Any] = lambda call: f"with {len(self.batches[-1])}"
         self.pool = ThreadPoolExecutor(4)
-        self.calls = CallGroups(self._together, most)
+        self.calls = CallBatches(self._run, most)
         self.later: list[Callable[[], None]] = []
 
-    def _together(self, group: Sequence[Call]) -> list[Outcome[str]]:
-        self.groups.append(list(group))
-        return [self.outcome(call) for call in group]
+    def _run(self, batch: Sequence[Call]) -> list[Any]:
+        if len(batch) > 1:
+            self.batches.append(list(batch))
+            return [self.outcome(call) for call in batch]
+        if batch[0].waits:
+            self.begun.set()
+            assert self.go_on.wait(60)
+        self.individually.append(batch[0].name)
+        return ["alone"]
 
-    def call(self, name: str, kind: str = "kind", *, waits: bool = False) -> Call:
-        def alone(call: Call) -> str:
-            if waits:
-                self.begun.set()
-                assert self.go_on.wait(60)
-            self.alone.append(name)
-            return "alone"
-
-        made = Call(alone)
+    def call(self, name: str, kind: str | None = "kind", *, waits: bool = False) -> Call:
+        made = Call(name, waits)
         self.calls.submit(kind, made, self.pool, lambda seconds, do: self.later.append(do))
         if waits:
             assert self.begun.wait(60)
@@ -48,7 +58,7 @@ class Kitchen:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody overtakes, however slow the machine is."""
-    monkeypatch.setattr(call_groups, "PATIENCE_SECONDS", 600.0)
+    monkeypatch.setattr(threads, "PATIENCE_SECONDS", 600.0)
 
 
 @pytest.fixture
@@ -65,7 +75,14 @@ def results(*calls: Call) -> list[str]:
 
 def test_a_call_that_finds_no_other_begins_at_once_and_alone(kitchen):
     assert results(kitchen.call("one"), kitchen.call("two", "other")) == ["alone", "alone"]
-    assert kitchen.groups == []
+    assert kitchen.batches == []
+
+
+def test_calls_without_a_kind_wait_for_nobody(kitchen):
+    first = kitchen.call("first", None, waits=True)
+    assert results(*(kitchen.call(f"other {number}", None) for number in range(3))) == ["alone"] * 3
+    kitchen.go_on.set()
+    assert results(first) == ["alone"]
 
 
 def test_calls_that_come_while_one_is_under_way_are_the_next_group(kitchen):
@@ -74,7 +91,7 @@ def test_calls_that_come_while_one_is_under_way_are_the_next_group(kitchen):
     assert not any(call.future.done() for call in waiting)
     kitchen.go_on.set()
     assert results(first, *waiting) == ["alone", *["with 5"] * 5]
-    assert kitchen.groups == [waiting]
+    assert kitchen.batches == [waiting]
 
 
 def test_a_call_that_waits_alone_is_done_alone(kitchen):
@@ -90,7 +107,7 @@ def test_a_group_has_at_most_so_many_calls_and_the_others_keep_their_order():
     waiting = [kitchen.call(f"waiting {number}") for number in range(7)]
     kitchen.go_on.set()
     assert results(first, *waiting) == ["alone", *["with 3"] * 6, "alone"]
-    assert kitchen.groups == [waiting[:3], waiting[3:6]]
+    assert kitchen.batches == [waiting[:3], waiting[3:6]]
     kitchen.pool.shutdown()
 
 
@@ -127,20 +144,20 @@ def test_the_kind_begins_anew_after_all_its_waiting_calls_were_cancelled(kitchen
 
 
 def test_each_call_has_its_own_outcome(kitchen):
-    outcomes: dict[Future[str], Outcome[str]] = {}
+    outcomes: dict[Future[str], Any] = {}
     kitchen.outcome = lambda call: outcomes[call.future]
     first = kitchen.call("first", waits=True)
     done, refused, to_do_alone = (kitchen.call(name) for name in ("done", "refused", "to do alone"))
-    outcomes |= {done.future: "done", refused.future: ValueError("refused"), to_do_alone.future: None}
+    outcomes |= {done.future: "done", refused.future: ValueError("refused"), to_do_alone.future: NotBatchable()}
     kitchen.go_on.set()
     assert results(first, done, to_do_alone) == ["alone", "done", "alone"]
     with pytest.raises(ValueError, match="refused"):
         refused.future.result(60)
-    assert kitchen.alone == ["first", "to do alone"]
+    assert kitchen.individually == ["first", "to do alone"]
 
 
 def test_a_fault_of_the_group_itself_reaches_every_call(kitchen):
-    def fails(call: Call) -> Outcome[str]:
+    def fails(call: Call) -> Any:
         raise RuntimeError("a fault")
 
     kitchen.outcome = fails
@@ -164,7 +181,7 @@ def test_calls_that_wait_while_the_threads_end_are_still_done(kitchen):
 
 
 def test_calls_that_wait_too_long_overtake_the_one_under_way(kitchen, monkeypatch):
-    monkeypatch.setattr(call_groups, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
     first = kitchen.call("first", waits=True)
     assert results(kitchen.call("second"), kitchen.call("third")) == ["alone", "alone"]
     assert not first.future.done()
@@ -179,7 +196,7 @@ def test_calls_look_again_once_the_one_under_way_has_taken_too_long(kitchen, mon
     [look] = kitchen.later
     look()
     assert not any(call.future.done() for call in waiting)
-    monkeypatch.setattr(call_groups, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
     look()
     assert results(*waiting) == ["with 3"] * 3
     assert not first.future.done()
@@ -187,3 +204,10 @@ def test_calls_look_again_once_the_one_under_way_has_taken_too_long(kitchen, mon
     look()
     kitchen.go_on.set()
     assert results(first) == ["alone"]
+
+
+def test_an_only_call_that_cannot_be_batched_fails(kitchen):
+    """It would be run again and again."""
+    kitchen.calls = CallBatches(lambda batch: [NotBatchable()] * len(batch), 100)
+    with pytest.raises(NotBatchable):
+        kitchen.call("one").future.result(60)

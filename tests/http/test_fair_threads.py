@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from handlers.http.fair_threads import RECENT_SECONDS, FairThreads
+from handlers.http.threads import RECENT_SECONDS, FairThreads
 
 SECONDS = 60
 

@@ -85,18 +85,18 @@ def test_an_error_is_told_by_its_type(exporter, db):
     assert not work.events
 
 
-def test_calls_that_are_done_together_are_linked(exporter):
+def test_the_calls_of_a_batch_are_linked(exporter):
     contexts = []
     for _ in range(3):
         with tracing.spanning("call"):
             contexts.append(tracing.current())
     exporter.clear()
-    with tracing.joint("calls together", contexts):
+    with tracing.continued(contexts):
         pass
-    [together] = spans(exporter)
-    assert together.attributes["loyalty.calls"] == 3
-    assert len(together.links) == 2
-    assert together.parent is not None
+    [batch] = spans(exporter)
+    assert batch.attributes["loyalty.calls"] == 3
+    assert len(batch.links) == 2
+    assert batch.parent is not None
 
 
 def test_the_work_of_a_worker_has_spans(api, settings, exporter):

@@ -1,10 +1,10 @@
-"""Calls that are done together have the results, and leave the records, that they have one after the other."""
+"""Calls of one batch have the results, and leave the records, that they have one after the other."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
 from domain.problems import Refusal
-from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Caller, Request
+from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Caller, NotBatchable, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.settings import Settings
 from tests.builders.api import Api, running_api
@@ -120,16 +120,16 @@ class World:
             headers={},
         )
 
-    def do(self, operation_id: str, calls: Sequence[Mapping[str, Any]], *, together: bool) -> list[Any]:
+    def do(self, operation_id: str, calls: Sequence[Mapping[str, Any]], *, batched: bool) -> list[Any]:
         """The outcomes of calls, without what differs from one time to the next."""
         requests = [self.request(operation_id, call) for call in calls]
-        outcomes: list[Answer | Exception | None] = [None] * len(requests)
-        if together and len(requests) > 1:
-            outcomes = self.dispatcher.together(requests)
+        outcomes: list[Answer | Exception] = [NotBatchable()] * len(requests)
+        if batched and len(requests) > 1:
+            outcomes = [*self.dispatcher(requests)]
         for position, outcome in enumerate(outcomes):
-            if outcome is None:
+            if isinstance(outcome, NotBatchable):
                 try:
-                    outcomes[position] = self.dispatcher(requests[position])
+                    [outcomes[position]] = self.dispatcher([requests[position]])
                 except Refusal as refusal:
                     outcomes[position] = refusal
         return [_told(outcome) for outcome in outcomes]
@@ -164,7 +164,7 @@ def _held(coupon: Mapping[str, Any]) -> tuple[str, Decimal, Decimal]:
     return coupon["couponBook"]["name"], coupon["amountAssigned"], coupon["amountUsed"]
 
 
-def _told(outcome: Answer | Exception | None) -> Any:
+def _told(outcome: Answer | Exception) -> Any:
     if isinstance(outcome, Answer):
         return outcome.status, _lasting(outcome.body)
     return type(outcome).__name__
@@ -237,7 +237,7 @@ def dispatcher(api: Api) -> Dispatcher:
 
 
 @pytest.mark.parametrize("rewarding", [False, True])
-def test_calls_done_together_are_as_those_that_come_one_after_the_other(dispatcher, api, rewarding) -> None:
+def test_calls_of_a_batch_are_as_those_that_come_one_after_the_other(dispatcher, api, rewarding) -> None:
     @with_settings(
         max_examples=4,
         derandomize=True,
@@ -247,11 +247,11 @@ def test_calls_done_together_are_as_those_that_come_one_after_the_other(dispatch
     )
     @given(st.lists(rounds, min_size=12, max_size=25))
     def check(made: list[tuple[str, list[Any]]]) -> None:
-        together, alone = (World.new(dispatcher, api, rewarding=rewarding) for _ in range(2))
+        batched, one_by_one = (World.new(dispatcher, api, rewarding=rewarding) for _ in range(2))
         for operation_id, calls in made:
-            assert together.do(operation_id, calls, together=True) == alone.do(operation_id, calls, together=False)
-        assert together.state() == alone.state()
-        together.shop.check_ledger()
+            assert batched.do(operation_id, calls, batched=True) == one_by_one.do(operation_id, calls, batched=False)
+        assert batched.state() == one_by_one.state()
+        batched.shop.check_ledger()
 
     check()
 
@@ -278,7 +278,18 @@ def test_statements_do_not_grow_with_the_calls(dispatcher, api, operation_id) ->
             {"path": {"loyaltyMemberId": number, **example["path"]}, "body": example["body"]} for number in range(size)
         ]
         with counted(api.engine) as statements:
-            assert {outcome[0] for outcome in world.do(operation_id, calls, together=True)} == {200}
+            assert {outcome[0] for outcome in world.do(operation_id, calls, batched=True)} == {200}
         counts.append(len(statements))
     # Ids are reserved in doubling numbers.
     assert counts[2] <= counts[1] + 2
+
+
+def test_keys_in_capitals_are_found_in_a_batch_as_in_a_batch_of_one(dispatcher, api) -> None:
+    world = World.new(dispatcher, api, rewarding=False)
+    calls = [EXAMPLES["assignBadge"] | {"path": {"loyaltyMemberId": number, "badgeKey": "star"}} for number in (0, 1)]
+    requests = [
+        replace(request, path={**request.path, "badgeKey": request.path["badgeKey"].upper()})
+        for request in (world.request("assignBadge", call) for call in calls)
+    ]
+    assert [_told(outcome)[0] for outcome in dispatcher(requests)] == [200, 200]
+    assert [_told(outcome)[0] for outcome in dispatcher(requests[:1])] == [200]

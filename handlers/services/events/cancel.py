@@ -45,6 +45,17 @@ def cancel_event(
     unit.add_row(record, SUCCESS, answer, location=event.location, reverted=reverted)
     report_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)
     unit.flush()
+    call.audit.add(
+        "event",
+        event_id,
+        after={
+            "isCancelled": True,
+            "description": description,
+            "allowOverdraft": allow_overdraft,
+            "loyaltyEventIds": [reversal.event.loyalty_event_id for reversal in reverted],
+        },
+        member_ids={reversal.event.member_id for reversal in reverted},
+    )
     return reverted
 
 

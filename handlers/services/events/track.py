@@ -5,7 +5,8 @@ on values alone, and flush all of it. An event that is refused does not affect t
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import repeat
 from typing import Any, Protocol, TypeVar
 
@@ -15,7 +16,13 @@ from domain.members import Member
 from domain.orders import CONFIRMED, CREATED, STATUS_OF_EVENT, UNDOING_EVENTS
 from handlers.call import Call
 from handlers.services.events.intake import Intake
-from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_event, report_events
+from handlers.services.unit_of_work.evaluation import (
+    EXPIRED,
+    call_deadline,
+    evaluate_event,
+    event_deadline,
+    report_events,
+)
 from handlers.services.unit_of_work.orders import OrderWork, sent_orders
 from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
@@ -91,6 +98,61 @@ def _lock_members(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> dict[A
         if event.member_id is not None:
             member_ids.add(event.member_id)
     return unit.lock(loyalty_ids, member_ids, incoming)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackRequest:
+    """The events of a call to track, and how: only a dry run has another moment `now`, or `is_traced`."""
+
+    events: Sequence[IncomingEvent]
+    mode: str = FULL
+    campaign_keys: Collection[str] | None = None
+    now: datetime | None = None
+    is_traced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedBatch:
+    """The results of the events of a call, in its order."""
+
+    mode: str
+    results: Sequence[Result]
+
+
+def size_of(request: TrackRequest) -> int | None:
+    """The number of events of a request that can be tracked with those of others; None if it cannot."""
+    is_batchable = request.mode == FULL and not request.is_traced and request.campaign_keys is None
+    return len(request.events) if is_batchable else None
+
+
+def track_requests(calls: Sequence[Call], requests: Sequence[TrackRequest]) -> list[TrackedBatch]:
+    """Track the events of calls in one unit of work; those of several calls are tracked in full."""
+    [first, *others] = requests
+    execution = calls[0] if first.now is None else replace(calls[0], now=first.now)
+    deadline, origins = None, None
+    if others:
+        # Each event has a time of its own: those of other calls take nothing of it.
+        origins = [call.origin for call, request in zip(calls, requests, strict=True) for _ in request.events]
+    else:
+        # People wait for a dry run, so its events share the time of one.
+        deadline = event_deadline() if first.mode == DRY_RUN else call_deadline()
+
+    def make_unit(mode: str) -> UnitOfWork:
+        return UnitOfWork(
+            execution,
+            mode,
+            campaign_keys=first.campaign_keys,
+            tracing=first.is_traced,
+            call_deadline=deadline,
+        )
+
+    incoming = [event for request in requests for event in request.events]
+    if first.mode == DRY_RUN:
+        tracked = try_out(make_unit, incoming)
+    else:
+        tracked = track(make_unit(first.mode), incoming, origins=origins)
+    results = iter(tracked)
+    return [TrackedBatch(request.mode, [next(results) for _ in request.events]) for request in requests]
 
 
 def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> Known:

@@ -1,16 +1,123 @@
-"""The present permissions of a caller, which may be less than its token was issued for."""
+"""The present permissions of callers, which may be less than their tokens were issued for: the one permission check."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection
 
 from domain.access import ROLES
-from domain.problems import Unauthorized
-from handlers.call import Caller
-from persistence import users
+from domain.organizations import Organization
+from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Refusal, Unauthorized
+from handlers.call import ADMINISTRATION, MEMBER_SUBJECT, Caller, NotBatchable, Request
+from persistence import organizations, users
+from persistence.lookups import Address
+from persistence.members import MEMBERS
 from persistence.organizations import CurrentRights
 
 _FORMER_USER = "The user of this access token is no longer active in the organization."
+
+
+def permitted_callers(
+    db: Connection, requests: Sequence[Request], scopes: Sequence[str], address: Address[Any] | None = None
+) -> tuple[Organization, list[Caller | Refusal | NotBatchable], Any]:
+    """The organization of requests, the caller of each with its present permissions there, and a record.
+
+    In place of a caller is the refusal of a request that is not permitted, and NotBatchable for one of another
+    organization than the first. The record is that with the address of the only request, None if there is none. Raises
+    the refusal of the first request if no request names an organization that it may call, and NotFound.
+    """
+    callers: list[Caller | Refusal | NotBatchable] = []
+    organization_id: int | None = None
+    for request in requests:
+        try:
+            caller, named = _identified(db, request)
+            organization_id = named if organization_id is None else organization_id
+            callers.append(caller if named == organization_id else NotBatchable())
+        except Refusal as refusal:
+            callers.append(refusal)
+    if organization_id is None:
+        raise next(refusal for refusal in callers if isinstance(refusal, Refusal))
+    user_ids = {caller.user_id for caller in callers if isinstance(caller, Caller) and caller.user_id is not None}
+    organization_and_rights = organizations.find_with_record(db, organization_id, user_ids, address)
+    if organization_and_rights is None:
+        raise NotFound(f"There is no organization {organization_id}.")
+    organization, rights, record = organization_and_rights
+    for place, request in enumerate(requests):
+        allowed = callers[place]
+        if isinstance(allowed, Caller):
+            try:
+                callers[place] = _limited(db, organization_id, request, allowed, rights, scopes)
+            except Refusal as refusal:
+                callers[place] = refusal
+    return organization, callers, record
+
+
+def _identified(db: Connection, request: Request) -> tuple[Caller, int]:
+    """The caller of a request and the id of its organization; raises Unauthorized, Forbidden or InvalidRequest."""
+    caller = request.caller
+    if caller is None:
+        raise Unauthorized("This operation needs an access token.")
+    if caller.is_external:
+        caller = known_caller(db, caller)
+    # The record decides what a user of the external issuer may do, and in which organizations.
+    depends_on_record = caller.is_external and caller.user_id is not None
+    organization_id = caller.organization_id
+    if request.surface == ADMINISTRATION:
+        of_path = _organization_id_of(request.path["organizationId"])
+        if not (caller.is_system_admin or depends_on_record or of_path == organization_id):
+            raise Forbidden("The access token is for another organization.")
+        return caller, of_path
+    if organization_id is None and depends_on_record and caller.user_id is not None:
+        organization_id = users.first_organization(db, caller.user_id)
+    if organization_id is None:
+        raise Forbidden("The access token names no organization.")
+    return caller, organization_id
+
+
+def _organization_id_of(value: Any) -> int:
+    """The organization id of a path; `getOrganization` takes it as a string (administration, Organization 1)."""
+    if isinstance(value, int):
+        return value
+    if value.isascii() and value.isdigit() and len(value) <= 18:
+        return int(value)
+    raise InvalidRequest([FieldFault("organizationId is not a whole number", parameter="organizationId")])
+
+
+def _limited(
+    db: Connection,
+    organization_id: int,
+    request: Request,
+    caller: Caller,
+    rights: Mapping[int, CurrentRights],
+    scopes: Sequence[str],
+) -> Caller:
+    """The caller limited to the present permissions of its user; raises Unauthorized or Forbidden."""
+    if caller.loyalty_member_id is not None:
+        _refuse_other_members(db, organization_id, request, caller, caller.loyalty_member_id)
+    if caller.user_id is None:
+        return caller
+    current = caller_by_now(caller, rights[caller.user_id])
+    if current is not caller:
+        missing = [scope for scope in scopes if not current.holds(scope)]
+        if missing:
+            raise Forbidden(f"The user of this access token does not have {', '.join(missing)} any more.")
+    return current
+
+
+def _refuse_other_members(
+    db: Connection, organization_id: int, request: Request, caller: Caller, loyalty_member_id: str
+) -> None:
+    """Refuse the token of a member who is no longer active, or whose id another member has taken over.
+
+    A member's own token is also refused for any other id in the path, even if no such member exists.
+    """
+    member = MEMBERS.find_by(db, organization_id, loyalty_member_id=loyalty_member_id)
+    is_own = caller.subject.startswith(MEMBER_SUBJECT)
+    if member is None or not member.active or (is_own and caller.subject != f"{MEMBER_SUBJECT}{member.member_id}"):
+        raise Unauthorized("The member of this access token is no longer active in the organization.")
+    if request.path.get("loyaltyMemberId", loyalty_member_id) != loyalty_member_id:
+        raise Forbidden("The access token is another member's.")
 
 
 def known_caller(db: Connection, caller: Caller) -> Caller:

@@ -25,8 +25,8 @@ from domain.partners import (
     joined_missions,
     payment_exists,
 )
-from domain.problems import Refusal
-from handlers.call import Call, DoneAlone, PartnerKey
+from domain.problems import Refusal, Unauthorized
+from handlers.call import Call, NotBatchable, PartnerKey
 from handlers.messages.members import MEMBER_PROPERTIES
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
@@ -39,11 +39,70 @@ from persistence import members, partners
 from persistence.members import MEMBERS
 
 
-def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) -> PaymentOutcome:
-    """Track a payment and return its results (integration 2.9 and 4.7).
+def create_payment_intents(
+    calls: Sequence[Call], intents: Sequence[PaymentIntent]
+) -> list[PaymentOutcome | Refusal | NotBatchable]:
+    """Track the payment of each call and return its results (integration 2.9 and 4.7).
 
-    Raises UnknownOrganization, PaymentExists, UnknownMember, MemberNotCreated, AmbiguousMember or MemberInactive.
+    The refusal of a payment is UnknownOrganization, PaymentExists, UnknownMember, MemberNotCreated, AmbiguousMember or
+    MemberInactive. Of several calls, those are NotBatchable that are about a member who is not found by the
+    `loyaltyMemberId`, or whom another of the calls is about. Raises the refusal of a payment that cannot be tracked,
+    and NotBatchable if one payment rewards the member of another.
     """
+    if len(calls) == 1:
+        return [_create_payment_intent(calls[0], intents[0])]
+    call = calls[0]
+    organization_id = call.organization.organization_id
+    outcomes: dict[int, PaymentOutcome | Refusal | NotBatchable] = dict.fromkeys(range(len(calls)), NotBatchable())
+    existing = MEMBERS.find_all(
+        call.db, organization_id, loyalty_member_id={intent.loyalty_member_id for intent in intents}
+    )
+    by_id = {member.loyalty_member_id: member for member in existing}
+    chosen: dict[str, _Payment] = {}
+    concerned: set[int] = set()
+    for position, (call_of_payment, intent) in enumerate(zip(calls, intents, strict=True)):
+        member = by_id.get(intent.loyalty_member_id)
+        if intent.organization_key.lower() != call.organization.organization_key:
+            outcomes[position] = _other_organization(intent)
+        elif member is not None and member.member_id not in concerned and intent.payment_id not in chosen:
+            chosen[intent.payment_id] = _Payment(position, call_of_payment, intent, member)
+            concerned.add(member.member_id)
+    claimed = partners.claim_payments(
+        call.db,
+        organization_id,
+        [
+            (payment_id, _key_of(payment.call).partner_api_key_id, payment.member.member_id)
+            for payment_id, payment in chosen.items()
+        ],
+        call.now,
+    )
+    for payment_id in chosen.keys() - claimed:
+        outcomes[chosen.pop(payment_id).position] = payment_exists(payment_id)
+    if chosen:
+        outcomes |= _tracked([*chosen.values()])
+    return list(outcomes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Payment:
+    """A payment of several: the position of its call, and its member."""
+
+    position: int
+    call: Call
+    intent: PaymentIntent
+    member: Member
+
+
+def _key_of(call: Call) -> PartnerKey:
+    """The API key of the partner that calls; raises Unauthorized."""
+    if call.caller is None or call.caller.partner is None:
+        raise Unauthorized("This operation needs the API key of a partner.")
+    return call.caller.partner
+
+
+def _create_payment_intent(call: Call, intent: PaymentIntent) -> PaymentOutcome:
+    """Track the payment of an only call, which may enrol the member."""
+    key = _key_of(call)
     organization_id = call.organization.organization_id
     if intent.organization_key.lower() != call.organization.organization_key:
         raise _other_organization(intent)
@@ -65,74 +124,29 @@ def create_payment_intent(call: Call, key: PartnerKey, intent: PaymentIntent) ->
     return _outcome(call, intent, member, is_new, unit, current_tiers(call, [member])[member.member_id])
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedPayment:
-    """A payment intent with its call and the partner's key."""
-
-    call: Call
-    key: PartnerKey
-    intent: PaymentIntent
-
-
-def create_payment_intents(reported: Sequence[ReportedPayment]) -> list[PaymentOutcome | Refusal | None]:
-    """Track the payments of several calls, as `create_payment_intent`.
-
-    The outcome is None for a call that has to come alone: one about a member who is not known by the `loyaltyMemberId`,
-    or whom another of the calls is about. Raises the refusal of a payment that cannot be tracked, and DoneAlone if one
-    payment rewards the member of another.
-    """
-    call = reported[0].call
-    organization_id = call.organization.organization_id
-    outcomes: dict[int, PaymentOutcome | Refusal | None] = dict.fromkeys(range(len(reported)))
-    existing = MEMBERS.find_all(
-        call.db, organization_id, loyalty_member_id={payment.intent.loyalty_member_id for payment in reported}
-    )
-    by_id = {member.loyalty_member_id: member for member in existing}
-    chosen: dict[str, tuple[int, Member]] = {}
-    concerned: set[int] = set()
-    for position, payment in enumerate(reported):
-        intent, member = payment.intent, by_id.get(payment.intent.loyalty_member_id)
-        if intent.organization_key.lower() != call.organization.organization_key:
-            outcomes[position] = _other_organization(intent)
-        elif member is not None and member.member_id not in concerned and intent.payment_id not in chosen:
-            chosen[intent.payment_id] = position, member
-            concerned.add(member.member_id)
-    claimed = partners.claim_payments(
-        call.db,
-        organization_id,
-        [
-            (payment_id, reported[position].key.partner_api_key_id, member.member_id)
-            for payment_id, (position, member) in chosen.items()
-        ],
-        call.now,
-    )
-    for payment_id in chosen.keys() - claimed:
-        position, _ = chosen.pop(payment_id)
-        outcomes[position] = payment_exists(reported[position].intent.payment_id)
-    if chosen:
-        outcomes |= _tracked([(position, reported[position], member) for position, member in chosen.values()])
-    return list(outcomes.values())
-
-
-def _tracked(payments: Sequence[tuple[int, ReportedPayment, Member]]) -> dict[int, PaymentOutcome]:
+def _tracked(payments: Sequence[_Payment]) -> dict[int, PaymentOutcome]:
     """Track payments of several members in one unit of work; returns the outcomes by position."""
-    call = payments[0][1].call
+    call = payments[0].call
     unit = UnitOfWork(call)
-    events = [_payment_event(payment.call, payment.key, payment.intent, member) for _, payment, member in payments]
-    origins = [payment.call.origin for _, payment, _ in payments]
+    events = [
+        _payment_event(payment.call, _key_of(payment.call), payment.intent, payment.member) for payment in payments
+    ]
+    origins = [payment.call.origin for payment in payments]
     for result in track(unit, events, origins=origins, claims_payments=False):
         if result.refusal is not None:
             raise result.refusal
-    _refuse_shared_rewards(unit, {member.wallet_id: member.member_id for _, _, member in payments})
-    tiers = current_tiers(call, [member for _, _, member in payments])
+    _refuse_shared_rewards(unit, {payment.member.wallet_id: payment.member.member_id for payment in payments})
+    tiers = current_tiers(call, [payment.member for payment in payments])
     return {
-        position: _outcome(payment.call, payment.intent, member, False, unit, tiers[member.member_id])
-        for position, payment, member in payments
+        payment.position: _outcome(
+            payment.call, payment.intent, payment.member, False, unit, tiers[payment.member.member_id]
+        )
+        for payment in payments
     }
 
 
 def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> None:
-    """Raise DoneAlone if a member's points were moved by the event of another; `member_ids` are by wallet."""
+    """Raise NotBatchable if a member's points were moved by the event of another; `member_ids` are by wallet."""
     if not unit.is_open:
         return
     owners = {outcome.loyalty_event_id: outcome.member_id for outcome in unit.outcomes}
@@ -140,7 +154,7 @@ def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> N
         if isinstance(step, Posting) and step.details.loyalty_event_id is not None:
             owner = owners.get(step.details.loyalty_event_id)
             if any(member_ids.get(entry.wallet_id or 0, owner) != owner for entry in step.entries):
-                raise DoneAlone("a payment rewards the member of another")
+                raise NotBatchable("a payment rewards the member of another")
 
 
 def _other_organization(intent: PaymentIntent) -> UnknownOrganization:
