@@ -254,6 +254,21 @@ def test_an_import_is_quiet_unless_asked_otherwise(imports, shop):
     assert "member-updated" in {row.event_type for row in shop.rows("events", "event_type")}
 
 
+def test_days_are_those_of_the_organization_from_their_beginning_to_their_end(imports, shop):
+    shop.administration.put("", {"defaultLocale": "en", "timezone": "Europe/Madrid"})
+    program = shop.organization.created.loyalty_program_id
+    gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
+    shop.administration.post(f"/loyalty-programs/{program}/tiers", gold)
+    done = imports.run("loyaltyMemberId,joinedAt,tier,tierExpiresAt\nana,2026-01-15,Gold,2040-07-15\n")
+    assert counts(done) == ("done", 1, 1, 0), imports.errors(done)
+    ana = member(imports, "ana")
+    assert (ana["createdAt"], ana["tiers"][0]["expiresAt"]) == ("2026-01-14T23:00:00Z", "2040-07-15T22:00:00Z")
+    done = imports.run("loyaltyMemberId,amount,expiresAt\nana,5,2040-01-15\n", kind="balances")
+    assert counts(done) == ("done", 1, 1, 0), imports.errors(done)
+    [lot] = shop.rows("ledger_lots", "expires_at")
+    assert lot.expires_at.isoformat() == "2040-01-15T23:00:00+00:00"
+
+
 def test_tiers_come_along_with_their_end(imports, shop):
     program = shop.organization.created.loyalty_program_id
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}

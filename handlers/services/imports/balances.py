@@ -50,7 +50,7 @@ def import_balances(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_
     """Mint the balances of rows; returns the rows that failed."""
     failed: list[FailedRow] = []
     accounts = _Accounts(call)
-    read = read_rows(job, rows, failed, name_of, lambda row: _read(job, row, accounts, call.now, name_of))
+    read = read_rows(job, rows, failed, name_of, lambda row: _read(call, job, row, accounts, name_of))
     if read:
         _post(call, job, read, failed, name_of)
     return failed
@@ -83,17 +83,17 @@ class _Accounts:
         return account
 
 
-def _read(job: ImportJob, row: ImportRow, accounts: _Accounts, now: datetime, name_of: NameOf) -> _BalanceRow:
+def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_of: NameOf) -> _BalanceRow:
     """Read a row; raises RowFault."""
-    values = row.values
+    values, now, zone = row.values, call.now, call.organization.zone
     check_body(
         "MemberPointsRequest", {name: values[name] for name in _OF_OPERATION if name in values}, _FIELDS, name_of
     )
     account = accounts.of(values, name_of)
-    expires_at = moment_in(values, "expiresAt", name_of)
+    expires_at = moment_in(values, "expiresAt", name_of, zone, is_end=True)
     if expires_at is not None and expires_at <= now:
         raise RowFault(f"{name_of('expiresAt')} is not in the future.", name_of("expiresAt"))
-    earned_at = moment_in(values, "earnedAt", name_of)
+    earned_at = moment_in(values, "earnedAt", name_of, zone)
     if earned_at is not None and earned_at > now:
         raise RowFault(f"{name_of('earnedAt')} is in the future.", name_of("earnedAt"))
     is_pending = bool(values.get("pending", False))

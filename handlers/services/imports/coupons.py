@@ -60,7 +60,7 @@ def _request(
     values = row.values
     body: dict[str, Any] = {name: values[field] for name, field in _OF_OPERATION.items() if field in values}
     check_body("CouponAssignment", body, _FIELDS, name_of, INTEGRATION)
-    expires_at = moment_in(values, "expiresAt", name_of)
+    expires_at = moment_in(values, "expiresAt", name_of, call.organization.zone, is_end=True)
     if expires_at is not None and expires_at <= call.now:
         raise RowFault(f"{name_of('expiresAt')} is not in the future.", name_of("expiresAt"))
     command = CouponCommand(

@@ -58,7 +58,7 @@ def _event(call: Call, job: ImportJob, row: ImportRow, name_of: NameOf) -> Incom
     body = {name: row.values[name] for name in _OF_OPERATION if name in row.values}
     body["systemUniqueKey"] = key_of(job, row)
     check_body("TrackedEvent", body, _FIELDS, name_of, INTEGRATION)
-    happened_at = moment_in(row.values, "externalEventDate", name_of)
+    happened_at = moment_in(row.values, "externalEventDate", name_of, call.organization.zone)
     if happened_at is not None and happened_at > call.now:
         raise RowFault(f"{name_of('externalEventDate')} is in the future.", name_of("externalEventDate"))
     try:

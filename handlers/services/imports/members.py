@@ -106,14 +106,14 @@ def _read(row: ImportRow, tiers: _Tiers, now: datetime, name_of: NameOf) -> _Mem
     except InvalidRequest as refusal:
         at = field_at(refusal.faults[0].pointer or "", _FIELDS)
         raise RowFault(refusal.detail, None if at is None else name_of(at)) from None
-    joined_at = moment_in(row.values, "joinedAt", name_of)
+    joined_at = moment_in(row.values, "joinedAt", name_of, tiers.zone)
     if joined_at is not None and joined_at > now:
         raise RowFault(f"{name_of('joinedAt')} is in the future.", name_of("joinedAt"))
     return _MemberRow(row, sent, attributes, joined_at, tiers.of(row.values, now, name_of))
 
 
 class _Tiers:
-    """The tiers that rows name."""
+    """The tiers that rows name; `zone` is the organization's."""
 
     def __init__(self, call: Call) -> None:
         known = configuration_of(call.db, call.organization).tiers.values()
@@ -122,10 +122,11 @@ class _Tiers:
         for tier in known:
             self._by_name.setdefault(tier.name, []).append(tier)
         self._default_program = call.organization.default_loyalty_program_id
+        self.zone = call.organization.zone
 
     def of(self, values: Mapping[str, Any], now: datetime, name_of: NameOf) -> dict[int, HeldTier]:
         """The tier of a row, by program id; raises RowFault."""
-        expires_at = moment_in(values, "tierExpiresAt", name_of)
+        expires_at = moment_in(values, "tierExpiresAt", name_of, self.zone, is_end=True)
         if "tier" not in values:
             if expires_at is not None:
                 raise RowFault(f"{name_of('tierExpiresAt')} is given without a tier.", name_of("tierExpiresAt"))
