@@ -13,6 +13,9 @@ _ATTRIBUTES = "customAttributes"
 # The tier that was set by hand, and when the member joined, have no place in the body of `createMember`.
 _BESIDE = ("joinedAt", "tier", "tierExpiresAt")
 
+# The types in JSON of the fields that are columns; there are none of other types yet.
+_FORMS: Mapping[Any, type[Any]] = {bool: bool, str: str, str | None: str}
+
 _Column = tuple[str, tuple[str, ...], type[Any]]
 
 
@@ -20,7 +23,7 @@ def _columns() -> Iterator[_Column]:
     """The columns with their places in the body of `createMember`, and their types in JSON."""
     for name, hint in get_type_hints(MemberProperties).items():
         if name not in _NO_COLUMNS and wire_name(name) != _ATTRIBUTES:
-            yield wire_name(name), (wire_name(name),), bool if hint is bool else str
+            yield wire_name(name), (wire_name(name),), _FORMS[hint]
     for name, part in PROFILE.items():
         if part.is_column and not part.parts:
             yield name, ("profile", name), part.form

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from domain.imports.member_columns import MEMBER_COLUMNS, PLACES
 from domain.members import differences, merged, merged_profile
+from domain.profiles import empty_profile, visible_profile
 
 KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "1", "type": "x"}}
 
@@ -51,3 +53,28 @@ def test_differences_name_the_place():
         "profile.govId": {"from": {"id": "1"}, "to": None},
     }
     assert differences(before, before) == {}
+
+
+def test_columns_of_imports_follow_from_writable_fields_and_the_profile():
+    assert list(MEMBER_COLUMNS)[:7] == [
+        "loyaltyMemberId",
+        "publicLoyaltyMemberId",
+        "active",
+        "memberType",
+        "channelAcquisition",
+        "referralCode",
+        "joinedAt",
+    ]
+    assert PLACES["govIdCountry"] == ("profile", "govId", "issuingCountry")
+    assert PLACES["notifyByPush"] == ("notifications", "push")
+    assert (MEMBER_COLUMNS["active"], MEMBER_COLUMNS["emails"], MEMBER_COLUMNS["city"]) == (bool, list, str)
+    # Set by the API alone, or by columns of their own parts.
+    assert {"onChain", "profile", "notifications", "address"}.isdisjoint(MEMBER_COLUMNS)
+    assert MEMBER_COLUMNS.keys() - PLACES.keys() == {"joinedAt", "tier", "tierExpiresAt"}
+
+
+def test_expressions_see_the_labelled_fields_of_a_profile():
+    visible = visible_profile({"name": "Ana", "tags": ["a"], "pictureUrl": "https://x.example/a.png"})
+    assert (visible["name"], visible["city"], visible["tags"], visible["customAttributes"]) == ("Ana", None, ["a"], {})
+    assert "pictureUrl" not in visible
+    assert (empty_profile()["emails"], empty_profile()["email"], "govId" in empty_profile()) == ([], None, False)
