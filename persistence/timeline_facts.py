@@ -1,4 +1,4 @@
-"""What timelines say of single rows: the facts of each kind, and what gave the points."""
+"""Facts of timelines: single rows of each kind, and the source of the points."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

@@ -105,7 +105,7 @@ class PointsFact:
         return f"{text}."
 
     def _outcome(self, source: Source) -> str:
-        """What became of the points."""
+        """The fate of the points, as the end of a sentence."""
         if not self.moved:
             if self.status == PENDING:
                 return "are set aside" if self.is_outgoing else "are pending"
