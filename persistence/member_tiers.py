@@ -39,11 +39,6 @@ WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 ORDER BY t.loyalty_program_id
 """)
 
-_MEMBERS_OF_WALLETS = Prepared(f"""
-SELECT m.member_id, m.wallet_id, {HELD_TIERS} FROM members m
-WHERE m.organization_id = %s AND m.wallet_id = ANY(%s::bigint[])
-""")
-
 _MOVE = Prepared("""
 INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at,
     created_at)
@@ -130,14 +125,6 @@ def tiers_of(member: Member, value: Sequence[Sequence[Any]] | None) -> list[Memb
         )
         for program_id, tier_id, is_manual, expires_at, created_at in value or ()
     ]
-
-
-def of_wallets(
-    db: Connection, organization_id: int, wallet_ids: Collection[int]
-) -> dict[int, tuple[int, dict[int, HeldTier]]]:
-    """The holders of these wallets, by wallet id: the member's id, and the tiers held by program id."""
-    rows = query(db, _MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids)))
-    return {wallet_id: (member_id, held_tiers(value)) for member_id, wallet_id, value in rows}
 
 
 def of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:
