@@ -93,6 +93,24 @@ def compile_audience(audience: Audience) -> CompiledAudience | None:
     return CompiledAudience(audience.audience_id, audience.audience_key, audience.expires_at, matches)
 
 
+def check_matcher(matcher_type: str, matcher: Mapping[str, Any] | None, before: Audience | None = None) -> None:
+    """Refuse a matcher that is missing, not allowed, or cannot be compared with attributes.
+
+    Raises InvalidRequest, and MatcherTypeFixed for another type than that of the audience `before` the change.
+    """
+    if before is not None and matcher_type != before.matcher_type:
+        raise MatcherTypeFixed(
+            f"The matcherType of the audience {before.name} is {before.matcher_type} and cannot change."
+        )
+    if matcher_type == ATTRIBUTE_MATCHER:
+        if matcher is None:
+            raise InvalidRequest([FieldFault("matcherType attribute-matcher needs a matcher", pointer="/matcher")])
+        compile_attribute_matcher(matcher)
+    elif matcher is not None:
+        fault = "matcher goes only with the matcherType attribute-matcher"
+        raise InvalidRequest([FieldFault(fault, pointer="/matcher")])
+
+
 def compile_attribute_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> MemberPredicate:
     """Compile a matcher to a predicate that is true for members who meet every given criterion.
 

@@ -8,8 +8,7 @@ from domain.audiences import (
     ATTRIBUTE_MATCHER,
     LIST_MATCHER,
     Audience,
-    MatcherTypeFixed,
-    compile_attribute_matcher,
+    check_matcher,
 )
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
@@ -24,7 +23,7 @@ from handlers.schemas.audiences import (
     AudienceProperties,
     ListChange,
 )
-from handlers.services.audiences.change_list import change_list, refuse_without_list
+from handlers.services.audiences import change_list, refuse_without_list
 from handlers.services.organizations.own_organization import refuse_other_organization
 from handlers.services.references import unknown_member
 from persistence import audiences
@@ -49,7 +48,8 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
 )
 def create_audience(call: Call, body: AudienceProperties) -> Audience:
     """Create an audience; a list audience is empty at first."""
-    _check(call, body)
+    refuse_other_organization(call, body.organization_id)
+    check_matcher(body.matcher_type, body.matcher)
     if body.matcher_type == LIST_MATCHER:
         body = replace(body, member_count=0, refreshed_at=call.now)
     elif body.matcher_type == ATTRIBUTE_MATCHER and body.refreshed_at is None:
@@ -77,11 +77,8 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
     Unless the body says otherwise, an audience by attributes is as fresh as the moment when its matcher is changed.
     """
     properties = body.of(audience)
-    if properties.matcher_type != audience.matcher_type:
-        raise MatcherTypeFixed(
-            f"The matcherType of the audience {audience.name} is {audience.matcher_type} and cannot change."
-        )
-    _check(call, properties)
+    refuse_other_organization(call, properties.organization_id)
+    check_matcher(properties.matcher_type, properties.matcher, audience)
     if audience.matcher_type == LIST_MATCHER:
         properties = replace(properties, member_count=audience.member_count, refreshed_at=audience.refreshed_at)
     elif audience.matcher_type == ATTRIBUTE_MATCHER:
@@ -108,16 +105,3 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
     if unknown:
         raise unknown_member(min(unknown))
     return change_list(call, audience, added, removed)
-
-
-def _check(call: Call, body: AudienceProperties) -> None:
-    """Refuse a matcher that is missing, not allowed, or cannot be compared with attributes."""
-    refuse_other_organization(call, body.organization_id)
-    if body.matcher_type == ATTRIBUTE_MATCHER:
-        if body.matcher is None:
-            raise InvalidRequest([FieldFault("matcherType attribute-matcher needs a matcher", pointer="/matcher")])
-        compile_attribute_matcher(body.matcher)
-    elif body.matcher is not None:
-        raise InvalidRequest(
-            [FieldFault("matcher goes only with the matcherType attribute-matcher", pointer="/matcher")]
-        )

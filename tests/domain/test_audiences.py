@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.audiences import Audience, compile_attribute_matcher, compile_audience
+from domain.audiences import (
+    ATTRIBUTE_MATCHER,
+    LIST_MATCHER,
+    Audience,
+    MatcherTypeFixed,
+    check_matcher,
+    compile_attribute_matcher,
+    compile_audience,
+)
 from domain.members import Member
 from domain.problems import InvalidRequest
 
@@ -200,3 +209,19 @@ def test_attributes_are_all_of_them_alone_and_their_values_any(who, values):
         for name, some in values.items()
     ]
     assert matches(who, **attributes(**values)) is all(alone)
+
+
+def test_a_matcher_goes_only_with_its_type():
+    check_matcher(ATTRIBUTE_MATCHER, NOTHING)
+    check_matcher(LIST_MATCHER, None)
+    for matcher_type, matcher in ((ATTRIBUTE_MATCHER, None), (LIST_MATCHER, NOTHING)):
+        with pytest.raises(InvalidRequest) as refusal:
+            check_matcher(matcher_type, matcher)
+        assert [fault.pointer for fault in refusal.value.faults] == ["/matcher"]
+
+
+def test_the_type_of_the_matcher_stays():
+    before = SimpleNamespace(name="Regulars", matcher_type=LIST_MATCHER)
+    check_matcher(LIST_MATCHER, None, before)
+    with pytest.raises(MatcherTypeFixed, match="Regulars is list-matcher"):
+        check_matcher(ATTRIBUTE_MATCHER, NOTHING, before)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from domain.audiences import Audience, NotAListAudience
 from domain.imports.records import FailedRow, ImportJob, RowFault
 from handlers.call import Call
-from handlers.services.audiences.change_list import change_list, refuse_without_list
+from handlers.services.audiences import change_list, refuse_without_list
 from handlers.services.imports.checks import NameOf
 from handlers.services.imports.reading import Names, find_members, member_of, read_rows, values_of
 from handlers.services.imports.rows import ImportRow

@@ -1,4 +1,4 @@
-"""Changes of the list of an audience."""
+"""Changes of the lists of audiences."""
 
 from collections.abc import Collection
 
