@@ -21,7 +21,7 @@ from sqlalchemy import Engine, text
 
 from domain.reports.ranges import days_of, report_range
 from handlers.services.organizations.create import create_organization
-from handlers.services.reports.verify import verify_reports
+from handlers.services.reports import verify_reports
 from persistence import embedded, schema, transactions
 from persistence.engine import autocommit, create_engine
 from persistence.reports import books, figures, missions, wallets

@@ -11,7 +11,7 @@ from handlers.messages.base import results, walked, wrapped
 from handlers.messages.orders import order_record
 from handlers.operation import operation
 from handlers.schemas.purchase_orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order
-from handlers.services.orders.create import CreatedOrder, NewOrder, create_order, create_orders
+from handlers.services.orders import CreatedOrder, NewOrder, create_order, create_orders
 from persistence import orders
 from persistence.orders import ORDERS
 from persistence.paging import Paged

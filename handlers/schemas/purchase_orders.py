@@ -10,7 +10,7 @@ from domain.calendar import instant_of
 from domain.problems import FieldFault, InvalidRequest
 from handlers.messages.base import Body, loaded_items
 from handlers.messages.orders import order_record
-from handlers.services.orders.create import CreatedOrder, NewOrder
+from handlers.services.orders import CreatedOrder, NewOrder
 
 _NOT_OF_THE_ORDER = {"status", "loyaltyMemberId"}
 

@@ -97,7 +97,7 @@ def verify(organization: int | None, as_json: bool) -> None:
     """
     from handlers.server.jobs import seal_audit_log
     from handlers.services.ledger.verify import verify as verify_ledger
-    from handlers.services.reports.verify import verify_reports
+    from handlers.services.reports import verify_reports
 
     broken: list[str] = []
     heads: list[tuple[int, int, str]] = []

@@ -1,0 +1,140 @@
+"""Commands that do now what workers do by the clock: expire points, evaluate tiers, send and remove deliveries."""
+
+from typing import Any
+
+import click
+from sqlalchemy import Engine
+
+from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
+from handlers.server.commands.output import json_option, print_json
+
+
+@click.command()
+@click.option("--organization", type=click.IntRange(1), help="Expire points of this organization only.")
+@json_option
+def expire(organization: int | None, as_json: bool) -> None:
+    """Post the expiry of points that are past their date.
+
+    Expired points can never be spent and are in no balance, whether or not this runs; it writes the transactions that
+    say so. It may be interrupted and started again at any time, beside running servers. Workers run it by the clock.
+    """
+    with migrated_engine(load_settings()) as engine:
+        ids = organization_ids(engine, organization)
+        expired_rows = [_expire(engine, organization_id, as_json) for organization_id in ids]
+    if as_json:
+        print_json({"expired": [row for rows in expired_rows for row in rows]})
+    elif not any(expired_rows):
+        click.echo("Nothing has expired.")
+
+
+def _expire(engine: Engine, organization_id: int, is_quiet: bool) -> list[dict[str, Any]]:
+    """Expire points of one organization; what was expired of each account, printed unless quiet."""
+    from handlers.messages.base import exact_number
+    from handlers.server.jobs import expire_points
+
+    expired = expire_points(engine, organization_id)
+    rows = []
+    for account_id, amount in sorted(expired.amounts.items()):
+        number = expired.wallets[account_id]
+        rows.append(
+            {"organizationId": organization_id, "ledgerAccountId": account_id, "amount": amount, "wallets": number}
+        )
+        if not is_quiet:
+            of = "1 wallet" if number == 1 else f"{number:,} wallets"
+            click.echo(
+                f"Organization {organization_id}, account {account_id}: {exact_number(amount):,} expired, of {of}."
+            )
+    return rows
+
+
+@click.command()
+@click.option("--organization", type=click.IntRange(1), help="Evaluate the tiers of this organization only.")
+@click.option(
+    "--all", "everyone", is_flag=True, help="Evaluate every member, say after a tier's threshold has changed."
+)
+@json_option
+def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> None:
+    """Evaluate again the tiers that have expired.
+
+    These were set by hand until some moment. Answers show the right tier, and events go by it, whether or not this
+    runs; it writes it down and reports the move. It may be interrupted and started again at any time, beside running
+    servers. Workers run it by the clock, without `--all`.
+    """
+    from handlers.server import jobs
+
+    with migrated_engine(load_settings()) as engine:
+        ids = organization_ids(engine, organization)
+        counts = {organization_id: jobs.evaluate_tiers(engine, organization_id, everyone) for organization_id in ids}
+    if as_json:
+        rows = [
+            {"organizationId": organization_id, "evaluated": looked_at, "moved": moves}
+            for organization_id, (looked_at, moves) in counts.items()
+        ]
+        print_json({"organizations": rows})
+        return
+    for organization_id, (looked_at, moves) in counts.items():
+        if looked_at:
+            click.echo(f"Organization {organization_id}: {looked_at:,} evaluated, {moves:,} moved.")
+    if not any(looked_at for looked_at, _ in counts.values()):
+        click.echo("Nothing to evaluate.")
+
+
+@click.command()
+@json_option
+def release_answers(as_json: bool) -> None:
+    """Release the stored answers to old events.
+
+    For LOYALTY_ANSWERS_KEPT_DAYS the same request under the same key is answered as the first time. After that its key
+    stays used, so the request is refused with `/problems/key-reused`, and reading the event answers its record without
+    the result. It goes on where the last run ended, and may be interrupted at any time. Workers run it by the clock.
+    """
+    from handlers.server.jobs import RELEASE_ANSWERS, run_job
+
+    settings = load_settings()
+    with migrated_engine(settings) as engine:
+        answers = run_job(engine, settings, RELEASE_ANSWERS)["answers"]
+    if as_json:
+        print_json({"released": answers})
+        return
+    click.echo(f"{answers:,} answers released." if answers else "Nothing to release.")
+
+
+@click.command()
+@click.option("--organization", type=click.IntRange(1), help="Send for the triggers of this organization only.")
+@json_option
+def deliver(organization: int | None, as_json: bool) -> None:
+    """Send what is due to the receivers of webhooks.
+
+    Then it ends; workers do the same all the time. It may be interrupted and started again at any time, beside them:
+    what was under way is sent again after a minute.
+    """
+    from handlers.services.webhooks.send_deliveries import send_due
+
+    settings = load_settings()
+    with migrated_engine(settings) as engine:
+        if organization is not None:
+            organization_ids(engine, organization)
+        attempts = send_due(engine, settings, organization_id=organization)
+    if as_json:
+        print_json({"attempts": attempts})
+        return
+    click.echo(f"Attempts made: {attempts:,}." if attempts else "Nothing to send.")
+
+
+@click.command()
+@json_option
+def remove_deliveries(as_json: bool) -> None:
+    """Remove old messages to the receivers of webhooks.
+
+    Those made more than LOYALTY_DELIVERIES_KEPT_DAYS days ago; what still waits to be sent for an active trigger stays.
+    It may be interrupted at any time. Workers run it by the clock.
+    """
+    from handlers.server.jobs import REMOVE_DELIVERIES, run_job
+
+    settings = load_settings()
+    with migrated_engine(settings) as engine:
+        removed = run_job(engine, settings, REMOVE_DELIVERIES)["deliveries"]
+    if as_json:
+        print_json({"removed": removed})
+        return
+    click.echo(f"Deliveries removed: {removed:,}." if removed else "Nothing to remove.")
