@@ -1,17 +1,16 @@
 """Collections of content and their documents (integration 4.4, items 1 to 11)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import openapi
-from domain.content.collections import ContentCollection, check_collection, slug_of
+from domain.content.collections import ContentCollection
 from domain.content.documents import ContentDocument, DocumentAddress
-from domain.problems import InvalidRequest, NameTaken, NotFound, Refusal
+from domain.problems import InvalidRequest, NotFound
 from handlers.audit_trail import Audited
 from handlers.call import INTEGRATION, Call
-from handlers.messages.base import Changes, listed, values_of, wrapped
+from handlers.messages.base import Changes, listed, wrapped
 from handlers.messages.validation import Schemas, Validator, body_faults
 from handlers.operation import operation
 from handlers.schemas.content import (
@@ -27,7 +26,7 @@ from handlers.schemas.content import (
     batch_item,
 )
 from handlers.schemas.content_search import search_answer, search_of
-from handlers.services.content.document_schemas import check_schema
+from handlers.services.content import write_collections
 from handlers.services.content.write_documents import (
     DOCUMENT_ENTITY,
     BatchOutcome,
@@ -42,7 +41,6 @@ from handlers.services.content.write_documents import (
 )
 from persistence.content import collections, documents, search
 from persistence.content.collections import COLLECTIONS
-from persistence.content.languages import language_of, languages_of
 from persistence.paging import Paged
 
 _AUDITED = Audited("content-collection", "content_collection_id", COLLECTION.dump)
@@ -61,17 +59,7 @@ def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentColle
 @operation("createCollection", body=COLLECTION_BODY, answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
 def create_collection(call: Call, body: CollectionProperties) -> ContentCollection:
     """Create a collection; a slug that is not given is made from the name."""
-    check_collection(values_of(body))
-    check_schema(body.jsonschema)
-    organization_id = call.organization.organization_id
-    refusals: dict[str, Refusal] = {collections.SLUG_CONSTRAINT: _slug_taken(body.slug)}
-    if body.slug is None:
-        # If another call takes the same slug meanwhile, this one starts over.
-        plain = slug_of(body.name, ())
-        body = replace(body, slug=slug_of(body.name, collections.slugs_like(call.db, organization_id, plain)))
-        refusals = {}
-    generated = {"collection_key": call.new_key(), "language": language_of(call.organization.default_locale)}
-    return COLLECTIONS.add(call.db, organization_id, {**generated, **values_of(body)}, call.now, refusals)
+    return write_collections.create(call, body)
 
 
 @operation("getCollection", answer=COLLECTION.dump)
@@ -90,24 +78,7 @@ def update_collection(
     call: Call, collection: ContentCollection, body: Changes[CollectionProperties]
 ) -> ContentCollection:
     """Change the fields that are sent. Documents stay as they are, but are indexed anew for other `ftsFields`."""
-    check_collection(body.sent)
-    if "jsonschema" in body.sent:
-        check_schema(body.sent["jsonschema"])
-    before = COLLECTIONS.lock(call.db, collection)
-    call.audit.keep_before(before)
-    values = values_of(body.of(before))
-    refusals = {collections.SLUG_CONSTRAINT: _slug_taken(values["slug"])}
-    if values["fts_fields"] != before.fts_fields:
-        values["language"] = language_of(call.organization.default_locale)
-    after = COLLECTIONS.store(call.db, before, values, call.now, refusals)
-    if "language" in values:
-        locales = documents.locales_in_use(call.db, after)
-        documents.reindex(call.db, after, languages_of(after, locales))
-    return after
-
-
-def _slug_taken(slug: str | None) -> NameTaken:
-    return NameTaken(f"Another collection has the slug {slug}.")
+    return write_collections.update(call, collection, body)
 
 
 @operation("searchDocuments", from_replica=True)

@@ -22,12 +22,10 @@ def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
     book = member = None
     if "couponBookKey" in query:
         book = BOOKS.find_by(call.db, organization_id, coupon_book_key=query["couponBookKey"])
-        if book is None:
-            return Paged.empty(query)
     if "loyaltyMemberId" in query:
         member = MEMBERS.find_by(call.db, organization_id, loyalty_member_id=query["loyaltyMemberId"])
-        if member is None:
-            return Paged.empty(query)
+    if (book is None and "couponBookKey" in query) or (member is None and "loyaltyMemberId" in query):
+        return Paged.empty(query)
     filters = CouponFilter(query.get("code"), book, member, query.get("expired"))
     if book is not None and filters == CouponFilter(book=book):
         return codes.find_page_of_book(call.db, book, Page.of(query))

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from domain.ledger.accounts import LedgerAccountInUse, complete_settings, refuse_changes_in_use
 from domain.ledger.records import Ledger, LedgerAccount, Wallet
-from domain.ledger.session import overdraft_of
 from domain.ledger.views import DailyBalance, TransactionRow, WalletView
 from handlers.audit_trail import Audited
 from handlers.call import Call
@@ -26,6 +24,7 @@ from handlers.schemas.ledgers import (
     NewAccount,
     days_of,
 )
+from handlers.services.ledger import accounts
 from handlers.services.ledger.change_supply import SupplyChange, change_supply
 from persistence import configuration, daily_balances, ledger_lots, ledger_transactions, ledger_wallets
 from persistence import ledger as ledgers
@@ -70,12 +69,7 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
 @operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
 def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mapping[str, Any]:
     """Add an account to a ledger; the first account of a ledger is its default."""
-    if body.is_default_account:
-        LEDGERS.lock(call.db, ledger)
-        _audit_former_default(call, ledger)
-    values = {"ledger_account_key": call.new_key(), **complete_settings(asdict(body))}
-    account = ledgers.add_account(call.db, ledger, values, call.now)
-    return _accounts(call, ledger, [account])[0]
+    return _accounts(call, ledger, [accounts.create_account(call, ledger, asdict(body))])[0]
 
 
 @operation(
@@ -91,38 +85,18 @@ def update_ledger_account(
 
     Settings that define the meaning of stored amounts are fixed once there are any.
     """
-    account = ledgers.lock_account(call.db, ledger, account)
-    call.audit.keep_before(account)
-    settings = complete_settings(asdict(body.of(account)), account)
-    if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
-        raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
-    if ledgers.has_movements(call.db, account):
-        refuse_changes_in_use(account, settings)
-        if settings["point_tracking_enabled"] and not account.point_tracking_enabled:
-            ledgers.start_tracking(call.db, account, call.new_key(), call.now)
-    if settings["is_default_account"] and not account.is_default_account:
-        _audit_former_default(call, ledger)
-    changed = ledgers.store_account(call.db, ledger, account, settings, call.now)
-    return _accounts(call, ledger, [changed])[0]
+    return _accounts(call, ledger, [accounts.update_account(call, ledger, account, body)])[0]
 
 
-def _audit_former_default(call: Call, ledger: Ledger) -> None:
-    """Note that the default account of a locked ledger is about to be replaced as such."""
-    of_ledger = {"ledger_id": ledger.ledger_id, "is_default_account": True}
-    former = ACCOUNTS.find_by(call.db, ledger.organization_id, **of_ledger)
-    if former is not None:
-        call.audit.add_mark("ledger-account", former.ledger_account_id, "isDefaultAccount", is_set=False)
-
-
-def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
-    issued = ledgers.issued(call.db, ledger.organization_id, [account.ledger_account_id for account in accounts])
+def _accounts(call: Call, ledger: Ledger, shown: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
+    issued = ledgers.issued(call.db, ledger.organization_id, [account.ledger_account_id for account in shown])
     return [
         {
             **{name: getattr(account, name) for name in fields_of(LedgerAccount)},
             "ledger_key": ledger.ledger_key,
             "issued": issued.get(account.ledger_account_id, 0),
         }
-        for account in accounts
+        for account in shown
     ]
 
 

@@ -1,18 +1,15 @@
 """Members (integration 4.5, administration "Members")."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.calendar import instant_of
 from domain.ledger.records import BURN, MINT
-from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties, MemberTier, differences, refuse_erased
+from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties, MemberTier
 from domain.problems import Refusal
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import TierTracking
-from domain.triggers import MEMBER as MEMBER_ENTITY
-from domain.triggers import UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, MEMBER_SUBJECT, Call
 from handlers.messages.base import Changes, listed, results, walked, wrapped
@@ -53,19 +50,16 @@ from handlers.schemas.members import (
 from handlers.schemas.timeline import timeline_page, timeline_query
 from handlers.services import references, tokens
 from handlers.services.configuration import configuration_of
-from handlers.services.events.track import emit
-from handlers.services.idempotency import digest_of
 from handlers.services.ledger.move_points import MovedPoints, PointsMove, PointsRequest, move_points
-from handlers.services.members.change import changed_values
+from handlers.services.members.change import change_member
 from handlers.services.members.enrol import Enrolment, enrol_members
 from handlers.services.members.erase import erase
-from handlers.services.members.lock_referrers import lock_referrers
 from handlers.services.members.match_audiences import match_audiences
+from handlers.services.members.search import find_searched
 from handlers.services.members.timeline import TimelinePage, timeline_of
-from handlers.services.members.view import view_holdings, view_members
+from handlers.services.members.view import view_holdings, view_member, view_members
 from handlers.services.tiers.current import current_tiers
 from handlers.services.tiers.set_tier import set_tier
-from handlers.services.webhooks.outbox import entity_changed
 from persistence import members
 from persistence.member_holdings import MemberWithHoldings
 from persistence.members import MEMBERS
@@ -152,65 +146,19 @@ def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> di
 
     An update that changes nothing reports nothing.
     """
-    lock_referrers(call.db, call.organization, member.wallet_id, ("member-updated", "member-profile-deactivated"))
-    before = members.lock(call.db, member)
-    refuse_erased(before)
-    update = body.of(before)
-    values = changed_values(before, body)
-    is_changed = _properties_of(replace(before, **values)) != _properties_of(before)
-    after = members.store_member(call.db, before, values, call.now) if is_changed else before
-    call.audit.reason = update.update_reason
-    call.audit.keep_before(before)
-    if not is_changed:
-        return _viewed(call, after)
-    if update.emit_event:
-        changes = differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after))
-        payload = {"changedFields": list(changes)}
-        emit(call, after, "member-updated", payload, update.update_reason)
-        if before.active and not after.active:
-            emit(call, after, "member-profile-deactivated", payload, update.update_reason)
-    return _told(call, after)
-
-
-def _properties_of(member: Member) -> bytes:
-    """A digest of a member's properties; 1 and 1.0 are the same, 1 and true are not."""
-    return digest_of(MEMBER_PROPERTIES.dump(member))
+    return change_member(call, member, body)
 
 
 @operation("eraseMember", answer=_ONE, audit="member")
 def erase_member(call: Call, member: Member) -> dict[str, Any]:
     """Replace all personal data of the member by a pseudonym; a repetition gets the same answer."""
-    return _viewed(call, erase(call, member))
+    return view_member(call, erase(call, member))
 
 
 @operation("searchMembers", answer=listed(search_row))
 def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
     """A page of the matching members, each with the tier in the program searched for, else in the default program."""
-    filters, program_id = dict(query), query.get("loyaltyProgramId")
-    if "loyaltyTierId" in query or filters.pop("loyaltyTierKey", None) is not None:
-        tier = _tier_searched(call, query)
-        if tier is None or program_id not in (None, tier.loyalty_program_id):
-            return Paged.empty(query)
-        program_id = tier.loyalty_program_id
-        filters |= {"loyaltyProgramId": program_id, "loyaltyTierId": tier.loyalty_tier_id}
-    matching = members.find_page(call.db, call.organization.organization_id, filters)
-    tiers = current_tiers(call, matching.results)
-    shown = call.organization.default_loyalty_program_id if program_id is None else program_id
-    rows = [
-        (member, next((held for held in tiers[member.member_id] if held.loyalty_program_id == shown), None))
-        for member in matching.results
-    ]
-    return matching.showing(rows)
-
-
-def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
-    """The tier that the id and the key mean, as far as they are given."""
-    organization_id, tiers = call.organization.organization_id, []
-    if "loyaltyTierId" in query:
-        tiers.append(TIERS.find(call.db, organization_id, query["loyaltyTierId"]))
-    if "loyaltyTierKey" in query:
-        tiers.append(TIERS.find_by(call.db, organization_id, loyalty_tier_key=query["loyaltyTierKey"]))
-    return tiers[0] if all(tier == tiers[0] for tier in tiers) else None
+    return find_searched(call, query)
 
 
 @operation("listMemberTiers", answer=listed(MEMBER_TIER))
@@ -298,17 +246,6 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     lifetime = tokens.MEMBER_TOKEN_SECONDS
     token = tokens.issue(call.db, call.settings, claims, lifetime, call.now)
     return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
-
-
-def _told(call: Call, member: Member) -> dict[str, Any]:
-    """The changed member in the form of the answer, after triggers are told of the change in the same form."""
-    viewed = _viewed(call, member)
-    entity_changed(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(viewed))
-    return viewed
-
-
-def _viewed(call: Call, member: Member) -> dict[str, Any]:
-    return view_members(call, [member], with_balances=True)[0]
 
 
 def _moment(query: Mapping[str, Any], name: str) -> Any:

@@ -35,8 +35,6 @@ def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Or
     call.audit.keep_before(organizations.find(call.db, organization_id))
     former_id = call.organization.default_loyalty_program_id
     default_id = body.sent.get("default_loyalty_program_id", former_id)
-    if default_id != former_id:
-        for program_id in (former_id, default_id):
-            if program_id is not None:
-                call.audit.add_mark("loyalty-program", program_id, "setAsDefault", is_set=program_id == default_id)
+    for program_id in {former_id, default_id} - {None} if default_id != former_id else ():
+        call.audit.add_mark("loyalty-program", program_id, "setAsDefault", is_set=program_id == default_id)
     return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.sent)

@@ -11,7 +11,7 @@ from handlers.call import Answer, Caller, Request
 from handlers.http.clients import client_address
 from handlers.http.exchange import Exchange
 from handlers.http.rates import Rates, RateState
-from handlers.schemas.auth import decode_basic_credentials
+from handlers.services.sign_in import decode_basic_credentials
 from handlers.setting_values import Rate, networks_of
 from handlers.settings import Settings
 

@@ -1,22 +1,14 @@
-"""Token requests on the wire, which are forms (integration 2.10)."""
+"""Token requests on the wire, which are forms, and their answers (integration 2.10)."""
 
-import base64
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote_plus
 
+from handlers.call import Answer
+from handlers.services.sign_in import IssuedToken, TokenRefused, TokenRequest
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRequest:
-    """A request for an access token (RFC 6749, section 4.4.2)."""
-
-    client_id: str | None
-    client_secret: str | None
-    scope: str | None
-    new_password: str | None
-    organization_id: str | None
+_BASIC_CHALLENGE = ("WWW-Authenticate", 'Basic realm="loyalty"')
+_NOT_STORED = ("Cache-Control", "no-store")
 
 
 class TokenRequestBody:
@@ -27,15 +19,23 @@ class TokenRequestBody:
         return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
 
 
-def decode_basic_credentials(authorization: str) -> tuple[str, str] | None:
-    """Decode client id and secret of HTTP Basic; None for another scheme. Raises ValueError if they cannot be read."""
-    scheme, _, encoded = authorization.partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    text = base64.b64decode(encoded.strip(), validate=True).decode()
-    client_id, colon, secret = text.partition(":")
-    # Form-encoded before they are joined, so that the id may hold a colon (RFC 6749, section 2.3.1).
-    pair = unquote_plus(client_id, errors="strict"), unquote_plus(secret, errors="strict")
-    if not colon or "\x00" in pair[0]:
-        raise ValueError("no client id and secret")
-    return pair
+TOKEN_REQUEST = TokenRequestBody()
+
+
+def issued(token: IssuedToken) -> Answer:
+    """The answer with a token."""
+    body = {
+        "access_token": token.access_token,
+        "token_type": "Bearer",
+        "expires_in": token.lifetime,
+        "scope": " ".join(token.scopes),
+    }
+    return Answer(200, body, (_NOT_STORED,))
+
+
+def refused(refusal: TokenRefused) -> Answer:
+    """The error object, with a challenge if the client is not known."""
+    body = {"error": refusal.error, "error_description": refusal.description}
+    if refusal.problem_type is not None:
+        body |= {"error_uri": refusal.problem_type, "type": refusal.problem_type}
+    return Answer(refusal.status, body, (_NOT_STORED, *((_BASIC_CHALLENGE,) if refusal.status == 401 else ())))

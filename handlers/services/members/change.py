@@ -1,9 +1,50 @@
 """Changes of members."""
 
+from dataclasses import replace
 from typing import Any
 
-from domain.members import Member, merged, merged_profile
+from domain.members import Member, differences, merged, merged_profile, refuse_erased
+from domain.triggers import MEMBER as MEMBER_ENTITY
+from domain.triggers import UPDATED
+from handlers.call import Call
 from handlers.messages.base import Changes, values_of
+from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
+from handlers.services.events.track import emit
+from handlers.services.idempotency import digest_of
+from handlers.services.members.lock_referrers import lock_referrers
+from handlers.services.members.view import view_member
+from handlers.services.webhooks.outbox import entity_changed
+from persistence import members
+
+
+def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str, Any]:
+    """Change the fields that are sent, and report the change unless asked not to. Returns the member's view.
+
+    An update that changes nothing reports nothing. Raises MemberErased.
+    """
+    lock_referrers(call.db, call.organization, member.wallet_id, ("member-updated", "member-profile-deactivated"))
+    before = members.lock(call.db, member)
+    refuse_erased(before)
+    update = changes.of(before)
+    values = changed_values(before, changes)
+    call.audit.reason = update.update_reason
+    call.audit.keep_before(before)
+    if _properties_of(replace(before, **values)) == _properties_of(before):
+        return view_member(call, before)
+    after = members.store_member(call.db, before, values, call.now)
+    if update.emit_event:
+        payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
+        emit(call, after, "member-updated", payload, update.update_reason)
+        if before.active and not after.active:
+            emit(call, after, "member-profile-deactivated", payload, update.update_reason)
+    viewed = view_member(call, after)
+    entity_changed(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(viewed))
+    return viewed
+
+
+def _properties_of(member: Member) -> bytes:
+    """A digest of a member's properties; 1 and 1.0 are the same, 1 and true are not."""
+    return digest_of(MEMBER_PROPERTIES.dump(member))
 
 
 def changed_values(before: Member, changes: Changes[Any]) -> dict[str, Any]:

@@ -33,6 +33,11 @@ def view_members(call: Call, members: Sequence[Member], *, with_balances: bool =
     return _views(call, members, current_tiers(call, members, balances), balances)
 
 
+def view_member(call: Call, member: Member) -> dict[str, Any]:
+    """The record of a member with its balances, as `view_members` has it."""
+    return view_members(call, [member], with_balances=True)[0]
+
+
 def view_holdings(call: Call, known: MemberWithHoldings, *, with_balances: bool) -> dict[str, Any]:
     """The record of a member whose holdings are known already, as `view_members` has it."""
     member = known.member

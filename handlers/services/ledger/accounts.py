@@ -1,0 +1,50 @@
+"""Creating and changing ledger accounts."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from domain.ledger.accounts import LedgerAccountInUse, complete_settings, refuse_changes_in_use
+from domain.ledger.records import Ledger, LedgerAccount
+from domain.ledger.session import overdraft_of
+from handlers.call import Call
+from handlers.messages.base import Changes
+from persistence import ledger as ledgers
+from persistence.ledger import ACCOUNTS, LEDGERS
+
+
+def create_account(call: Call, ledger: Ledger, settings: Mapping[str, Any]) -> LedgerAccount:
+    """Add an account to a ledger; the first account of a ledger is its default. Raises InvalidRequest."""
+    if settings["is_default_account"]:
+        LEDGERS.lock(call.db, ledger)
+        _audit_former_default(call, ledger)
+    values = {"ledger_account_key": call.new_key(), **complete_settings(settings)}
+    return ledgers.add_account(call.db, ledger, values, call.now)
+
+
+def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: Changes[Any]) -> LedgerAccount:
+    """Change the settings of an account.
+
+    Settings that define the meaning of stored amounts are fixed once there are any. Raises LedgerAccountInUse, or
+    InvalidRequest.
+    """
+    account = ledgers.lock_account(call.db, ledger, account)
+    call.audit.keep_before(account)
+    settings = complete_settings(asdict(changes.of(account)), account)
+    if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
+        raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
+    if ledgers.has_movements(call.db, account):
+        refuse_changes_in_use(account, settings)
+        if settings["point_tracking_enabled"] and not account.point_tracking_enabled:
+            ledgers.start_tracking(call.db, account, call.new_key(), call.now)
+    if settings["is_default_account"] and not account.is_default_account:
+        _audit_former_default(call, ledger)
+    return ledgers.store_account(call.db, ledger, account, settings, call.now)
+
+
+def _audit_former_default(call: Call, ledger: Ledger) -> None:
+    """Note that the default account of a locked ledger is about to be replaced as such."""
+    of_ledger = {"ledger_id": ledger.ledger_id, "is_default_account": True}
+    former = ACCOUNTS.find_by(call.db, ledger.organization_id, **of_ledger)
+    if former is not None:
+        call.audit.add_mark("ledger-account", former.ledger_account_id, "isDefaultAccount", is_set=False)

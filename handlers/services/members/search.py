@@ -1,0 +1,44 @@
+"""Searching for members."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.members import Member, MemberTier
+from domain.programs import LoyaltyTier
+from handlers.call import Call
+from handlers.services.tiers.current import current_tiers
+from persistence import members
+from persistence.paging import Paged
+from persistence.programs import TIERS
+
+
+def find_searched(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
+    """A page of the matching members, each with the tier in the program searched for, else in the default program.
+
+    A tier that does not exist, or is not of the program searched for, has no members.
+    """
+    filters, program_id = dict(query), query.get("loyaltyProgramId")
+    if "loyaltyTierId" in query or filters.pop("loyaltyTierKey", None) is not None:
+        tier = _tier_searched(call, query)
+        if tier is None or program_id not in (None, tier.loyalty_program_id):
+            return Paged.empty(query)
+        program_id = tier.loyalty_program_id
+        filters |= {"loyaltyProgramId": program_id, "loyaltyTierId": tier.loyalty_tier_id}
+    matching = members.find_page(call.db, call.organization.organization_id, filters)
+    tiers = current_tiers(call, matching.results)
+    shown = call.organization.default_loyalty_program_id if program_id is None else program_id
+    rows = [
+        (member, next((held for held in tiers[member.member_id] if held.loyalty_program_id == shown), None))
+        for member in matching.results
+    ]
+    return matching.showing(rows)
+
+
+def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
+    """The tier that the id and the key mean, as far as they are given."""
+    organization_id, tiers = call.organization.organization_id, []
+    if "loyaltyTierId" in query:
+        tiers.append(TIERS.find(call.db, organization_id, query["loyaltyTierId"]))
+    if "loyaltyTierKey" in query:
+        tiers.append(TIERS.find_by(call.db, organization_id, loyalty_tier_key=query["loyaltyTierKey"]))
+    return tiers[0] if all(tier == tiers[0] for tier in tiers) else None

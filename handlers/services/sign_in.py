@@ -1,0 +1,185 @@
+"""Signing in by OAuth 2.0 client credentials (RFC 6749, section 4.4), for API users and for people."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote_plus
+
+from domain.access import Grant, narrowed
+from domain.users import PasswordChangeRequired
+from handlers.call import Call, RequestContext
+from handlers.services import passwords, tokens
+from persistence import organizations, users
+from persistence.users import Credentials
+
+_LARGEST_ID_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """A request for an access token (RFC 6749, section 4.4.2)."""
+
+    client_id: str | None
+    client_secret: str | None
+    scope: str | None
+    new_password: str | None
+    organization_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """An access token with its lifetime in seconds, and the permissions that it has."""
+
+    access_token: str
+    lifetime: int
+    scopes: Sequence[str]
+
+
+class TokenRefused(Exception):
+    """An error of RFC 6749, section 5.2; `problem_type` is set if it is also a problem of the product's own."""
+
+    def __init__(self, status: int, error: str, description: str, problem_type: str | None = None) -> None:
+        super().__init__(description)
+        self.status, self.error, self.description, self.problem_type = status, error, description, problem_type
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """A user whose credentials were right; `new_hash` is the password hash to store if it changes, else None.
+
+    `is_changed` is True for a new password, False for the same one hashed with newer parameters.
+    """
+
+    user: Credentials
+    new_hash: str | None = None
+    is_changed: bool = False
+
+
+def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
+    """Check the credentials of a token request and hash a new password.
+
+    Hashing is slow, so this happens before the transaction of the call.
+    """
+    body: TokenRequest = context.body
+    try:
+        client_id, secret = _credentials(context.headers, body)
+        organization_id = _organization_id(body.organization_id)
+        user = context.read(lambda db: users.find_credentials(db, client_id, organization_id))
+        if not passwords.is_right(None if user is None else user.password_hash, secret) or user is None:
+            raise _unknown_client()
+        new_password = body.new_password
+        if new_password is not None:
+            _check_new_password(user, secret, new_password)
+            return SignIn(user, passwords.hash_password(new_password), is_changed=True)
+        if passwords.is_outdated(user.password_hash):
+            return SignIn(user, passwords.hash_password(secret))
+        return SignIn(user)
+    except TokenRefused as refused:
+        return refused
+
+
+def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
+    """Issue a token with all permissions of the user, or with those that `scope` names. Raises TokenRefused."""
+    user = _still_right(call, sign_in)
+    organization_and_rights = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
+    if organization_and_rights is None or not organization_and_rights[1].is_member:
+        raise _unknown_client()
+    grant = _narrowed(organization_and_rights[1].grant, scope)
+    generation = _store(call, sign_in, user)
+    claims = {
+        "sub": user.auth_client_id,
+        "userId": user.user_id,
+        "organizationId": user.organization_id,
+        "environment": organization_and_rights[0].environment,
+        "roles": sorted(grant.roles),
+        "isAdmin": grant.is_admin,
+        "isSystemAdmin": grant.is_system_admin,
+        "tokenGeneration": generation,
+    }
+    lifetime = tokens.ACCESS_TOKEN_SECONDS
+    return IssuedToken(tokens.issue(call.db, call.settings, claims, lifetime, call.now), lifetime, grant.scopes)
+
+
+def _still_right(call: Call, signed_in: SignIn) -> Credentials:
+    """The user as of now; the password may have changed since the credentials were checked. Raises TokenRefused."""
+    seen = signed_in.user
+    is_change = signed_in.new_hash is not None or seen.pending_provisioning
+    user = users.find_credentials(call.db, seen.auth_client_id, seen.organization_id, lock=is_change)
+    if user is None or user.user_id != seen.user_id or user.password_hash != seen.password_hash:
+        raise _unknown_client()
+    if user.password_is_temporary:
+        if user.password_expires_at is not None and user.password_expires_at <= call.now:
+            raise TokenRefused(401, "invalid_client", "The temporary password has expired.")
+        if not signed_in.is_changed:
+            description = "The password is temporary: send the one that is to replace it as new_password."
+            raise TokenRefused(403, "invalid_grant", description, f"/problems/{PasswordChangeRequired.slug}")
+    return user
+
+
+def _store(call: Call, signed_in: SignIn, user: Credentials) -> int:
+    """Store a new password and the time of the sign-in. Returns the generation of the tokens from now on."""
+    if signed_in.is_changed and signed_in.new_hash is not None:
+        users.set_password(call.db, user.user_id, signed_in.new_hash, temporary_until=None, now=call.now)
+    elif signed_in.new_hash is not None:
+        users.change_user(call.db, user.user_id, password_hash=signed_in.new_hash)
+    if user.pending_provisioning:
+        users.change_user(call.db, user.user_id, pending_provisioning=False, updated_at=call.now)
+    return user.token_generation + signed_in.is_changed
+
+
+def _check_new_password(user: Credentials, secret: str, new_password: str) -> None:
+    if user.is_api_user:
+        raise TokenRefused(400, "invalid_request", "The secret of an API user is changed by resetUserPassword.")
+    fault = passwords.password_fault(new_password, (user.name, user.email, user.user_name, user.auth_client_id))
+    if new_password == secret:
+        fault = "is the present password"
+    if fault is not None:
+        raise TokenRefused(400, "invalid_request", f"The new_password {fault}.")
+
+
+def _unknown_client() -> TokenRefused:
+    return TokenRefused(401, "invalid_client", "The client is unknown or its secret is wrong.")
+
+
+def _organization_id(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _LARGEST_ID_DIGITS):
+        raise TokenRefused(400, "invalid_request", "The organization_id is no whole number.")
+    return int(text)
+
+
+def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, str]:
+    """Client id and secret from HTTP Basic or from the form, but not from both (RFC 6749, section 2.3)."""
+    try:
+        basic = decode_basic_credentials(headers.get("authorization", ""))
+    except ValueError:
+        raise TokenRefused(401, "invalid_client", "The credentials of HTTP Basic cannot be read.") from None
+    if basic is not None:
+        if body.client_secret is not None or body.client_id not in (None, basic[0]):
+            raise TokenRefused(400, "invalid_request", "The client authenticates in two ways at once.")
+        return basic
+    if body.client_id is None or body.client_secret is None:
+        raise TokenRefused(401, "invalid_client", "The request holds no client credentials.")
+    return body.client_id, body.client_secret
+
+
+def _narrowed(held: Grant, scope: str | None) -> Grant:
+    grant = held if scope is None else narrowed(held, scope.split(" "))
+    if grant is None:
+        raise TokenRefused(400, "invalid_scope", "The scope asks for a role that the user does not have.")
+    return grant
+
+
+def decode_basic_credentials(authorization: str) -> tuple[str, str] | None:
+    """Decode client id and secret of HTTP Basic; None for another scheme. Raises ValueError if they cannot be read."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    text = base64.b64decode(encoded.strip(), validate=True).decode()
+    client_id, colon, secret = text.partition(":")
+    # Form-encoded before they are joined, so that the id may hold a colon (RFC 6749, section 2.3.1).
+    pair = unquote_plus(client_id, errors="strict"), unquote_plus(secret, errors="strict")
+    if not colon or "\x00" in pair[0]:
+        raise ValueError("no client id and secret")
+    return pair

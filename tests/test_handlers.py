@@ -1,0 +1,60 @@
+"""Handlers are short, and every call goes one way to them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from handlers.operation import Operation, all_operations
+
+ROOT = Path(__file__).parent.parent
+MAX_LINES = 12
+
+
+def lines_of(operation: Operation) -> int:
+    """The lines of a handler below its docstring."""
+    [function] = ast.parse(textwrap.dedent(inspect.getsource(operation.function))).body
+    assert isinstance(function, ast.FunctionDef)
+    assert ast.get_docstring(function), operation.operation_id
+    last = function.end_lineno or 0
+    return last - (function.body[0].end_lineno or 0)
+
+
+def test_handlers_have_at_most_twelve_lines():
+    longer = {name: lines for name, each in all_operations().items() if (lines := lines_of(each)) > MAX_LINES}
+    assert not longer
+
+
+def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
+    """The module and the function of each call of `name`, as it is or as an attribute."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == name:
+                        yield path.relative_to(ROOT).as_posix(), function.name
+
+
+@pytest.mark.parametrize(
+    ("name", "callers"),
+    [
+        ("resolve_addresses", {"_find_records"}),
+        # The primary decides who may read a replica.
+        ("permitted_callers", {"_permitted", "ask_primary", "_read_replica"}),
+        ("wait_for_locks", {"_run_batch"}),
+    ],
+)
+def test_the_dispatcher_alone_takes_the_steps_of_a_call(name, callers):
+    assert set(calls_in("handlers", name)) == {("handlers/http/dispatch.py", caller) for caller in callers}
+
+
+def test_every_batch_handler_takes_calls_and_requests():
+    batched = {name: each.batch for name, each in all_operations().items() if each.batch is not None}
+    assert len(batched) >= 14
+    for name, handler in batched.items():
+        assert inspect.signature(handler.run).bind([], []), name
