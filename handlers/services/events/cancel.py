@@ -42,7 +42,7 @@ def cancel_event(
         orders.cancel(order, event_id)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
     answer["reverted"] = [reverted_event(undone) for undone in reverted]
-    unit.add_row(record, SUCCESS, answer, location=event.location, reverted=reverted)
+    unit.event_rows.add(record, SUCCESS, answer, location=event.location, reverted=reverted)
     report_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)
     unit.flush()
     call.audit.add(

@@ -69,7 +69,7 @@ def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> dict[int, Res
         if number and until.has_passed():
             break
         results |= evaluate(unit, segment, orders_of_stored(unit, segment), until=until)
-    unit.flush_events()
+    unit.event_rows.flush(unit.members)
     return results
 
 

@@ -5,7 +5,8 @@ These steps are the same for tracked, queued and captured events, and for the de
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from domain.campaigns.context import (
     balances_by_name,
@@ -15,8 +16,17 @@ from domain.campaigns.context import (
     payment_variable,
     spend_of,
 )
+from domain.campaigns.effects import (
+    ADVANCE_MISSION,
+    ASSIGN_BADGE,
+    ASSIGN_COUPON,
+    NOTIFY,
+    SET_TIER,
+    UNASSIGN_BADGE,
+    USE_COUPON,
+)
 from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
-from domain.campaigns.facts import EventFacts
+from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.outcomes import Evaluation, RuleError
 from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin
 from domain.expressions import Deadline
@@ -35,6 +45,17 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.settings import Settings
 
 EXPIRED = "Points or a tier had expired."
+
+# The participants of a unit that execute effects.
+_SUBJECT_OF_EFFECT = {
+    SET_TIER: "tiers",
+    ASSIGN_BADGE: "badges",
+    UNASSIGN_BADGE: "badges",
+    ASSIGN_COUPON: "coupons",
+    USE_COUPON: "coupons",
+    ADVANCE_MISSION: "missions",
+    NOTIFY: "outbox",
+}
 
 # The CPU time for the expressions of an event and of a call, for all units of work of this process.
 _event_seconds = Settings.evaluation_ms / 1000
@@ -121,7 +142,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         for error_of_rule in () if evaluation is None else evaluation.errors:
             metrics.count_error(unit.organization_id, error_of_rule)
         location = order[0].location_code if order else None
-        unit.add_row(tracked, result["status"], result, evaluation, location, reverted)
+        unit.event_rows.add(tracked, result["status"], result, evaluation, location, reverted)
     unit.outcomes.append(EventOutcome(tracked.member.member_id, tracked.loyalty_event_id, result))
     if unit.is_open:
         report_changes(unit, f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
@@ -164,7 +185,7 @@ def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) 
         unit.counters,
         unit.configuration.accounts_by_key,
         unit.configuration.functions,
-        executor_of=unit.executor_of,
+        executor_of=partial(_executor_of, unit),
         mode=unit.mode,
         tracing=unit.tracing,
         deadline=deadline,
@@ -175,6 +196,11 @@ def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) 
     if is_rewarded and event_type in unit.configuration.referral_programs.types:
         unit.referrals.handle(facts, tracked.event, None if order is None else order[0])
     return evaluation
+
+
+def _executor_of(unit: UnitOfWork, effect_id: str) -> Executor:
+    """The executor of an effect that is neither about points nor a discount."""
+    return cast(Executor, getattr(unit, _SUBJECT_OF_EFFECT[effect_id]).executors[effect_id])
 
 
 def _derived_event(
@@ -270,6 +296,6 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
 def fail_event(unit: UnitOfWork, tracked: TrackedEvent, refusal: Refusal) -> Result:
     """Keep an event that was trackable when it came, but cannot be evaluated any more."""
     result = track_result(tracked.event, tracked.key, FAILURE, None, refusal)
-    unit.replace_stored(tracked)
-    unit.add_row(tracked, FAILURE, result)
+    unit.event_rows.expect_stored([tracked])
+    unit.event_rows.add(tracked, FAILURE, result)
     return Result(result, refusal)

@@ -24,8 +24,14 @@ from domain.orders import (
     check_transition,
 )
 from domain.returns import with_returned
+from domain.triggers import CREATED as CREATED_ENTITY
+from domain.triggers import PURCHASE_ORDER
+from domain.triggers import UPDATED as UPDATED_ENTITY
 from handlers.call import Execution
+from handlers.messages.orders import order_record
+from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.tracked import TrackedEvent
+from handlers.services.webhooks.outbox import queue_entities
 from persistence import orders
 
 _TEXTS = {
@@ -62,6 +68,7 @@ class OrderWork:
         self._db = execution.db
         self._organization_id = execution.organization.organization_id
         self._at = execution.now
+        self._is_quiet = execution.is_quiet
         self._order_ids = iter(order_ids)
         self._item_ids = iter(item_ids)
         distinct_ids = set(external_ids)
@@ -138,6 +145,14 @@ class OrderWork:
         if self._moved:
             orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
             orders.return_items(self._db, self._organization_id, self._returned.values(), self._at)
+
+    def notify_triggers(self, configuration: Configuration) -> None:
+        """Queue messages about new and changed orders for the triggers that listen."""
+        listeners = () if self._is_quiet else configuration.listeners
+        if listeners and any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
+            changes = [(CREATED_ENTITY, order_record(order)) for order in self.new]
+            changes += [(UPDATED_ENTITY, order_record(order)) for order in self.moved]
+            queue_entities(self._db, configuration, PURCHASE_ORDER, changes, self._at)
 
     def _built(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
         dated = payload.get("externalEventDate")

@@ -11,36 +11,23 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from domain.audiences import CompiledAudience
-from domain.campaigns.effects import (
-    ADVANCE_MISSION,
-    ASSIGN_BADGE,
-    ASSIGN_COUPON,
-    NOTIFY,
-    SET_TIER,
-    UNASSIGN_BADGE,
-    USE_COUPON,
-)
-from domain.campaigns.facts import Executor
 from domain.campaigns.limits import Counters
-from domain.campaigns.outcomes import Evaluation
 from domain.campaigns.plans import EvaluationPlan
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.expressions import Deadline
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
 from domain.members import Member
-from domain.reversals import RevertedEvent
 from domain.tiers import HeldTier, MemberProgram, TierAssignments
-from domain.triggers import CREATED, PURCHASE_ORDER, UPDATED
 from handlers.call import Execution
-from handlers.messages.orders import order_record
 from handlers.services.configuration import Configuration, complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
 from handlers.services.unit_of_work.event_limits import open_limits
+from handlers.services.unit_of_work.event_rows import EventRows
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.coupons import CouponWork
@@ -54,8 +41,7 @@ from handlers.services.unit_of_work.participants.referrals import (
 )
 from handlers.services.unit_of_work.participants.tiers import TierWork
 from handlers.services.unit_of_work.reversals import Participant, Reversals
-from handlers.services.unit_of_work.tracked import EventOutcome, TrackedEvent, event_row
-from handlers.services.webhooks.outbox import queue_entities, queue_events
+from handlers.services.unit_of_work.tracked import EventOutcome, TrackedEvent
 from persistence import events, member_tiers, posting, referrals
 from persistence.rows import IdAllocator
 
@@ -64,15 +50,6 @@ SPARE_IDS = 16
 
 # The participants in the order of flushing and reversing, see `persistence.locks`.
 _SUBJECTS = ("tiers", "badges", "coupons", "missions", "referrals", "outbox")
-_SUBJECT_OF_EFFECT = {
-    SET_TIER: "tiers",
-    ASSIGN_BADGE: "badges",
-    UNASSIGN_BADGE: "badges",
-    ASSIGN_COUPON: "coupons",
-    USE_COUPON: "coupons",
-    ADVANCE_MISSION: "missions",
-    NOTIFY: "outbox",
-}
 
 
 class UnitOfWork:
@@ -132,8 +109,7 @@ class UnitOfWork:
         self._held_tiers: dict[MemberProgram, HeldTier] = {}
         # The ids of members who were created in this database transaction.
         self._created: set[int] = set()
-        self._rows: list[dict[str, Any]] = []
-        self._stored_ids: set[int] = set()
+        self.event_rows = EventRows(execution, self.configuration)
         self._transaction_ids: list[int] = []
 
     # -- members and wallets ------------------------------------------------------------------------------------------
@@ -227,7 +203,7 @@ class UnitOfWork:
         """
         self._close()
         self.orders, self.reversals = orders, reversals
-        self._stored_ids.update(event.loyalty_event_id for event in tracked if event.tracked_at is not None)
+        self.event_rows.expect_stored(tracked)
         if self.mode == CAPTURE_ONLY:
             return []
         if not (self.is_dry_run or reversals or any(map(self.is_looked_at, [event.event for event in tracked]))):
@@ -348,10 +324,6 @@ class UnitOfWork:
         """All participants, in the order of reversing."""
         return [getattr(self, name) for name in _SUBJECTS]
 
-    def executor_of(self, effect_id: str) -> Executor:
-        """The executor of an effect that is neither about points nor a discount."""
-        return cast(Executor, getattr(self, _SUBJECT_OF_EFFECT[effect_id]).executors[effect_id])
-
     def plan_of(self, event_type: str) -> EvaluationPlan:
         """The campaigns to be evaluated for events of a type; all of them in a dry run, since each is explained."""
         return self._complete_plan if self.is_dry_run else self.plans.of(event_type)
@@ -389,29 +361,12 @@ class UnitOfWork:
 
     # -- storing ------------------------------------------------------------------------------------------------------
 
-    def add_row(
-        self,
-        tracked: TrackedEvent,
-        status: str,
-        result: Mapping[str, Any],
-        evaluation: Evaluation | None = None,
-        location: str | None = None,
-        reverted: Sequence[RevertedEvent] = (),
-    ) -> None:
-        """Keep an event to be stored by the flush; the arguments are those of `event_row`."""
-        origin = tracked.origin or self.execution.origin
-        self._rows.append(event_row(tracked, status, result, origin, self.now, evaluation, location, reverted))
-
-    def replace_stored(self, tracked: TrackedEvent) -> None:
-        """Have the flush store the result of an event that is stored already."""
-        self._stored_ids.add(tracked.loyalty_event_id)
-
     def flush(self) -> None:
         """Store all changes, in the order of `persistence.locks`."""
-        self.flush_events()
+        self.event_rows.flush(self.members)
         if self.orders is not None:
             self.orders.flush()
-            self._notify_of_orders(self.orders)
+            self.orders.notify_triggers(self.configuration)
         if self.reversals is not None:
             self.reversals.flush(self.now)
         if self.is_open:
@@ -435,25 +390,3 @@ class UnitOfWork:
             self._held_tiers.pop(member_program, None)
             if held is not None:
                 self._held_tiers[member_program] = held
-
-    def flush_events(self) -> None:
-        """Store the events themselves, and tell the triggers that listen."""
-        if not self._rows:
-            return
-        rows, self._rows = self._rows, []
-        new = rows
-        if self._stored_ids:
-            stored = [row for row in rows if row["loyalty_event_id"] in self._stored_ids]
-            events.finish_events(self.db, self.organization_id, stored)
-            new = [row for row in rows if row["loyalty_event_id"] not in self._stored_ids]
-        events.add_events(self.db, new)
-        if self.configuration.listeners and not self.execution.is_quiet:
-            queue_events(self.db, self.configuration, rows, self.members, self.now)
-
-    def _notify_of_orders(self, orders: OrderWork) -> None:
-        """Tell the listening triggers of new and changed orders."""
-        listeners = () if self.execution.is_quiet else self.configuration.listeners
-        if listeners and any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
-            changes = [(CREATED, order_record(order)) for order in orders.new]
-            changes += [(UPDATED, order_record(order)) for order in orders.moved]
-            queue_entities(self.db, self.configuration, PURCHASE_ORDER, changes, self.now)
