@@ -109,7 +109,7 @@ def _by_moment(counts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         key = moment_of(text) or text
         first, so_far = merged.get(key, (text, 0))
         merged[key] = first, so_far + count
-    return sorted(merged.values(), key=lambda each: (-each[1], each[0]))
+    return sorted(merged.values(), key=lambda pair: (-pair[1], pair[0]))
 
 
 class _Query:
