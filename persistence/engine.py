@@ -16,7 +16,6 @@ from persistence.deadlines import check_deadline
 
 # jsonb is read as text and decoded here, so that a number never passes through a binary float.
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 _CONNECT_TIMEOUT_SECONDS = 10
 # A network that is cut says nothing: without these, a thread would wait for hours for an answer that cannot come. The
@@ -39,9 +38,8 @@ def to_json(value: Any) -> str:
     return _encode(value).decode()
 
 
-def from_json(text: str) -> Any:
-    """Read the content of a json or jsonb column; a number with a fraction or an exponent becomes a Decimal."""
-    return _decode(text)
+from_json = msgspec.json.Decoder(float_hook=Decimal).decode
+"""Reads the content of a json or jsonb column; a number with a fraction or an exponent becomes a Decimal."""
 
 
 def create_engine(
