@@ -14,7 +14,7 @@ from sqlalchemy import Column, Connection, select
 from domain.problems import FieldFault, InvalidRequest
 from persistence.counts import RowCount, count_rows
 from persistence.keysets import Position, Section, Sorting
-from persistence.rows import AnyRow, AnySelect, columns_of
+from persistence.rows import AnyRow, AnySelect
 
 Kind = TypeVar("Kind")
 Other = TypeVar("Other")
@@ -84,26 +84,6 @@ class Paged(Generic[Kind]):
         return Paged(self.total_count, self.page, self.limit, results, self.next, self.is_exact)
 
 
-def paged(
-    db: Connection,
-    kind: type[Kind],
-    table: Any,
-    conditions: list[Any],
-    page: Page,
-    tie_break: Column[Any],
-    columns: Mapping[str, Any] | None = None,
-    count: Callable[[], RowCount] | None = None,
-) -> Paged[Kind]:
-    """The page of `kind` among the rows of `table` (a table or a join holding its columns) that meet `conditions`.
-
-    `columns` maps the wire names that `order` may use to columns; default order is newest first by `tie_break`. `count`
-    knows how many rows there are, if anything knows better than a count of them.
-    """
-    selected = columns_of(tie_break.table, kind)
-    sorting = sorting_of(page.order, columns or {}, tie_break)
-    return paged_columns(db, kind, selected, table, conditions, page, sorting, count)
-
-
 def paged_columns(
     db: Connection,
     kind: Callable[..., Kind],
@@ -114,7 +94,11 @@ def paged_columns(
     sorting: Sorting,
     count: Callable[[], RowCount] | None = None,
 ) -> Paged[Kind]:
-    """As `paged`, where `selected` from several tables of a join fill the fields of `kind`, in their order."""
+    """The page of `kind` among the rows of `table`, a table or a join, that meet `conditions`.
+
+    The columns `selected` fill the fields of `kind`, in their order. `count` knows how many rows there are, if anything
+    knows better than a count of them.
+    """
     statement: AnySelect = select(*selected, *sorting.columns).select_from(table).where(*conditions)
 
     def read(section: Section) -> Sequence[AnyRow]:

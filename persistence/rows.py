@@ -90,11 +90,6 @@ def _external_key_taken(table: Table, values: Mapping[str, Any]) -> dict[str, Re
     return {f"uq_{table.name}_organization_id_external_key": taken}
 
 
-def with_external_key(table: Table, external_key: str | None) -> list[Any]:
-    """The condition that a record has this external key; none for None."""
-    return [] if external_key is None else [table.c.external_key == external_key]
-
-
 def _answered(db: Connection, statement: Any, kind: type[Kind], refusals: Mapping[str, Refusal]) -> Kind:
     try:
         return kind(*db.execute(statement).one())
