@@ -44,6 +44,7 @@ from persistence.missions import MISSIONS
 from persistence.orders import ORDERS
 from persistence.partners import PARTNER_API_KEYS
 from persistence.permission_groups import PERMISSION_GROUPS
+from persistence.portals import PORTALS
 from persistence.programs import PROGRAMS, TIERS
 from persistence.records import Records
 from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
@@ -191,6 +192,7 @@ ADDRESSES: Mapping[str, _Address] = {
     "couponUsageId": _one("coupon_usage", USAGES.find),
     "referralProgramId": _one("referral_program", REFERRAL_PROGRAMS.find),
     "referralCodeId": _one("referral_code", REFERRAL_CODES.find, ("referral_program", "referral_program_id")),
+    "portalId": _one("portal", PORTALS.find),
     "partnerApiKeyId": _one("partner_api_key", PARTNER_API_KEYS.find),
     "collectionKeyOrSlug": _one("collection", collections.find),
     # The document with a slug depends on the locale, which the path or the query names later.

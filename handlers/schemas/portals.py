@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.portals import Portal
-from handlers.messages.base import Body, Shape
+from handlers.messages.base import Body, Shape, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,4 +25,5 @@ class PortalProperties:
 
 
 PORTAL_BODY = Body(PortalProperties)
+PORTAL_CHANGES = Update(PortalProperties)
 PORTAL = Shape(Portal)

@@ -50,7 +50,8 @@ def _users(organization: Organization, made: dict[str, Any]) -> None:
     a.post("/users/bulk-reassign", {**emails, "roles": ["users:read"]}, expect=200)
     a.post("/users/bulk-remove", emails, expect=200)
     a.delete(path)
-    a.post("/portals", {"name": "Corner", "active": True})
+    portal = a.post("/portals", {"name": "Corner", "active": True})["portal"]
+    a.put(f"/portals/{portal['portalId']}", {"active": False})
 
 
 def _members(organization: Organization, made: dict[str, Any]) -> None:

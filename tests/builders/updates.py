@@ -203,6 +203,23 @@ def _group(organization: Organization) -> Sequence[Changeable]:
     return [Changeable(path, body, read=read)]
 
 
+def _portal(organization: Organization) -> Sequence[Changeable]:
+    body = {
+        "name": "Corner",
+        "active": True,
+        "customAttributes": {"floor": 2},
+        "links": {"imprint": "https://x.example"},
+        "theme": {"primaryColour": "#6f4e37"},
+        "forms": {"signUp": {"fields": ["email"]}},
+        "metadata": {"title": "Corner"},
+        "loyaltyProgramId": organization.created.loyalty_program_id,
+        "authRedirectUrl": "https://members.corner.example/callback",
+        "authValidScopes": ["openid"],
+    }
+    made = organization.administration.post("/portals", body)["portal"]
+    return [Changeable(f"/portals/{made['portalId']}", body)]
+
+
 def _user(organization: Organization) -> Sequence[Changeable]:
     users = Users.of(organization)
     group = users.group(roles=["tiers:read"])["permissionGroupKey"]
@@ -378,4 +395,5 @@ MAKERS: Mapping[str, Callable[[Organization], Sequence[Changeable]]] = {
     "administration:updateTrigger": _trigger,
     "administration:updateUser": _user,
     "administration:updatePermissionGroup": _group,
+    "administration:updatePortal": _portal,
 }

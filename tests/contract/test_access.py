@@ -176,6 +176,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "organizationId": organization.id,
         "organizationKey": organization_key(Shop(organization)),
         "partnerApiKeyId": partner_key["partnerApiKeyId"],
+        "portalId": administration.post("/portals", {"name": MARKER, "active": True})["portal"]["portalId"],
         "userId": user_id,
         "permissionGroupKey": MARKER,
         "orderId": ordered["orderId"],

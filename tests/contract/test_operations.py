@@ -42,7 +42,7 @@ EXTENSIONS = {
         *("listImports", "listLedgers", "listMemberTimeline", "listPartnerApiKeys", "listPermissionGroups"),
         *("listTriggerDeliveries", "redeliverTriggerDelivery", "requeueDeadLetterEvent", "revokePartnerApiKey"),
         *("startImport", "updateAudience", "updateAudienceMembers", "updateMission", "updatePermissionGroup"),
-        "uploadImportPart",
+        *("getPortal", "updatePortal", "uploadImportPart"),
     },
 }
 

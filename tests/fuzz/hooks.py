@@ -876,4 +876,5 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "bulkRemoveUsers": _addresses,
     "createPermissionGroup": _permission_group,
     "createPortal": _portal,
+    "updatePortal": _portal,
 }

@@ -177,6 +177,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     groups = [
         call("POST", f"{home}/permission-groups", {"permissionGroupKey": k, "name": k}) for k in ("leads", "others")
     ]
+    portals = [call("POST", f"{home}/portals", {"name": n, "active": True})["portal"] for n in ("Corner", "Other")]
     ids = {
         "organizationId": created["organizationId"],
         "loyaltyMemberId": members[0]["loyaltyMemberId"],
@@ -217,6 +218,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "referralProgramId": referral_programs[0]["referralProgramId"],
         "referralCodeId": referral_code["referralCodeId"],
         "partnerApiKeyId": spare_key["partnerApiKeyId"],
+        "portalId": portals[0]["portalId"],
         "importId": imports[0]["importId"],
         "exportId": exports[0]["exportId"],
         "partNumber": 1,
@@ -252,6 +254,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "resetUserPassword": {"userId": users[1]["userId"]},
         "removeUser": {"userId": users[2]["userId"]},
         "updatePermissionGroup": {"permissionGroupKey": "others"},
+        "updatePortal": {"portalId": portals[1]["portalId"]},
         "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
         "updateCouponBook": {
             "couponBookId": books[1]["couponBookId"],

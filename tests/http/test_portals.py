@@ -45,6 +45,27 @@ def test_a_portal_is_created_and_listed(organization, administration):
     administration.get("/portals", order="theme", expect=400)
 
 
+def test_a_portal_is_changed_and_switched_off(organization, administration, other_organization):
+    made = administration.post("/portals", {"name": "Corner", "active": True, "theme": {"a": 1}})["portal"]
+    path = f"/portals/{made['portalId']}"
+    assert administration.get(path) == {"portal": made}
+    off = administration.put(path, {"active": False})["portal"]
+    assert off == {**made, "active": False, "updatedAt": off["updatedAt"]}
+    changes = {"name": "Bar", "theme": {}, "loyaltyProgramId": organization.created.loyalty_program_id}
+    changed = administration.put(path, changes)["portal"]
+    assert changed == {**off, **changes, "updatedAt": changed["updatedAt"]}
+    assert administration.get(path) == {"portal": changed}
+    administration.put(path, {"publicId": str(uuid.uuid4())}, expect=400)
+    refused = administration.put(path, {"authRedirectUrl": "http://x.example/"}, expect=400)
+    assert [fault["pointer"] for fault in refused["errors"]] == ["/authRedirectUrl"]
+    assert administration.put(path, {"loyaltyProgramId": 10**15}, expect=404)["type"] == (
+        "/problems/unknown-loyalty-program"
+    )
+    other_organization.administration.get(path, expect=404)
+    other_organization.administration.put(path, {"active": True}, expect=404)
+    assert administration.get(path) == {"portal": changed}
+
+
 def test_paging_is_deprecated(administration):
     administration.post("/portals", {"name": "Corner", "active": True})
     assert "Deprecation" not in administration.request("GET", "/portals", expect=200).headers
