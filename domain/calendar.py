@@ -2,9 +2,15 @@
 
 import re
 from calendar import monthrange
+from collections.abc import Iterable
+from dataclasses import Field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
+from typing import Any, ClassVar, Protocol, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
+
+from domain.near_names import LONGEST_NAME, did_you_mean
+from domain.problems import FieldFault
 
 DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", "total"
 PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
@@ -127,3 +133,33 @@ def _local(at: datetime, zone: tzinfo) -> datetime:
         return at.astimezone(zone)
     except OverflowError:
         return at
+
+
+class _Zoned(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def timezone(self) -> str | None: ...
+
+
+Zoned = TypeVar("Zoned", bound=_Zoned)
+
+
+def not_a_zone(name: str, field: str = "timezone") -> str:
+    """The fault of a name that is no time zone."""
+    meant = did_you_mean(name, sorted(ZONE_NAMES))
+    return f"{field} {name[:LONGEST_NAME]} is not a time zone of the IANA database, such as Europe/Madrid.{meant}"
+
+
+def zone_faults(name: str | None) -> list[FieldFault]:
+    """The faults of a `timezone`; None, for no time zone, has none."""
+    return [] if name is None or is_zone(name) else [FieldFault(not_a_zone(name), pointer="/timezone")]
+
+
+def localized(record: Zoned, names: Iterable[str], default: str) -> Zoned:
+    """The record with an offset for its moments `names` that lack one: that of its `timezone`, or else of `default`."""
+    own = record.timezone
+    zone = zone_named(own if own is not None and is_zone(own) else default)
+    given = {name: moment for name in names if (moment := getattr(record, name)) is not None}
+    moments: dict[str, Any] = {name: moment_in(zone, moment) for name, moment in given.items()}
+    return replace(record, **moments)

@@ -9,10 +9,9 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from domain.calendar import LAST_MOMENT, add_months, is_zone, start_of_day, zone_named
+from domain.calendar import LAST_MOMENT, add_months, is_zone, not_a_zone, start_of_day, zone_named
 from domain.ledger.postings import Earning
 from domain.problems import FieldFault
-from domain.timezones import not_a_zone
 
 ZERO = Decimal(0)
 

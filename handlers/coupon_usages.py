@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from domain.coupons.books import CouponBook
-from domain.coupons.codes import Coupon
+from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest, Refusal

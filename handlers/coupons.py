@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.coupons.codes import Coupon
+from domain.coupons.books import Coupon
 from handlers.call import Call
 from handlers.messages.base import walked
 from handlers.operation import operation

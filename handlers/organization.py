@@ -1,8 +1,8 @@
 """The organization itself (administration, "Organization, tiers, programs" 1)."""
 
+from domain.calendar import zone_faults
 from domain.organizations import Organization
 from domain.problems import InvalidRequest
-from domain.timezones import zone_faults
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, wrapped

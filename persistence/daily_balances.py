@@ -6,7 +6,7 @@ from decimal import Decimal
 from sqlalchemy import Connection
 
 from domain.calendar import start_of_day
-from domain.ledger.expiry import end_of_idle_balance
+from domain.ledger.lots import end_of_idle_balance
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import DailyBalance, WalletView
 from domain.organizations import Organization

@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, insert, literal, or_, select, update
 
-from domain.ledger.accounts import LedgerAccountInUse
-from domain.ledger.records import Ledger, LedgerAccount
+from domain.ledger.records import Ledger, LedgerAccount, LedgerAccountInUse
 from domain.problems import NameTaken
 from persistence import organizations
 from persistence.ledger_transactions import add_zero

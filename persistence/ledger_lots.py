@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, select
 
-from domain.ledger.expiry import end_of_idle_balance
+from domain.ledger.lots import end_of_idle_balance
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import ConsumedLot, ConsumedLots, ExpiringLots, TransactionRow, WalletLots, WalletView
 from domain.organizations import Organization

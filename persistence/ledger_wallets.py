@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ARRAY, BigInteger, Connection, and_, bindparam, case, cast, func, literal, or_, select
 
-from domain.ledger.expiry import unexpired
+from domain.ledger.lots import unexpired
 from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import WalletView

@@ -1,14 +1,16 @@
 """Compiled campaigns and actions: expressions checked and compiled, limits and restrictions looked up."""
 
-from collections.abc import Collection, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of, zone_named
+from domain.campaigns.context import is_json_object, is_number
 from domain.campaigns.effects import EFFECTS, JSON_OBJECT, Effect, EffectParameter
-from domain.campaigns.json_data import is_json_object, is_number
 from domain.campaigns.limits import LimitRule
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.restrictions import Restriction, restrictions_of
@@ -267,3 +269,40 @@ def _refused(parameter: EffectParameter) -> str:
     if parameter.type == JSON_OBJECT:
         return f"{parameter.id} is not a JSON object, or too large a one"
     return f"{parameter.id} is not a {parameter.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """Campaigns, and all their actions by priority, campaign and index."""
+
+    campaigns: tuple[CompiledCampaign, ...]
+    actions: tuple[tuple[CompiledCampaign, CompiledAction], ...]
+
+    @classmethod
+    def of(cls, campaigns: Iterable[CompiledCampaign]) -> EvaluationPlan:
+        """The plan of these campaigns."""
+        listed = tuple(campaigns)
+        actions = [(campaign, action) for campaign in listed for action in campaign.actions]
+        return cls(listed, tuple(sorted(actions, key=_order_of_evaluation)))
+
+
+class EvaluationPlans:
+    """The plan for each type of event, computed on first use; safe for any number of threads."""
+
+    def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
+        self.campaigns = tuple(campaigns)
+        self._by_type: dict[str, EvaluationPlan] = {}
+
+    def of(self, event_type: str) -> EvaluationPlan:
+        """The plan of the campaigns that consider events of this type."""
+        plan = self._by_type.get(event_type)
+        if plan is None:
+            plan = EvaluationPlan.of(campaign for campaign in self.campaigns if campaign.considers(event_type))
+            self._by_type[event_type] = plan
+        return plan
+
+
+def _order_of_evaluation(pair: tuple[CompiledCampaign, CompiledAction]) -> tuple[int, int, int, int]:
+    campaign, action = pair
+    record = action.action
+    return record.priority, campaign.campaign.campaign_id, record.action_index, record.action_id

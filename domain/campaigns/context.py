@@ -1,9 +1,11 @@
 """The variables of expressions, as plain values in which every declared field is present (None if unset)."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from domain.campaigns.variables import ITEM, MEMBER, ORDER, PAYMENT, PRODUCT
 from domain.events import IncomingEvent
@@ -114,3 +116,82 @@ def host_functions(matchers: Mapping[str, ItemPredicate]) -> Functions:
         return matcher(item)
 
     return {"matches": matches}
+
+
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """Facts about an event; `at` is the moment when it happened, used for windows and periods.
+
+    Effects give nothing to a member or a sponsor who is not active, and take nothing from them.
+    """
+
+    event_type: str
+    loyalty_event_id: int
+    key: str
+    at: datetime
+    external_event_date: datetime | None
+    member_id: int
+    wallet_id: int
+    sponsor_member_id: int | None
+    sponsor_wallet_id: int | None
+    spend: Decimal | None
+    location_code: str | None
+    tier_keys: frozenset[str]
+    audience_keys: frozenset[str]
+    context: Mapping[str, Any]
+    external_id: str | None = None
+    description: str | None = None
+    is_active: bool = True
+    is_sponsor_active: bool = True
+
+
+class Performed(NamedTuple):
+    """The result of an effect: its amount, where it has one, and fields of the answer beside its status."""
+
+    amount: Decimal | None = None
+    details: Mapping[str, Any] = MappingProxyType({})
+
+
+Executor = Callable[[EventFacts, Mapping[str, Any]], Performed | None]
+"""Executes an effect with these parameters, or raises a Refusal and has then changed nothing."""
+
+# All values in all levels, and all characters of texts and names.
+MOST_VALUES, MOST_CHARACTERS, MOST_LEVELS = 1000, 50_000, 20
+# Numbers that every JSON reader can hold; an expression can produce greater ones.
+LARGEST_EXPONENT = 300
+
+
+def is_json_object(value: Any) -> bool:
+    """True for an object of texts, numbers, booleans, nulls, moments, lists and objects, within bounds."""
+    if not isinstance(value, dict):
+        return False
+    values = characters = 0
+    left = [(value, 1)]
+    while left:
+        part, level = left.pop()
+        values += 1
+        if isinstance(part, str):
+            characters += len(part)
+        elif isinstance(part, dict):
+            if not all(isinstance(name, str) for name in part):
+                return False
+            characters += sum(map(len, part))
+            left.extend((inner, level + 1) for inner in part.values())
+        elif isinstance(part, list | tuple):
+            left.extend((inner, level + 1) for inner in part)
+        elif not _is_scalar(part):
+            return False
+        if values + len(left) > MOST_VALUES or characters > MOST_CHARACTERS or level > MOST_LEVELS:
+            return False
+    return True
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, bool | datetime) or is_number(value)
+
+
+def is_number(value: Any) -> bool:
+    """True for a number that every JSON reader can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return False
+    return not value or abs(Decimal(value).adjusted()) <= LARGEST_EXPONENT

@@ -11,10 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.budgets import LimitBudget
-from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
-from domain.campaigns.context import balances_by_name
+from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, EvaluationPlan, constant, is_bad
+from domain.campaigns.context import EventFacts, Executor, Performed, balances_by_name
 from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
-from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.limits import Counters, LimitRule
 from domain.campaigns.outcomes import (
     AUTHORIZED,
@@ -33,7 +32,6 @@ from domain.campaigns.outcomes import (
     Reason,
     RuleError,
 )
-from domain.campaigns.plans import EvaluationPlan
 from domain.campaigns.point_effects import PointEffects
 from domain.campaigns.records import Action
 from domain.campaigns.restrictions import first_violated

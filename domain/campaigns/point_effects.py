@@ -6,8 +6,8 @@ from typing import Any
 
 from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.context import EventFacts
 from domain.campaigns.effects import SPONSOR
-from domain.campaigns.facts import EventFacts
 from domain.campaigns.outcomes import (
     EXECUTED,
     FAILED,

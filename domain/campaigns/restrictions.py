@@ -5,7 +5,7 @@ from datetime import tzinfo
 from typing import Any, NamedTuple
 
 from domain.calendar import day_of_week
-from domain.campaigns.facts import EventFacts
+from domain.campaigns.context import EventFacts
 from domain.campaigns.outcomes import Reason
 from domain.campaigns.records import Campaign
 

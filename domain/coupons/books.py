@@ -1,13 +1,17 @@
 """Coupon books: offers, with their audience, validity and stock (integration 2.1 and 3)."""
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
-from domain.fields import Key
-from domain.problems import Conflict, NotFound
+from domain.calendar import zone_faults
+from domain.coupons.conditions import check_condition
+from domain.fields import Internal, Key, Personal
+from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
 
 SINGLE, LIST, GENERATED, CODELESS = "single", "list", "generated", "codeless"
 DRAFT, PUBLISHED, DISABLED, ARCHIVED = "draft", "published", "disabled", "archived"
@@ -111,3 +115,161 @@ def stock_left(book: CouponBook, unassigned: int | None = None) -> Decimal | Non
         caps.append(book.max_assigned_per_coupon)
     lowest = min((cap for cap in caps if cap is not None), default=None)
     return None if lowest is None else lowest - book.total_assigned
+
+
+_PERIODS = (
+    ("max_usages_per_period", "maxUsagesPerPeriod", "usage_period_type", "usagePeriodType"),
+    ("max_discount_per_period", "maxDiscountPerPeriod", "discount_period_type", "discountPeriodType"),
+)
+_POINTS = ("assignment_required_points", "usage_required_points")
+
+
+def check_book(values: Mapping[str, Any]) -> None:
+    """Refuse a book whose fields contradict each other; `values` has all of its fields.
+
+    Raises InvalidRequest with every fault.
+    """
+    faults: list[FieldFault] = []
+    begin, end = values["valid_from_date"], values["valid_to_date"]
+    if begin is not None and end is not None and end < begin:
+        faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
+    for limit, limit_name, period, period_name in _PERIODS:
+        if values[limit] is not None and values[period] is None:
+            faults.append(FieldFault(f"{limit_name} needs {period_name}", pointer=f"/{period_name}"))
+        if values[period] is not None and values[limit] is None:
+            faults.append(FieldFault(f"{period_name} needs {limit_name}", pointer=f"/{limit_name}"))
+    faults += zone_faults(values["timezone"])
+    if values["required_points_config"] is None and any(values[name] is not None for name in _POINTS):
+        detail = "assignmentRequiredPoints and usageRequiredPoints need requiredPointsConfig"
+        faults.append(FieldFault(detail, pointer="/requiredPointsConfig"))
+    if values["code_pattern"] is not None and values["type"] != GENERATED:
+        detail = f"codePattern is for books of the type {GENERATED}, not of the type {values['type']}"
+        faults.append(FieldFault(detail, pointer="/codePattern"))
+    for check in (lambda: check_condition(values["condition"]), lambda: check_pattern(values["code_pattern"] or {})):
+        try:
+            check()
+        except InvalidRequest as refusal:
+            faults.extend(refusal.faults)
+    if faults:
+        raise InvalidRequest(faults)
+
+
+def refuse_archived(book: CouponBook) -> None:
+    """Raise BookArchived for an archived book: archiving is final (integration 3)."""
+    if book.publishing_status == ARCHIVED:
+        raise BookArchived(f"The coupon book {book.name} is archived.")
+
+
+@dataclass(frozen=True, slots=True)
+class Coupon:
+    """A code of a book; the one coupon of a codeless book has none.
+
+    `position` numbers the coupons of a book in the order in which they were added, from 1, without a gap.
+    """
+
+    organization_id: int
+    coupon_id: int
+    coupon_book_id: int
+    position: Internal[int]
+    code: str | None
+    total_assigned: Decimal
+    total_usages: Decimal
+    custom_attributes: Personal[Mapping[str, Any]]
+    expired_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class UnknownCoupon(NotFound):
+    """The coupon book does not hold the code that a request names."""
+
+    slug = "unknown-coupon"
+    title = "The coupon does not exist"
+
+
+class CodeTaken(Conflict):
+    """The book has this code already, or one request names it twice."""
+
+    slug = "coupon-code-taken"
+    title = "The coupon book already has the code"
+
+
+def code_taken(code: str) -> CodeTaken:
+    """The refusal of a code that the book has."""
+    return CodeTaken(f"The coupon book already has the code {code}.")
+
+
+class CodesNotAccepted(Conflict):
+    """Only books of the type `list` accept codes, and a book of the type `single` accepts its first one."""
+
+    slug = "coupon-codes-not-accepted"
+    title = "The coupon book does not take these codes"
+
+
+def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:
+    """Refuse codes that the locked book does not accept; raises CodesNotAccepted, or CodeTaken for a repeated one."""
+    if book.type not in (SINGLE, LIST):
+        raise CodesNotAccepted(f"A book of the type {book.type} takes no codes.")
+    if book.type == SINGLE and book.coupon_count + len(codes) > 1:
+        raise CodesNotAccepted("A book of the type single has one code.")
+    if len(set(codes)) < len(codes):
+        twice = next(code for code, count in Counter(codes).items() if count > 1)
+        raise CodeTaken(f"The code {twice} is named twice.")
+
+
+# Capital letters and digits without those that look alike (0 O, 1 I L, 2 Z, 5 S, 8 B, U V).
+CLEAR_CHARACTERS = "34679ACDEFGHJKMNPQRTWXY"
+LEAST_BITS = 40
+_LENGTH = 18
+_MOST_CHARACTERS = 255
+
+
+class RandomSource(Protocol):
+    """A source of random values that nobody can predict, such as `secrets.SystemRandom()`."""
+
+    def choices(self, population: str, *, k: int) -> list[str]:
+        """The given number of characters of the alphabet, each with the same probability."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodePattern:
+    """The pattern of a book's codes; the default one has 18 characters of 23, which is 81 bits."""
+
+    length: int = _LENGTH
+    alphabet: str = CLEAR_CHARACTERS
+    prefix: str = ""
+    suffix: str = ""
+
+    @property
+    def bits(self) -> float:
+        """The entropy of a code: the binary logarithm of the number of possible codes."""
+        return self.length * math.log2(len(self.alphabet))
+
+    def as_members(self) -> dict[str, Any]:
+        """The pattern as stored and returned."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def draw(self, source: RandomSource) -> str:
+        """A random code; the caller that stores it ensures that it is new in its book."""
+        return self.prefix + "".join(source.choices(self.alphabet, k=self.length)) + self.suffix
+
+
+def pattern_of(stored: Mapping[str, Any] | None) -> CodePattern:
+    """The pattern of a book; None is the default one."""
+    return CodePattern(**(stored or {}))
+
+
+def check_pattern(given: Mapping[str, Any], pointer: str = "/codePattern") -> CodePattern:
+    """The pattern with its defaults; raises InvalidRequest if codes were easy to guess or too long."""
+    pattern = pattern_of(given)
+    faults = []
+    if len(set(pattern.alphabet)) < len(pattern.alphabet):
+        faults.append(FieldFault("alphabet has the same character twice", pointer=f"{pointer}/alphabet"))
+    elif pattern.bits < LEAST_BITS:
+        detail = f"length and alphabet come to {pattern.bits:.1f} bits, which could be guessed; {LEAST_BITS} are needed"
+        faults.append(FieldFault(detail, pointer=f"{pointer}/length"))
+    if len(pattern.prefix) + pattern.length + len(pattern.suffix) > _MOST_CHARACTERS:
+        faults.append(FieldFault(f"codePattern makes codes longer than {_MOST_CHARACTERS} characters", pointer=pointer))
+    if faults:
+        raise InvalidRequest(faults)
+    return pattern

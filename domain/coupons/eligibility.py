@@ -12,7 +12,7 @@ from typing import Any
 
 from domain.coupons.books import ARCHIVED, LIST, PUBLISHED, BookArchived, CouponBook
 from domain.coupons.conditions import holds
-from domain.coupons.periods import day_of
+from domain.coupons.lots import day_of
 from domain.coupons.refusals import (
     AudienceNotEligible,
     BookExpired,

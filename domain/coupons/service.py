@@ -6,12 +6,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.coupons.books import CouponBook
+from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
-from domain.coupons.codes import Coupon
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
-from domain.coupons.lot_reading import LotRange
-from domain.coupons.lots import CouponLot
+from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import ZERO, CouponState
 from domain.coupons.usages import (
     AssignmentUsed,

@@ -10,11 +10,18 @@ from decimal import Decimal
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from domain.calendar import start_of_day
-from domain.coupons.books import GENERATED, LIST, CouponBook, stock_left
-from domain.coupons.codes import Coupon, UnknownCoupon
-from domain.coupons.lot_reading import LotRange, LotReading, LotSource
-from domain.coupons.lots import CouponLot, last_expiry, order_of_use
-from domain.coupons.periods import discount_period, usage_period, zone_of
+from domain.coupons.books import GENERATED, LIST, Coupon, CouponBook, UnknownCoupon, stock_left
+from domain.coupons.lots import (
+    CouponLot,
+    LotRange,
+    LotReading,
+    LotSource,
+    discount_period,
+    last_expiry,
+    order_of_use,
+    usage_period,
+    zone_of,
+)
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
 from domain.undo_log import Savepoint, UndoLog

@@ -7,7 +7,6 @@ from decimal import Decimal
 from io import StringIO
 from typing import Any
 
-from domain.imports.member_columns import MEMBER_COLUMNS
 from domain.imports.records import (
     AUDIENCE_MEMBERS,
     BADGES,
@@ -15,6 +14,7 @@ from domain.imports.records import (
     COUPON_CODES,
     COUPONS,
     EVENTS,
+    MEMBER_COLUMNS,
     MEMBERS,
     FileFault,
     RowFault,

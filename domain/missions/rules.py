@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import add_days, add_months, zone_named
-from domain.campaigns.facts import EventFacts
+from domain.campaigns.context import EventFacts
 from domain.expressions import Program
 from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate, compile_matcher
-from domain.missions.counting import compile_count
+from domain.missions.progress import compile_count
 from domain.missions.records import Mission, MissionClosed
 from domain.orders import STATUS_OF_EVENT
 from domain.problems import FieldFault, InvalidRequest

@@ -1,10 +1,19 @@
 """Allowed receivers of messages: their URLs, addresses and headers."""
 
+import base64
+import binascii
+import hashlib
+import hmac
 import re
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Any
 from urllib.parse import urlsplit
+
+from domain.problems import FieldFault
+from domain.triggers import ENTITY_CHANGE
 
 # IPv4 addresses inside IPv6 ones that a translator on the way would convert back.
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -128,3 +137,89 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
         or address.is_private
         or address == _AZURE_PLATFORM
     )
+
+
+# Delays after the first attempt, the second one and so on; in total a little more than 27 hours.
+DELAYS = (
+    timedelta(seconds=5),
+    timedelta(minutes=5),
+    timedelta(minutes=30),
+    timedelta(hours=2),
+    timedelta(hours=5),
+    timedelta(hours=10),
+    timedelta(hours=10),
+)
+MOST_ATTEMPTS = len(DELAYS) + 1
+# Spread, so that messages that failed together are not repeated together.
+JITTER = 0.1
+
+
+def delay_after(attempts: int, fraction: float) -> timedelta | None:
+    """The delay after so many attempts, None after the last; `fraction` (0 to 1) spreads it by a tenth."""
+    if attempts >= MOST_ATTEMPTS:
+        return None
+    return DELAYS[attempts - 1] * (1 - JITTER + 2 * JITTER * fraction)
+
+
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES = 32
+_LEAST_BYTES, _MOST_BYTES = 24, 64
+
+
+def secret_of(key: bytes) -> str:
+    """The text of a secret, as configured at the receiver."""
+    return SECRET_PREFIX + base64.b64encode(key).decode()
+
+
+def key_of(secret: str) -> bytes:
+    """The key that a secret encodes; raises ValueError for anything but a secret of 24 to 64 bytes."""
+    try:
+        key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except binascii.Error as error:
+        raise ValueError("is not Base64") from error
+    if not secret.startswith(SECRET_PREFIX) or not _LEAST_BYTES <= len(key) <= _MOST_BYTES:
+        raise ValueError(f"is not {SECRET_PREFIX} followed by {_LEAST_BYTES} to {_MOST_BYTES} bytes in Base64")
+    return key
+
+
+def signatures(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
+    """The value of `webhook-signature`: one signature for each secret; `timestamp` is in seconds since 1970."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    digests = (hmac.new(key_of(secret), signed, hashlib.sha256).digest() for secret in secrets)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def faults_of_trigger(type_: str, settings: Mapping[str, Any], secret: str | None) -> list[FieldFault]:
+    """All faults of a trigger's secret, headers and subjects; event types are not looked up."""
+    return [
+        *_faults_of_secret(secret),
+        *_faults_of_headers(settings["headers"]),
+        *_faults_of_subjects(type_, settings),
+    ]
+
+
+def _faults_of_secret(secret: str | None) -> Iterator[FieldFault]:
+    if secret is not None:
+        try:
+            key_of(secret)
+        except ValueError as error:
+            yield FieldFault(f"secret {error}", pointer="/settings/secret")
+
+
+def _faults_of_headers(headers: Mapping[str, str | None]) -> Iterator[FieldFault]:
+    for name, value in headers.items():
+        fault = header_fault(name)
+        if fault is not None:
+            yield FieldFault(f"headers has {name}, which {fault}", pointer="/settings/headers")
+        elif value is None:
+            yield FieldFault(f"headers has null for {name}, and no value of it is stored", pointer="/settings/headers")
+    repeated = repeated_header(headers)
+    if repeated is not None:
+        yield FieldFault(f"headers has {repeated} twice, in letters of any case", pointer="/settings/headers")
+
+
+def _faults_of_subjects(type_: str, settings: Mapping[str, Any]) -> Iterator[FieldFault]:
+    if settings["eventTypes"] and type_ == ENTITY_CHANGE:
+        yield FieldFault(f"eventTypes does not go with the type {type_}", pointer="/settings/eventTypes")
+    if settings["entities"] and type_ != ENTITY_CHANGE:
+        yield FieldFault(f"entities does not go with the type {type_}", pointer="/settings/entities")

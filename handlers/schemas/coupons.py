@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from domain.coupons.codes import Coupon
+from domain.coupons.books import Coupon
 from handlers.messages.base import Body, Shape
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import localized, zone_faults
 from domain.campaigns.checks import faults_of_constants, faults_of_length, faults_of_limits
 from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules, without_nulls
 from domain.campaigns.records import Action, Campaign, CampaignChanged
@@ -12,7 +13,6 @@ from domain.campaigns.references import faults_of_matches, sources_of, unknown_k
 from domain.expressions import Node
 from domain.ledger.session import refuse_untracked_expiry
 from domain.problems import FieldFault, InvalidRequest
-from domain.timezones import localized, zone_faults
 from handlers.call import Call
 from handlers.messages.base import OF_REQUEST, LocalMoment
 from handlers.services import references

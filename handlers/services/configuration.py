@@ -12,11 +12,16 @@ from sqlalchemy import Connection
 
 from domain.audiences import CompiledAudience, compile_audience
 from domain.badges import Badge
-from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
+from domain.campaigns.compiled import (
+    CompiledCampaign,
+    EvaluationPlan,
+    EvaluationPlans,
+    compile_action,
+    compile_campaign,
+)
 from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.effects import ADVANCE_MISSION, SET_TIER
 from domain.campaigns.limits import limit_rules_of
-from domain.campaigns.plans import EvaluationPlan, EvaluationPlans
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.references import has_variable, names_variable
 from domain.event_types import (

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import localized, zone_faults
 from domain.ledger.refusals import UnknownLedgerAccount, unknown_account
 from domain.ledger.session import round_down
 from domain.problems import FieldFault, InvalidRequest
 from domain.referrals import MOST_REFERRALS, REFERRED, REFERRER, ReferralProgram
-from domain.timezones import localized, zone_faults
 from handlers.call import Call
 from handlers.messages.base import LocalMoment
 from handlers.services import references

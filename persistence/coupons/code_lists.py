@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, or_, select
 
-from domain.coupons.books import CouponBook
-from domain.coupons.codes import Coupon
+from domain.coupons.books import Coupon, CouponBook
 from domain.members import Member
 from persistence.counts import RowCount, count_rows
 from persistence.coupons.codes import COUPONS

@@ -5,8 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
-from domain.coupons.books import CouponBook
-from domain.coupons.codes import Coupon, code_taken
+from domain.coupons.books import Coupon, CouponBook, code_taken
 from persistence.connections import query
 from persistence.counts import RowCount
 from persistence.keysets import Section, Sorting

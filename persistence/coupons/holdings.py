@@ -12,10 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.coupons.books import CouponBook
-from domain.coupons.codes import Coupon
-from domain.coupons.lot_reading import LotRange
-from domain.coupons.lots import CouponLot
+from domain.coupons.books import Coupon, CouponBook
+from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
 from persistence.connections import defer, query

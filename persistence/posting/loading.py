@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.idempotency import ResultsByKey
-from domain.ledger.expiry import end_of_idle_balance
-from domain.ledger.lots import LotUse
+from domain.ledger.lots import LotUse, end_of_idle_balance
 from domain.ledger.postings import Holding, Pair, Stored
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession

@@ -2,8 +2,7 @@
 
 from sqlalchemy import ARRAY, Index, SmallInteger
 
-from domain.coupons.books import CouponBook
-from domain.coupons.codes import Coupon
+from domain.coupons.books import Coupon, CouponBook
 from persistence.tables.base import belongs_to_organization, execute_on, index, record_table, refers_to, unique
 
 coupon_books = record_table(

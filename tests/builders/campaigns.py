@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.campaigns.compiled import CompiledCampaign, compile_action, compile_campaign
-from domain.campaigns.context import host_functions
+from domain.campaigns.compiled import CompiledCampaign, EvaluationPlan, compile_action, compile_campaign
+from domain.campaigns.context import EventFacts, Executor, host_functions
 from domain.campaigns.evaluation import Evaluator
-from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
 from domain.campaigns.outcomes import Evaluation
-from domain.campaigns.plans import EvaluationPlan
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.events import DRY_RUN, FULL
 from domain.ledger.postings import Holding

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, text, update
 
-from domain.coupons.books import CODELESS, CouponBook
-from domain.coupons.codes import Coupon
+from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from handlers.call import INTEGRATION, Call

@@ -42,7 +42,7 @@ EXTENSIONS = {
         *("listImports", "listLedgers", "listMemberTimeline", "listPartnerApiKeys", "listPermissionGroups"),
         *("listTriggerDeliveries", "redeliverTriggerDelivery", "requeueDeadLetterEvent", "revokePartnerApiKey"),
         *("startImport", "updateAudience", "updateAudienceMembers", "updateMission", "updatePermissionGroup"),
-        *("getPortal", "updatePortal", "uploadImportPart", "deletePermissionGroup"),
+        *("getPortal", "updatePortal", "uploadImportPart"),
     },
 }
 

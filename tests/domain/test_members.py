@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.imports.member_columns import MEMBER_COLUMNS, PLACES
+from domain.imports.records import MEMBER_COLUMNS, PLACES
 from domain.members import differences, merged, merged_profile
 from domain.profiles import empty_profile, visible_profile
 

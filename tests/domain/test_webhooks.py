@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from domain.triggers import ENTITY_CHANGE
-from domain.webhooks.attempts import DELAYS, MOST_ATTEMPTS, delay_after
-from domain.webhooks.checks import faults_of_trigger
-from domain.webhooks.receivers import header_fault, is_public, repeated_header, url_fault
-from domain.webhooks.signatures import key_of, secret_of, signatures
+from domain.webhooks.receivers import (
+    DELAYS,
+    MOST_ATTEMPTS,
+    delay_after,
+    faults_of_trigger,
+    header_fault,
+    is_public,
+    key_of,
+    repeated_header,
+    secret_of,
+    signatures,
+    url_fault,
+)
 
 OLD, NEW, OTHER = (secret_of(bytes([n]) * 32) for n in (1, 2, 3))
 

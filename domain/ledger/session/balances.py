@@ -1,18 +1,22 @@
 """The balances that a unit of work holds locked, and the steps that change them; both can be rolled back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 
+from domain.calendar import add_months
+from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, split_uses
 from domain.ledger.postings import ZERO, Earning, Entry, Holding, Pair, Posting, Step, Stored
-from domain.ledger.records import LedgerAccount
+from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.ledger.refusals import (
+    AccountInactive,
     InsufficientBalance,
     OverdraftLimitExceeded,
+    PointsNotTracked,
     SupplyExceeded,
 )
-from domain.ledger.session.amounts import overdraft_of
+from domain.problems import FieldFault, InvalidRequest
 from domain.undo_log import Savepoint, UndoLog
 
 _NOTHING = Holding()
@@ -162,3 +166,89 @@ class Balances:
         if issued:
             before = self._issued.get(account.ledger_account_id, ZERO)
             self._undo_log.put(self._issued, account.ledger_account_id, before + issued)
+
+
+_FIAT_DIGITS = Decimal("0.000001")
+
+
+# Wider than any number of a request or an expression: nothing is rounded before it is cut.
+_WIDE = Context(prec=200)
+
+
+def overdraft_of(account: LedgerAccount) -> Decimal:
+    """The greatest debt that the account allows; zero if it has no overdraft."""
+    limit = account.overdraft_limit
+    return limit if limit is not None and limit > 0 and account.is_revolving else ZERO
+
+
+def check_amount(account: LedgerAccount, amount: Decimal) -> None:
+    """Refuse an amount on an inactive account, or one that is too large or has too many fraction digits."""
+    if not account.active:
+        raise AccountInactive(f"The ledger account {account.name} is inactive.")
+    if amount > MAX_AMOUNT:
+        raise InvalidRequest([FieldFault(f"amount is more than {MAX_AMOUNT}", pointer="/amount")])
+    if amount != round_down(account, amount):
+        raise InvalidRequest(
+            [
+                FieldFault(
+                    f"amount has more than the {account.decimals} fraction digits of this account", pointer="/amount"
+                )
+            ]
+        )
+
+
+def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
+    """The greatest amount of the account that is not above `amount`, to round computed amounts."""
+    whole = _WIDE.scaleb(amount, account.decimals).to_integral_value(ROUND_FLOOR)
+    return _WIDE.scaleb(whole, -account.decimals)
+
+
+def expiry_of_mint(account: LedgerAccount, at: datetime, zone: tzinfo) -> datetime | None:
+    """The expiry, by the account's own policy in months of `zone`, of points minted at `at`; None is never."""
+    return None if account.expires_in_months is None else add_months(at, account.expires_in_months, zone)
+
+
+def refuse_untracked_expiry(account: LedgerAccount, expires_at: datetime | None) -> None:
+    """Refuse an expiry of points on an account without point tracking."""
+    if expires_at is not None and not account.point_tracking_enabled:
+        raise PointsNotTracked(f"expirationDate is given, but the ledger account {account.name} does not track points.")
+
+
+def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
+    """The share of a fiat value that belongs to `part` of `whole`, to six digits."""
+    return fiat if part == whole else (fiat * part / whole).quantize(_FIAT_DIGITS)
+
+
+def taken(
+    account: LedgerAccount,
+    wallet_id: int,
+    amount: Decimal,
+    first_of: int | None = None,
+    preferred: Iterable[LotUse] = (),
+) -> tuple[LotMove, ...]:
+    """Lots of the wallet give `amount`, those of the transaction `first_of` first, then the `preferred` ones."""
+    if not account.point_tracking_enabled or not amount:
+        return ()
+    lots = frozenset(use.ledger_lot_id for use in preferred)
+    return (TakeLots(wallet_id, account.ledger_account_id, amount, first_of=first_of, preferred=lots),)
+
+
+def moved(
+    account: LedgerAccount, from_wallet_id: int, to_wallet_id: int, amount: Decimal, to_lots: Decimal
+) -> tuple[LotMove, ...]:
+    """Lots of one wallet give `amount`, of which `to_lots` become lots of the other."""
+    if not account.point_tracking_enabled or not amount:
+        return ()
+    return (MoveLots(from_wallet_id, to_wallet_id, account.ledger_account_id, amount, to_lots),)
+
+
+def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
+    """The amount of a settled mint or transfer that went into lots that had expired by then."""
+    arrived: tuple[LotUse, ...] = ()
+    if isinstance(move, NewLot):
+        arrived = (LotUse(0, move.amount, move.expires_at),)
+    elif isinstance(move, SettleLots) and move.to_wallet_id is not None:
+        # Lots are given in this order: the first to expire repaid debt.
+        kept = sum((use.amount for use in move.kept), ZERO)
+        _, arrived = split_uses(move.kept, kept - move.to_lots)
+    return sum((use.amount for use in arrived if use.expires_at is not None and use.expires_at <= at), ZERO)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from domain.ledger.lots import LotMove, LotUse
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored
 from domain.ledger.records import REVERT, REVERTED, SETTLED, LedgerAccount
-from domain.ledger.session.lot_moves import taken
+from domain.ledger.session.balances import taken
 from domain.ledger.session.movements import Movements
 
 

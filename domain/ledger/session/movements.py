@@ -8,9 +8,15 @@ from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots
 from domain.ledger.postings import ZERO, Details, Entry, Posting, Step
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
 from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed
-from domain.ledger.session.amounts import check_amount, expiry_of_mint, overdraft_of, refuse_untracked_expiry
-from domain.ledger.session.balances import Balances
-from domain.ledger.session.lot_moves import moved, taken
+from domain.ledger.session.balances import (
+    Balances,
+    check_amount,
+    expiry_of_mint,
+    moved,
+    overdraft_of,
+    refuse_untracked_expiry,
+    taken,
+)
 from domain.problems import FieldFault, InvalidRequest
 
 

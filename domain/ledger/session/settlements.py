@@ -16,9 +16,15 @@ from domain.ledger.refusals import (
     NotPending,
     NotRevertible,
 )
-from domain.ledger.session.amounts import check_amount, expiry_of_mint, overdraft_of, prorated
+from domain.ledger.session.balances import (
+    check_amount,
+    expired_on_arrival,
+    expiry_of_mint,
+    overdraft_of,
+    prorated,
+    taken,
+)
 from domain.ledger.session.claims import Claims, Returned, reversal
-from domain.ledger.session.lot_moves import expired_on_arrival, taken
 
 
 class LedgerSession(Claims):

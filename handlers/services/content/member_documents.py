@@ -12,7 +12,7 @@ import msgspec
 
 from domain.calendar import day_of_week, zone_named
 from domain.content.collections import ContentCollection
-from domain.content.schedules import open_hours_now
+from domain.content.documents import open_hours_now
 from domain.content.searching import sort_of
 from domain.members import Member
 from domain.problems import Forbidden

@@ -7,9 +7,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from domain.coupons.books import CouponBook
+from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.charges import UsageDetails
-from domain.coupons.codes import Coupon
 from domain.coupons.service import Assignment, Use
 from domain.coupons.usages import CouponUsage
 from domain.idempotency import ResultsByKey

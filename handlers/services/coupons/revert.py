@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from domain.coupons.books import Coupon
 from domain.coupons.charges import UsageDetails
-from domain.coupons.codes import Coupon
 from domain.coupons.usages import CouponUsage, NothingToRevert
 from domain.members import Member
 from domain.problems import Refusal

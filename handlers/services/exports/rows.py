@@ -11,8 +11,7 @@ from sqlalchemy import Connection
 
 from domain.fields import wire_name
 from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, neutralised
-from domain.imports.member_columns import PLACES
-from domain.imports.records import BALANCES, MEMBERS
+from domain.imports.records import BALANCES, MEMBERS, PLACES
 from domain.members import Member, MemberProperties
 from handlers.messages.base import exact_number, instant_text, json_able
 from handlers.messages.json_text import encode

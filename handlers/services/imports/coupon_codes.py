@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from domain.coupons.book_rules import refuse_archived
-from domain.coupons.books import CouponBook
-from domain.coupons.codes import code_taken, refuse_codes
+from domain.coupons.books import CouponBook, code_taken, refuse_archived, refuse_codes
 from domain.imports.records import CREATE, FailedRow, ImportJob
 from domain.problems import Refusal
 from handlers.call import INTEGRATION, Call

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.imports.cells import CUSTOM
-from domain.imports.member_columns import PLACES
-from domain.imports.records import UPSERT, FailedRow, ImportJob, RowFault
+from domain.imports.records import PLACES, UPSERT, FailedRow, ImportJob, RowFault
 from domain.members import Member, differences, member_exists, public_id_taken
 from domain.problems import InvalidRequest
 from domain.tiers import HeldTier, KnownTier

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from domain.ledger.accounts import LedgerAccountInUse, complete_settings, refuse_changes_in_use
-from domain.ledger.records import Ledger, LedgerAccount
+from domain.ledger.records import Ledger, LedgerAccount, LedgerAccountInUse, complete_settings, refuse_changes_in_use
 from domain.ledger.session import overdraft_of
 from handlers.call import Call
 from handlers.messages.base import Changes

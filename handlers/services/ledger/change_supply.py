@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.accounts import fraction_fault
-from domain.ledger.records import Ledger, LedgerAccount
+from domain.ledger.records import Ledger, LedgerAccount, fraction_fault
 from domain.ledger.refusals import SupplyBelowIssued
 from domain.problems import InvalidRequest
 from handlers.call import Call

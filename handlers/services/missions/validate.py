@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import localized, zone_faults
 from domain.campaigns.references import unknown_keys, unknown_matchers
 from domain.ledger.session import round_down
 from domain.matchers import compile_matcher
-from domain.missions.counting import count_sources
+from domain.missions.progress import count_sources
 from domain.missions.records import Mission
 from domain.missions.rules import INLINE_MATCHER, faults_of
 from domain.problems import FieldFault, InvalidRequest
-from domain.timezones import localized, zone_faults
 from handlers.call import Call
 from handlers.messages.base import LocalMoment, values_of
 from handlers.services import references

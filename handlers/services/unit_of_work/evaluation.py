@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, cast
 
 from domain.campaigns.context import (
+    EventFacts,
+    Executor,
     balances_by_name,
     event_variable,
     member_variable,
@@ -26,7 +28,6 @@ from domain.campaigns.effects import (
     USE_COUPON,
 )
 from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
-from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.outcomes import Evaluation, RuleError
 from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin
 from domain.expressions import Deadline

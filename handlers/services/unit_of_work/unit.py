@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from domain.audiences import CompiledAudience
+from domain.campaigns.compiled import EvaluationPlan
 from domain.campaigns.limits import Counters
-from domain.campaigns.plans import EvaluationPlan
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.expressions import Deadline
 from domain.ledger.postings import Posting, Step

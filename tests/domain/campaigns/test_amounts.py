@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.campaigns.facts import Performed
+from domain.campaigns.context import Performed
 from domain.ledger.postings import Posting
 from domain.problems import Conflict
 from tests.builders.campaigns import Bench, account, action, campaign, effect, facts, mint

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from domain.campaigns.json_data import MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES, is_json_object
+from domain.campaigns.context import MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES, is_json_object
 
 
 def nested(levels: int):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from domain.campaigns.compiled import compile_action
-from domain.campaigns.plans import EvaluationPlans
+from domain.campaigns.compiled import EvaluationPlans, compile_action
 from domain.events import AUTHORIZE, DRY_RUN
 from domain.expressions import EVENT_COST
 from domain.ledger.postings import Holding

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.content.schedules import hour_of_week, open_hours, open_hours_now, schedule_faults
+from domain.content.documents import hour_of_week, open_hours, open_hours_now, schedule_faults
 
 MADRID = ZoneInfo("Europe/Madrid")
 windows = st.builds(

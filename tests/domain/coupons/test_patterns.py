@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.coupons.patterns import CLEAR_CHARACTERS, LEAST_BITS, CodePattern, check_pattern, pattern_of
+from domain.coupons.books import CLEAR_CHARACTERS, LEAST_BITS, CodePattern, check_pattern, pattern_of
 from domain.problems import InvalidRequest
 
 

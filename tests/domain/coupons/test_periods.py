@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import is_zone
-from domain.coupons.periods import day_of, discount_period, usage_period
+from domain.coupons.lots import day_of, discount_period, usage_period
 from tests.builders.coupon_values import coupon_book
 
 NEW_YORK, SAO_PAULO, APIA = "America/New_York", "America/Sao_Paulo", "Pacific/Apia"

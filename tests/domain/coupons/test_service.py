@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from domain.coupons.books import Coupon
 from domain.coupons.charges import UsageDetails
-from domain.coupons.codes import Coupon
 from domain.coupons.eligibility import MemberFacts
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.service import Assignment, CouponService, Use

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import add_days, add_months
-from domain.ledger.expiry import end_of_idle_balance, unexpired
+from domain.ledger.lots import end_of_idle_balance, unexpired
 
 NOON = datetime(2024, 1, 31, 12, 30, 15, 250, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.expressions import Budget, EvaluationError
-from domain.missions.counting import MOST_COUNTED, compile_count, count_of
+from domain.missions.progress import MOST_COUNTED, compile_count, count_of
 from domain.problems import InvalidRequest
 
 COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'

@@ -8,8 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from domain.badges import Badge, BadgeBalances, BadgeGrant, BadgeTracking, UnknownBadge
+from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.effects import ASSIGN_BADGE, UNASSIGN_BADGE
-from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import NothingToDo
 from domain.event_types import BADGE_ASSIGNED, BADGE_UNASSIGNED
 from domain.reversals import ReversedPart

@@ -9,11 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from domain.coupons.books import LIST, CouponBook, UnknownCouponBook, stock_left
-from domain.coupons.codes import Coupon
-from domain.coupons.lot_reading import LotRange
-from domain.coupons.lots import CouponLot
-from domain.coupons.patterns import pattern_of
+from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCouponBook, pattern_of, stock_left
+from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import PERSONAL, CouponChanges, CouponState, period_starts
 from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key

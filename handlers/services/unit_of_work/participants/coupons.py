@@ -8,12 +8,11 @@ from decimal import ROUND_FLOOR, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
-from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import BadParameter, NothingToDo
-from domain.coupons.books import CODELESS, CouponBook
+from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
-from domain.coupons.codes import Coupon
 from domain.coupons.conditions import context_of
 from domain.coupons.eligibility import MemberFacts
 from domain.coupons.service import Assignment, CouponService, Use

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from domain.badges import BadgeGrant
 from domain.calendar import next_period, period_start, start_of_day, zone_named
+from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.effects import ADVANCE_MISSION
-from domain.campaigns.facts import EventFacts, Executor, Performed
 from domain.campaigns.outcomes import NothingToDo, RuleError
 from domain.event_types import MISSION_ACHIEVED
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
-from domain.missions.counting import count_of
-from domain.missions.progress import Advance
+from domain.missions.progress import Advance, count_of
 from domain.missions.records import Mission, MissionExhausted, MissionTracking, Reward, UnknownMission
 from domain.missions.rules import CompiledMission, expiry_of_reward
 from domain.missions.state import MissionMove, MissionProgress, MissionProgressState, ProgressCause

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from domain.campaigns.context import EventFacts, Executor
 from domain.campaigns.effects import NOTIFY
-from domain.campaigns.facts import EventFacts, Executor
 from domain.reversals import ReversedPart
 from handlers.messages.base import json_able
 from handlers.services.unit_of_work.derived_events import DerivedEvent

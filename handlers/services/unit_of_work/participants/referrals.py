@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from domain.campaigns.facts import EventFacts
+from domain.campaigns.context import EventFacts
 from domain.campaigns.outcomes import EXECUTED, FAILED, SKIPPED
 from domain.events import MAX_DEPTH, IncomingEvent
 from domain.ledger.postings import Details

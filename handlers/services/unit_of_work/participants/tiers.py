@@ -10,8 +10,8 @@ from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from domain.campaigns.context import EventFacts, Executor
 from domain.campaigns.effects import SET_TIER
-from domain.campaigns.facts import EventFacts, Executor
 from domain.campaigns.outcomes import BadParameter
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownTier
 from domain.reversals import ReversedPart
