@@ -24,7 +24,7 @@ from handlers.schemas.audiences import (
     ListChange,
 )
 from handlers.services.audiences import change_list, refuse_without_list
-from handlers.services.organizations.own_organization import refuse_other_organization
+from handlers.services.organizations.reset import refuse_other_organization
 from handlers.services.references import unknown_member
 from persistence import audiences
 from persistence.audiences import AUDIENCES

@@ -29,11 +29,11 @@ from handlers.schemas.events import (
 )
 from handlers.services import references
 from handlers.services.events.cancel import cancel_event as cancel
-from handlers.services.events.evaluate_captured import evaluate_captured
+from handlers.services.events.cancel import evaluate_captured
 from handlers.services.events.evaluate_queued import requeue
 from handlers.services.events.track import TrackRequest, size_of, track, track_requests
 from handlers.services.events.track_async import queue_events
-from handlers.services.organizations.own_organization import refuse_other_organization
+from handlers.services.organizations.reset import refuse_other_organization
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import queue
 from persistence.events import EVENTS

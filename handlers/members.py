@@ -51,15 +51,13 @@ from handlers.schemas.timeline import timeline_page, timeline_query
 from handlers.services import references, tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.ledger.move_points import MovedPoints, PointsMove, PointsRequest, move_points
-from handlers.services.members.change import change_member
+from handlers.services.members.change import change_member, erase
 from handlers.services.members.enrol import Enrolment, enrol_members
-from handlers.services.members.erase import erase
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.search import find_searched
 from handlers.services.members.timeline import TimelinePage, timeline_of
 from handlers.services.members.view import view_holdings, view_member, view_members
-from handlers.services.tiers.current import current_tiers
-from handlers.services.tiers.set_tier import set_tier
+from handlers.services.tiers.set_tier import current_tiers, set_tier
 from persistence import members
 from persistence.member_holdings import MemberWithHoldings
 from persistence.members import MEMBERS

@@ -96,7 +96,7 @@ def verify(organization: int | None, as_json: bool) -> None:
     log. Keep it elsewhere: it later proves that the log was not truncated.
     """
     from handlers.server.jobs import seal_audit_log
-    from handlers.services.ledger.verify import verify as verify_ledger
+    from handlers.services.ledger.expire import verify as verify_ledger
     from handlers.services.reports import verify_reports
 
     broken: list[str] = []

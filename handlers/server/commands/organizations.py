@@ -148,7 +148,7 @@ def reset(organization: int, client_id: str | None, as_json: bool) -> None:
 
     The former one and its tokens are no longer valid. The permissions of the user stay as they are.
     """
-    from handlers.services.organizations.reset_credentials import CredentialsNotFound, reset_credentials
+    from handlers.services.organizations.reset import CredentialsNotFound, reset_credentials
 
     with migrated_engine(load_settings()) as engine:
 

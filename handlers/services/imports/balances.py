@@ -15,9 +15,8 @@ from domain.problems import Refusal
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
-from handlers.services.imports.checks import NameOf, check_body, moment_in
 from handlers.services.imports.reading import key_of, read_rows
-from handlers.services.imports.rows import ImportRow
+from handlers.services.imports.rows import ImportRow, NameOf, check_body, moment_in
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting

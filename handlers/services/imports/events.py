@@ -10,9 +10,8 @@ from domain.problems import InvalidRequest
 from handlers.call import INTEGRATION, Call
 from handlers.messages.events import incoming_event
 from handlers.services.events.track import track
-from handlers.services.imports.checks import NameOf, check_body, field_at, moment_in
 from handlers.services.imports.reading import detail_of, do_all, find_members, key_of, member_of, read_rows, unused
-from handlers.services.imports.rows import ImportRow
+from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_at, moment_in
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events
 

@@ -19,9 +19,8 @@ from handlers.messages.base import Body, Changes
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import reported_event, track
-from handlers.services.imports.checks import NameOf, check_body, field_at, moment_in
 from handlers.services.imports.reading import read_rows
-from handlers.services.imports.rows import ImportRow
+from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_at, moment_in
 from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
 from handlers.services.members.view import view_members

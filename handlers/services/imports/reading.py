@@ -8,8 +8,7 @@ from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
 from domain.members import Member
 from domain.problems import InvalidRequest, Refusal
 from handlers.call import Call
-from handlers.services.imports.checks import NameOf
-from handlers.services.imports.rows import ImportRow
+from handlers.services.imports.rows import ImportRow, NameOf
 from persistence.members import MEMBERS
 
 T = TypeVar("T")

@@ -32,15 +32,12 @@ from domain.imports.records import (
 )
 from handlers.audit_trail import write_entries
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.imports.audience_members import import_audience_members
-from handlers.services.imports.badges import import_badges
+from handlers.services.imports.audience_members import import_audience_members, import_badges
 from handlers.services.imports.balances import import_balances
-from handlers.services.imports.checks import NameOf
-from handlers.services.imports.coupon_codes import import_coupon_codes
-from handlers.services.imports.coupons import import_coupons
+from handlers.services.imports.coupons import import_coupon_codes, import_coupons
 from handlers.services.imports.events import import_events
 from handlers.services.imports.members import import_members
-from handlers.services.imports.rows import ImportRow, RowReader
+from handlers.services.imports.rows import ImportRow, NameOf, RowReader
 from handlers.services.turns import Turns
 from handlers.settings import Settings
 from persistence import imports, organizations, transactions

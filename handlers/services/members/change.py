@@ -11,10 +11,10 @@ from handlers.messages.base import Changes, values_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
 from handlers.services.events.track import emit
 from handlers.services.idempotency import digest_of
-from handlers.services.members.lock_referrers import lock_referrers
-from handlers.services.members.view import view_member
+from handlers.services.members.enrol import lock_referrers
+from handlers.services.members.view import view_member, view_members
 from handlers.services.webhooks.outbox import entity_changed
-from persistence import members
+from persistence import erasing, exports, members
 
 
 def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str, Any]:
@@ -56,3 +56,25 @@ def changed_values(before: Member, changes: Changes[Any]) -> dict[str, Any]:
     if "notifications" in changes.sent:
         values["notifications"] = merged(before.notifications, update.notifications)
     return values
+
+
+def erase(call: Call, member: Member) -> Member:
+    """Erase the member; a member who was erased before stays unchanged.
+
+    Running work on the member is waited for; later calls do not find the member by the old ids.
+    """
+    before = erasing.lock(call.db, member)
+    if before.erased_at is not None:
+        return before
+    after, emptied = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now)
+    exports.forget_rows(call.db, after.organization_id, call.now)
+    call.audit.is_erasure = True
+    changes = {"isErased": True, "erasedEntries": emptied}
+    call.audit.add("member", after.member_id, after=changes, member_ids=(after.member_id,))
+    entity_changed(call, MEMBER_ENTITY, UPDATED, lambda: _record(call, after))
+    return after
+
+
+def _record(call: Call, member: Member) -> dict[str, Any]:
+    [viewed] = view_members(call, [member], with_balances=True)
+    return MEMBER.dump(viewed)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Connection
+
 from domain.events import IncomingEvent
 from domain.members import (
     Member,
@@ -18,6 +20,7 @@ from domain.members import (
     merged_profile,
     public_id_taken,
 )
+from domain.organizations import Organization
 from domain.problems import Refusal
 from domain.referrals import ReferralOutcome, UnknownReferralCode
 from domain.tiers import HeldTier
@@ -27,11 +30,13 @@ from handlers.call import Call, Execution
 from handlers.messages.base import values_of
 from handlers.messages.members import MEMBER
 from handlers.messages.referrals import referral_results
+from handlers.services.configuration import configuration_of
 from handlers.services.events.track import reported_event, track
 from handlers.services.members.view import view_members
+from handlers.services.unit_of_work.participants.referrals import reach_of_own_events
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
-from persistence import member_tiers, members
+from persistence import member_tiers, members, posting, referrals
 from persistence.referrals.lists import REFERRAL_CODES
 
 MEMBER_CREATED = "member-created"
@@ -165,3 +170,16 @@ def created_event(call: Call, member: Member) -> IncomingEvent:
 def tell_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
     """Tell the triggers that listen of new members, given as their records with balances."""
     entities_changed(call, MEMBER_ENTITY, CREATED, lambda: map(MEMBER.dump, records))
+
+
+def lock_referrers(db: Connection, organization: Organization, wallet_id: int, reported: Collection[str]) -> None:
+    """Lock a member's wallet together with those of referrers; does nothing if no referral can be rewarded.
+
+    If a referral program rewards derived events of the types `reported`, or of types that follow from them, the wallets
+    are locked in one go: wallets come first in the order of `locks`.
+    """
+    distance = reach_of_own_events(configuration_of(db, organization), reported)
+    if distance:
+        organization_id = organization.organization_id
+        of_referrers = referrals.find_wallets_of_referrers(db, organization_id, [wallet_id], distance)
+        posting.lock_wallets(db, organization_id, {wallet_id, *of_referrers})

@@ -27,7 +27,6 @@ from handlers.services.configuration import Configuration, complete_plan, config
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
 from handlers.services.unit_of_work.event_limits import open_limits
-from handlers.services.unit_of_work.event_rows import EventRows
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.coupons import CouponWork
@@ -41,7 +40,7 @@ from handlers.services.unit_of_work.participants.referrals import (
 )
 from handlers.services.unit_of_work.participants.tiers import TierWork
 from handlers.services.unit_of_work.reversals import Participant, Reversals
-from handlers.services.unit_of_work.tracked import EventOutcome, TrackedEvent
+from handlers.services.unit_of_work.tracked import EventOutcome, EventRows, TrackedEvent
 from persistence import events, member_tiers, posting, referrals
 from persistence.rows import IdAllocator
 
