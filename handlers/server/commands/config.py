@@ -11,9 +11,8 @@ import click
 from sqlalchemy import Connection
 
 from domain.members import differences
-from handlers.server.commands.context import command_engine, load_settings, migrated_engine
+from handlers.server.commands.context import command_engine, json_option, load_settings, migrated_engine, print_json
 from handlers.server.commands.organizations import named_organization
-from handlers.server.commands.output import json_option, print_json
 from persistence import transactions
 from persistence.engine import to_json
 

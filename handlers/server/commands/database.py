@@ -1,5 +1,6 @@
 """Commands on the database as a whole: migrate, distribute, verify, doctor."""
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,17 +8,21 @@ from functools import partial
 from typing import Any
 
 import click
+import yaml
 from sqlalchemy import Connection, Engine, func, make_url, select, text
 from sqlalchemy.exc import OperationalError
 
 from handlers.server.commands.context import (
+    bad,
     command_engine,
+    good,
+    json_option,
     load_settings,
     migrated_engine,
     organization_ids,
+    print_json,
     with_database,
 )
-from handlers.server.commands.output import bad, good, json_option, print_json
 from handlers.server.commands.server_address import fault_of_base_url, server_url
 from handlers.settings import Settings, unknown_variables
 from persistence import audit_log, distribution, embedded, schema, transactions
@@ -230,3 +235,32 @@ def _examine_schema(engine: Engine) -> Iterator[Finding]:
     with engine.connect() as db:
         number = db.execute(select(func.count()).select_from(organizations)).scalar_one()
     yield Finding("organizations", True, str(number))
+
+
+@click.command()
+@click.argument("surface", type=click.Choice(["integration", "administration"]))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "yaml", "postman", "http"]),
+    default="json",
+    show_default=True,
+    help="The document, or its examples as requests: a Postman collection, a file for the REST clients of editors.",
+)
+@click.option("--url", default="http://127.0.0.1:8080/v2", show_default=True, help="Where the requests of examples go.")
+def openapi(surface: str, form: str, url: str) -> None:
+    """Print one interface's OpenAPI document.
+
+    Or its examples, as requests that tools can send.
+    """
+    from openapi import bundle
+    from openapi.request_files import http_file, postman
+
+    document = bundle(surface)
+    if form == "yaml":
+        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), nl=False)
+    elif form == "http":
+        click.echo(http_file(document, url), nl=False)
+    else:
+        printed = document if form == "json" else postman(document, url)
+        click.echo(json.dumps(printed, indent=2, ensure_ascii=False))

@@ -8,8 +8,15 @@ from sqlalchemy import Connection
 
 from domain.calendar import is_zone
 from domain.organizations import LIVE, TEST
-from handlers.server.commands.context import load_settings, migrated_engine
-from handlers.server.commands.output import as_fields, json_option, print_json, print_record, print_table
+from handlers.server.commands.context import (
+    as_fields,
+    json_option,
+    load_settings,
+    migrated_engine,
+    print_json,
+    print_record,
+    print_table,
+)
 from persistence import transactions
 
 if TYPE_CHECKING:

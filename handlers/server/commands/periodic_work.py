@@ -5,8 +5,7 @@ from typing import Any
 import click
 from sqlalchemy import Engine
 
-from handlers.server.commands.context import load_settings, migrated_engine, organization_ids
-from handlers.server.commands.output import json_option, print_json
+from handlers.server.commands.context import json_option, load_settings, migrated_engine, organization_ids, print_json
 
 
 @click.command()

@@ -20,8 +20,7 @@ from sqlalchemy import Connection
 from tqdm import tqdm
 
 from handlers.server.commands.api_client import ApiClient
-from handlers.server.commands.context import load_settings, migrated_engine
-from handlers.server.commands.output import as_fields, json_option, print_json
+from handlers.server.commands.context import as_fields, json_option, load_settings, migrated_engine, print_json
 from handlers.server.commands.purchases import Purchase, read_purchases
 from handlers.server.commands.server_address import server_url
 from handlers.server.commands.tenant import administrator_token, find_or_create

@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 import click
 from sqlalchemy import Connection
 
-from handlers.server.commands.context import load_settings, migrated_engine
+from handlers.server.commands.context import json_option, load_settings, migrated_engine, print_json
 from handlers.server.commands.organizations import named_organization
-from handlers.server.commands.output import json_option, print_json
 from persistence import transactions
 
 _NAME = "Coffee Shop"

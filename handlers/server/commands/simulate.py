@@ -11,8 +11,16 @@ from sqlalchemy import Connection
 
 from handlers.server.assistant_tools import with_key
 from handlers.server.commands.api_client import ApiClient
-from handlers.server.commands.context import load_settings, migrated_engine, the_organization
-from handlers.server.commands.output import bad, good, json_option, print_json, print_table
+from handlers.server.commands.context import (
+    bad,
+    good,
+    json_option,
+    load_settings,
+    migrated_engine,
+    print_json,
+    print_table,
+    the_organization,
+)
 from handlers.server.commands.server_address import server_url
 from handlers.settings import Settings
 from persistence import transactions
