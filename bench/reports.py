@@ -24,7 +24,7 @@ from handlers.services.organizations.create import create_organization
 from handlers.services.reports import verify_reports
 from persistence import embedded, schema, transactions
 from persistence.engine import autocommit, create_engine
-from persistence.reports import books, figures, missions, wallets
+from persistence.reports import books, figures, wallets
 from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS, RECORDS
 from persistence.reports.totals import expanded, expanded_wallets
 
@@ -213,7 +213,7 @@ def main() -> None:
             "ledger account totals": lambda db, r: wallets.find_received(db, org, r.begin, r.end, account),
             "event count": lambda db, r: figures.find_sum(db, org, EVENTS, r.begin, r.end, label=event),
             "discounts": lambda db, r: books.find_discounts(db, org, r.begin, r.end, None),
-            "missions summary": lambda db, r: missions.find_summary(db, org, 10),
+            "missions summary": lambda db, r: figures.find_summary(db, org, 10),
         }
         with autocommit(engine).connect() as db:
             for name, ask in reports.items():

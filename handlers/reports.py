@@ -27,7 +27,7 @@ from handlers.schemas.reports import (
 )
 from persistence.event_types import EVENT_TYPES
 from persistence.ledger import ACCOUNTS
-from persistence.reports import books, figures, missions, wallets
+from persistence.reports import books, figures, wallets
 from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS
 
 _SERIES: Mapping[str, Any] = {"text/csv": series_as_csv, "image/svg+xml": chart}
@@ -129,9 +129,9 @@ def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
 
 
 @operation("reportMissionsSummary", answer=results(MISSION))
-def report_missions_summary(call: Call, query: Mapping[str, Any]) -> list[missions.MissionFigures]:
+def report_missions_summary(call: Call, query: Mapping[str, Any]) -> list[figures.MissionFigures]:
     """The missions that most members have achieved."""
-    return missions.find_summary(call.db, _organization(call), query["limit"])
+    return figures.find_summary(call.db, _organization(call), query["limit"])
 
 
 def _organization(call: Call) -> int:

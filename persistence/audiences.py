@@ -13,7 +13,7 @@ from persistence.filters import contains, is_any_of
 from persistence.members import MEMBERS
 from persistence.prepared import Prepared
 from persistence.records import Records
-from persistence.tables.audiences import audiences as table
+from persistence.tables.campaigns import audiences as table
 
 AUDIENCES = Records(
     table,

@@ -10,7 +10,7 @@ from domain.tier_policies import TierPolicy
 from domain.tiers import KnownTier, Step, TierSchedule
 from persistence.ledger import ACCOUNTS
 from persistence.rows import records
-from persistence.tables.programs import loyalty_programs, loyalty_tiers
+from persistence.tables.organizations import loyalty_programs, loyalty_tiers
 
 
 def accounts_of_ledger(db: Connection, organization_id: int, ledger_id: int) -> list[LedgerAccount]:

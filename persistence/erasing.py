@@ -11,8 +11,7 @@ from sqlalchemy import Connection, DefaultClause, LargeBinary, Table, text
 from domain.members import Member
 from persistence.rows import as_json, columns_of
 from persistence.tables.badges import badge_trackings
-from persistence.tables.coupon_usages import coupon_lots, coupon_usages, member_coupons
-from persistence.tables.coupons import coupons
+from persistence.tables.coupons import coupon_lots, coupon_usages, coupons, member_coupons
 from persistence.tables.events import events, order_items, purchase_orders
 from persistence.tables.ledger import ledger_transactions
 from persistence.tables.members import member_tier_trackings, members

@@ -8,7 +8,7 @@ from domain.exports import ABANDONED, DONE, EXPIRED, KEPT, QUEUED, RUNNING, Expo
 from persistence.connections import query
 from persistence.file_jobs import FileJobs
 from persistence.rows import fields_of
-from persistence.tables.exports import export_parts, exports
+from persistence.tables.imports import export_parts, exports
 
 _FIELDS = ", ".join(fields_of(ExportJob))
 

@@ -2,6 +2,6 @@
 
 from domain.matchers import Matcher
 from persistence.records import Records
-from persistence.tables.matchers import matchers as table
+from persistence.tables.campaigns import matchers as table
 
 MATCHERS = Records(table, Matcher, equal=("type", "matcherKey"))

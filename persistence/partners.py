@@ -11,7 +11,7 @@ from persistence.filters import is_true
 from persistence.prepared import Prepared
 from persistence.records import Records
 from persistence.rows import as_json
-from persistence.tables.partners import partner_api_keys
+from persistence.tables.organizations import partner_api_keys
 
 PARTNER_API_KEYS = Records(
     partner_api_keys,

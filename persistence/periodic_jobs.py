@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from persistence.tables.periodic_jobs import periodic_jobs
+from persistence.tables.triggers import periodic_jobs
 
 
 class Due(NamedTuple):

@@ -2,6 +2,6 @@
 
 from domain.portals import Portal
 from persistence.records import Records
-from persistence.tables.portals import portals as table
+from persistence.tables.organizations import portals as table
 
 PORTALS = Records(table, Portal, equal=("publicId",))

@@ -10,7 +10,7 @@ from domain.programs import LoyaltyProgram, LoyaltyTier
 from persistence.filters import is_true_if_asked
 from persistence.paging import Paged
 from persistence.records import Records
-from persistence.tables.programs import loyalty_programs, loyalty_tiers
+from persistence.tables.organizations import loyalty_programs, loyalty_tiers
 
 PROGRAMS = Records(loyalty_programs, LoyaltyProgram, equal=("loyaltyProgramKey",))
 TIERS = Records(

@@ -23,9 +23,8 @@ from persistence.events import EVENTS
 from persistence.filters import conditions_of, equals
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.rows import as_json, columns_of, reserve_ids
-from persistence.tables.events import events
+from persistence.tables.events import events, queued_events
 from persistence.tables.members import members
-from persistence.tables.queue import queued_events
 
 DEAD_ORDER_COLUMNS = {
     "loyaltyEventId": events.c.loyalty_event_id,

@@ -10,8 +10,7 @@ from domain.content.collections import ContentCollection
 from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument
 from domain.content.searching import SortKey
 from persistence.content.documents import series_of
-from persistence.content.ordering import order_by
-from persistence.content.search import find_by_ids
+from persistence.content.search import find_by_ids, order_by
 from persistence.tables.content import content_documents as documents
 
 

@@ -15,8 +15,7 @@ from persistence.coupons.member_coupons import expiry_of_member
 from persistence.keysets import Section
 from persistence.paging import Page, Paged, page_of, sorting_of
 from persistence.rows import AnyRow, AnySelect
-from persistence.tables.coupon_usages import member_coupons
-from persistence.tables.coupons import coupon_books
+from persistence.tables.coupons import coupon_books, member_coupons
 from persistence.tables.coupons import coupons as table
 
 

@@ -19,8 +19,7 @@ from domain.coupons.usages import MemberCoupon
 from persistence.connections import defer, query
 from persistence.prepared import Prepared
 from persistence.rows import add_all, as_json, columns_of, fields_of, given, records
-from persistence.tables.coupon_usages import coupon_lots, member_coupons
-from persistence.tables.coupons import coupons
+from persistence.tables.coupons import coupon_lots, coupons, member_coupons
 
 _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
 _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)

@@ -21,9 +21,9 @@ from persistence.filters import (
     to_moment_or_open,
 )
 from persistence.paging import Page, Paged, ordering
-from persistence.tables.coupon_usages import coupon_lots as lots
-from persistence.tables.coupon_usages import member_coupons as table
 from persistence.tables.coupons import coupon_books, coupons
+from persistence.tables.coupons import coupon_lots as lots
+from persistence.tables.coupons import member_coupons as table
 
 ORDER = {
     "couponBookId": table.c.coupon_book_id,

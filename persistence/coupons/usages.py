@@ -15,9 +15,8 @@ from persistence.filters import before_moment, equals, from_moment, is_any_of
 from persistence.paging import Paged
 from persistence.records import Records
 from persistence.rows import add_all, fields_of, given, records
-from persistence.tables.coupon_usages import coupon_lots
-from persistence.tables.coupon_usages import coupon_usages as table
-from persistence.tables.coupons import coupon_books, coupons
+from persistence.tables.coupons import coupon_books, coupon_lots, coupons
+from persistence.tables.coupons import coupon_usages as table
 
 # The code and the book's key are kept with the coupon and the book alone. Both are always there; outer joins are left
 # out of a count that does not ask for them.

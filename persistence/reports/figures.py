@@ -192,3 +192,34 @@ def _broken(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[
             ends = ceiling(bound, QUARTER_HOUR)
             pieces[starts] = Piece(max(starts, begin), end if ends is None else min(ends, end))
     return [piece for piece in pieces.values() if piece.begin < piece.end]
+
+
+class MissionFigures(NamedTuple):
+    """A mission: how many members achieved it, are in progress, and have any count."""
+
+    name: str
+    achieved: Decimal
+    under_way: Decimal
+    started: Decimal
+
+
+_SUMMARY = f"""
+SELECT m.name, coalesce(f.b, 0), coalesce(f.c, 0), coalesce(f.a, 0)
+FROM missions m LEFT JOIN (
+    SELECT subject, sum(a) AS a, sum(b) AS b, sum(c) AS c FROM (
+        SELECT subject, a, b, c FROM report_totals
+        WHERE organization_id = :organization_id AND kind = 'missions' AND level = {MONTH}
+        UNION ALL
+        SELECT subject, a, b, c FROM report_changes
+        WHERE organization_id = :organization_id AND kind = 'missions'
+    ) AS figures GROUP BY subject
+) f ON f.subject = m.mission_id
+WHERE m.organization_id = :organization_id
+ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, m.mission_id LIMIT :most
+"""
+
+
+def find_summary(db: Connection, organization_id: int, limit: int) -> list[MissionFigures]:
+    """The missions achieved by most members, the most first."""
+    rows = db.execute(text(_SUMMARY), {"organization_id": organization_id, "most": limit})
+    return [MissionFigures(*row) for row in rows]

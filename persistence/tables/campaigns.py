@@ -3,8 +3,10 @@
 from sqlalchemy import ARRAY, BigInteger, Column, Date, Integer, PrimaryKeyConstraint, SmallInteger, Table, Text
 from sqlalchemy.dialects.postgresql import JSON
 
+from domain.audiences import Audience
 from domain.campaigns.records import Action, Campaign
-from persistence.tables.base import belongs_to_organization, exact, metadata, record_table, refers_to, unique
+from domain.matchers import Matcher
+from persistence.tables.base import belongs_to_organization, exact, instant, metadata, record_table, refers_to, unique
 
 campaigns = record_table(
     "campaigns",
@@ -44,4 +46,34 @@ campaign_limit_counters = Table(
     ),
     refers_to("campaigns", "campaign_id"),
     postgresql_with={"fillfactor": "70"},
+)
+
+matchers = record_table(
+    "matchers",
+    Matcher,
+    "matcher_id",
+    unique("matcher_key"),
+    belongs_to_organization(),
+)
+
+audiences = record_table(
+    "audiences",
+    Audience,
+    "audience_id",
+    unique("audience_key"),
+    belongs_to_organization(),
+    defaults={"version": "1"},
+)
+
+# By member first: every event needs the audiences of a few members.
+audience_members = Table(
+    "audience_members",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("member_id", BigInteger, nullable=False),
+    Column("audience_id", BigInteger, nullable=False),
+    instant("created_at", nullable=False),
+    PrimaryKeyConstraint("organization_id", "member_id", "audience_id"),
+    refers_to("members", "member_id"),
+    refers_to("audiences", "audience_id"),
 )

@@ -1,12 +1,12 @@
 """Loyalty events, custom event types, and the purchase orders built from events."""
 
-from sqlalchemy import ARRAY, BigInteger, Column, SmallInteger, text
+from sqlalchemy import ARRAY, BigInteger, Column, PrimaryKeyConstraint, SmallInteger, Table, text
 from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from domain.event_types import CustomEventType
 from domain.events import LoyaltyEvent
 from domain.orders import Order, OrderItem
-from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
+from persistence.tables.base import belongs_to_organization, index, instant, metadata, record_table, refers_to, unique
 
 custom_event_types = record_table(
     "custom_event_types",
@@ -59,4 +59,25 @@ order_items = record_table(
     index("ix_order_items_order", "order_id"),
     refers_to("purchase_orders", "order_id"),
     defaults={"returned_quantity": "0", "returned_total": "0"},
+)
+
+# A row of its own, and not columns of the event: it is short, and gone when the event is done.
+queued_events = Table(
+    "queued_events",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("loyalty_event_id", BigInteger, nullable=False),
+    Column("member_id", BigInteger, nullable=False),
+    # The event's position in its member's line: at first its own id, a greater one after it was queued again.
+    Column("place", BigInteger, nullable=False),
+    Column("attempts", SmallInteger, nullable=False),
+    instant("next_attempt_at", nullable=False),
+    instant("queued_at", nullable=False),
+    # The time of the last failure; null before it, and after requeueing.
+    instant("dead_at"),
+    PrimaryKeyConstraint("organization_id", "loyalty_event_id"),
+    # The only index of what waits: by the statistics of an empty queue, the planner would take any other for as good.
+    index("ix_queued_events_line", "member_id", "place", where="dead_at IS NULL"),
+    index("ix_queued_events_dead", "loyalty_event_id", where="dead_at IS NOT NULL"),
+    refers_to("events", "loyalty_event_id"),
 )

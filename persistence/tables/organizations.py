@@ -7,14 +7,20 @@ from sqlalchemy import (
     Column,
     ForeignKeyConstraint,
     Index,
+    Integer,
+    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     Text,
     UniqueConstraint,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from domain.organizations import Organization
+from domain.partners import PartnerApiKey
+from domain.portals import Portal
+from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.users import PermissionGroup, User
 from persistence.tables.base import (
     belongs_to_organization,
@@ -25,6 +31,7 @@ from persistence.tables.base import (
     metadata,
     record_table,
     refers_to,
+    tenant_table,
     texts,
     unique,
 )
@@ -119,4 +126,58 @@ signing_keys = Table(
     Column("algorithm", Text, nullable=False),
     Column("private_key", Text, nullable=False),
     instant("created_at", nullable=False),
+)
+
+portals = record_table(
+    "portals",
+    Portal,
+    "portal_id",
+    unique("public_id"),
+    belongs_to_organization(),
+    refers_to("loyalty_programs", "loyalty_program_id"),
+)
+
+# A key is 256 random bits, so a fast hash is enough.
+partner_api_keys = record_table(
+    "partner_api_keys",
+    PartnerApiKey,
+    "partner_api_key_id",
+    Column("key_hash", LargeBinary, nullable=False),
+    unique("key_hash"),
+    belongs_to_organization(),
+)
+
+# Claims the id of a payment forever, reported by a partner or tracked by a client; its results are in the event.
+partner_payments = tenant_table(
+    "partner_payments",
+    "partner_payment_id",
+    Column("payment_id", Text, nullable=False),
+    # Null for a payment that was tracked as an event.
+    Column("partner_api_key_id", BigInteger),
+    Column("member_id", BigInteger, nullable=False),
+    instant("created_at", nullable=False),
+    unique("payment_id"),
+    index("ix_partner_payments_member_id", "member_id"),
+    refers_to("partner_api_keys", "partner_api_key_id"),
+    refers_to("members", "member_id"),
+)
+
+loyalty_programs = record_table(
+    "loyalty_programs",
+    LoyaltyProgram,
+    "loyalty_program_id",
+    unique("loyalty_program_key"),
+    belongs_to_organization(),
+    refers_to("ledgers", "ledger_id"),
+    types={"tier_policy": JSONB},
+)
+
+loyalty_tiers = record_table(
+    "loyalty_tiers",
+    LoyaltyTier,
+    "loyalty_tier_id",
+    unique("loyalty_tier_key"),
+    index(None, "loyalty_program_id"),
+    refers_to("loyalty_programs", "loyalty_program_id"),
+    types={"tier_order": Integer},
 )

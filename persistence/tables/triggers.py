@@ -1,11 +1,11 @@
 """Triggers, and the messages to their receivers: written with the changes that they report, sent afterwards."""
 
-from sqlalchemy import Column, Integer, SmallInteger
-from sqlalchemy.dialects.postgresql import JSON
+from sqlalchemy import Column, Integer, SmallInteger, Table, Text
+from sqlalchemy.dialects.postgresql import JSON, JSONB
 from sqlalchemy.types import BigInteger
 
 from domain.triggers import Trigger, TriggerDelivery
-from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
+from persistence.tables.base import belongs_to_organization, index, instant, metadata, record_table, refers_to, unique
 
 triggers = record_table(
     "triggers",
@@ -27,4 +27,16 @@ trigger_deliveries = record_table(
     refers_to("triggers", "trigger_id"),
     types={"payload": JSON, "attempts": SmallInteger, "last_status_code": Integer},
     defaults={"trigger_delivery_key": "gen_random_uuid()", "attempts": "0", "next_attempt_at": "now()"},
+)
+
+# Of the installation, not of an organization: each job goes through all of them.
+periodic_jobs = Table(
+    "periodic_jobs",
+    metadata,
+    Column("name", Text, primary_key=True),
+    instant("next_run_at", nullable=False),
+    instant("started_at"),
+    instant("finished_at"),
+    Column("last_result", JSONB(none_as_null=True)),
+    Column("last_error", Text),
 )

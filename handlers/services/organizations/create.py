@@ -15,7 +15,7 @@ from domain.tier_policies import EARNED, completed
 from handlers.services import passwords
 from persistence import organizations
 from persistence.tables.ledger import ledger_accounts, ledgers
-from persistence.tables.programs import loyalty_programs, loyalty_tiers
+from persistence.tables.organizations import loyalty_programs, loyalty_tiers
 
 
 @dataclass(frozen=True, slots=True)
