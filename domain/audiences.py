@@ -10,8 +10,7 @@ from typing import Any
 
 from domain.fields import Key
 from domain.members import Member
-from domain.near_names import LONGEST_NAME
-from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
+from domain.problems import LONGEST_NAME, Conflict, FieldFault, InvalidRequest, NotFound
 from domain.scalars import LONGEST_TEXT, is_scalar, token
 
 ATTRIBUTE_MATCHER, LIST_MATCHER, NULL_MATCHER = "attribute-matcher", "list-matcher", "null-matcher"

@@ -9,8 +9,7 @@ from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
-from domain.near_names import LONGEST_NAME, did_you_mean
-from domain.problems import FieldFault
+from domain.problems import LONGEST_NAME, FieldFault, did_you_mean
 
 DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", "total"
 PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)

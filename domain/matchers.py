@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.fields import Key
-from domain.near_names import did_you_mean
-from domain.problems import FieldFault, InvalidRequest, NotFound
+from domain.problems import FieldFault, InvalidRequest, NotFound, did_you_mean
 from domain.scalars import LONGEST_TEXT, is_number, is_scalar, is_text, token
 
 ITEM_MATCHER = "item-matcher"

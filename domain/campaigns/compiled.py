@@ -19,8 +19,7 @@ from domain.expression_faults import invalid_expression
 from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
 from domain.expressions.types import BOOL, DECIMAL, STRING, TIMESTAMP, Type
 from domain.ledger.records import LedgerAccount
-from domain.near_names import did_you_mean
-from domain.problems import FieldFault, InvalidRequest
+from domain.problems import FieldFault, InvalidRequest, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

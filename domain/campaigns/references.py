@@ -11,8 +11,7 @@ from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
 from domain.expressions import Node
 from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Select, parts
 from domain.field_names import name_at
-from domain.near_names import did_you_mean, nearest
-from domain.problems import FieldFault
+from domain.problems import FieldFault, did_you_mean, nearest
 
 Sources = Sequence[tuple[str, Node]]
 """The expressions of an action, each with its JSON pointer."""

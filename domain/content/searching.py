@@ -8,8 +8,7 @@ from typing import Any
 
 from domain.content.collections import BOOLEAN, DATE, NUMBER, STRING, ContentCollection
 from domain.content.values import LONGEST_TEXT, is_date, moment_of, number_of, number_text
-from domain.near_names import did_you_mean
-from domain.problems import FieldFault, InvalidRequest
+from domain.problems import FieldFault, InvalidRequest, did_you_mean
 
 RECORD_FIELDS = ("documentKey", "slug", "status", "locale", "fromDate", "toDate", "createdAt", "updatedAt")
 _ONE_DAY = timedelta(days=1)

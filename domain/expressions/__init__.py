@@ -13,8 +13,7 @@ from domain.expressions.jsontree import from_tree, to_tree
 from domain.expressions.labels import label
 from domain.expressions.limits import DEFAULT_COST, EVENT_COST, MAX_TEXTS
 from domain.expressions.parse import parse
-from domain.expressions.program import Program, compile_expression
-from domain.expressions.render import to_text
+from domain.expressions.program import Program, compile_expression, to_text
 from domain.expressions.runtime import Budget, Deadline, TypeValue
 from domain.expressions.tree import Node
 from domain.expressions.types import (

@@ -39,7 +39,7 @@ from domain.expressions.types import (
     fits,
     join,
 )
-from domain.near_names import nearest
+from domain.problems import nearest
 
 _CONSTANTS: dict[str, Type] = {"int": INT, "decimal": DECIMAL, "string": STRING, "bool": BOOL, "null": NULL}
 

@@ -13,8 +13,7 @@ from domain.expressions.errors import EvaluationError, ExpressionError
 from domain.expressions.interpret import Interpreter, Scope
 from domain.expressions.labels import label
 from domain.expressions.numbers import DECIMALS
-from domain.expressions.program import NO_FUNCTIONS
-from domain.expressions.render import to_text
+from domain.expressions.program import NO_FUNCTIONS, to_text
 from domain.expressions.runtime import Budget, TypeValue, name_of
 from domain.expressions.times import duration_to_text, timestamp_to_text
 from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Node, Select, is_operator

@@ -24,7 +24,7 @@ from domain.expressions.errors import ExpressionError, Fault
 from domain.expressions.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
 from domain.expressions.literals import spell
 from domain.expressions.parse import parse
-from domain.expressions.render import to_text
+from domain.expressions.program import to_text
 from domain.expressions.tree import (
     MACROS,
     OPERATORS,

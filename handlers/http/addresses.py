@@ -14,8 +14,7 @@ from sqlalchemy import Connection
 
 from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
 from domain.members import AmbiguousMember
-from domain.near_names import LONGEST_NAME
-from domain.problems import NotFound
+from domain.problems import LONGEST_NAME, NotFound
 from handlers.call import BatchedCall, Call
 from persistence import (
     member_holdings,

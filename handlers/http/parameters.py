@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from domain.near_names import did_you_mean
-from domain.problems import FieldFault
+from domain.problems import FieldFault, did_you_mean
 from domain.scalars import split_list
 from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import UnreadableNumber, exact_number

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.field_names import name_of
-from domain.near_names import LONGEST_NAME, did_you_mean
+from domain.problems import LONGEST_NAME, did_you_mean
 
 MAX_FAULTS = 50
 

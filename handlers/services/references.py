@@ -20,8 +20,7 @@ from domain.ledger.refusals import (
 from domain.matchers import UnknownMatcher
 from domain.members import Member
 from domain.missions.records import UnknownMission
-from domain.near_names import LONGEST_NAME, did_you_mean, unknown_key
-from domain.problems import Refusal
+from domain.problems import LONGEST_NAME, Refusal, did_you_mean, unknown_key
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownPortal, UnknownTier
 from domain.scalars import is_key
 from handlers.call import Execution

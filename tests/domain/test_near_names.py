@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.field_names import name_at, name_of
-from domain.near_names import did_you_mean, nearest
+from domain.problems import did_you_mean, nearest
 
 
 @pytest.mark.parametrize(

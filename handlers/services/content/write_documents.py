@@ -17,8 +17,7 @@ from domain.content.documents import (
     document_faults,
 )
 from domain.fields import Key
-from domain.near_names import LONGEST_NAME
-from domain.problems import FieldFault, InvalidRequest, NotFound, Refusal
+from domain.problems import LONGEST_NAME, FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.messages.base import Changes, Shape, values_of
 from handlers.messages.json_text import encode
