@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from domain.audiences import CompiledAudience
-from domain.calendar import instant_of
 from domain.ledger.records import BURN, MINT
 from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties, MemberTier
 from domain.problems import Refusal
@@ -243,10 +242,6 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     lifetime = tokens.MEMBER_TOKEN_SECONDS
     token = tokens.issue(call.db, call.settings, claims, lifetime, call.now)
     return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
-
-
-def _moment(query: Mapping[str, Any], name: str) -> Any:
-    return instant_of(query[name]) if name in query else None
 
 
 def _move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | None]:

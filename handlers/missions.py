@@ -1,12 +1,10 @@
 """Missions and the progress of members (administration "Missions")."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from domain.calendar import instant_of
 from domain.members import Member
 from domain.missions.records import MemberMission, Mission
-from domain.problems import Refusal
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
@@ -74,20 +72,12 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     return member_missions.find_page(call.db, member, query, audience_ids, zones, call.now)
 
 
-def _advance(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) -> list[Mapping[str, Any] | Refusal]:
-    return advance_missions(requests)
-
-
 @operation(
     "updateMissionProgress",
     body=PROGRESS_BODY,
     audit="mission-progress",
-    batch=BatchHandler(_advance),
+    batch=BatchHandler(advance_missions),
 )
 def update_mission_progress(call: Call, member: Member, mission: Mission, body: MissionAdvance) -> AdvanceRequest:
     """Advance a mission of the member by request."""
-    return AdvanceRequest(call, member, mission, body)
-
-
-def _moment(query: Mapping[str, Any], name: str) -> Any:
-    return instant_of(query[name]) if name in query else None
+    return AdvanceRequest(member, mission, body)

@@ -16,7 +16,7 @@ from handlers.messages.missions import progress_answer
 from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, only
+from handlers.services.unit_of_work.requests import RequestedChange, apply_batch
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.missions import TRACKINGS
 
@@ -35,16 +35,15 @@ class MissionAdvance:
 
 @dataclass(frozen=True, slots=True)
 class AdvanceRequest:
-    """The request of a call to advance a mission of a member."""
+    """The request to advance a mission of a member."""
 
-    call: Call
     member: Member
     mission: Mission
     asked: MissionAdvance
 
-    def cause(self) -> ProgressCause:
-        """The cause of the progress; a request without a key gets one."""
-        call, asked = self.call, self.asked
+    def cause(self, call: Call) -> ProgressCause:
+        """The cause of the progress by a call; a request without a key gets one."""
+        asked = self.asked
         return ProgressCause(
             organization_id=call.organization.organization_id,
             member_id=self.member.member_id,
@@ -60,24 +59,19 @@ class AdvanceRequest:
         )
 
 
-def advance_mission(call: Call, member: Member, mission: Mission, asked: MissionAdvance) -> Mapping[str, Any]:
-    """Count `amount` for the mission and pay the rewards that it achieves.
+def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) -> list[Mapping[str, Any] | Refusal]:
+    """Count `amount` for the mission of each call, one after the other, and pay the rewards that it achieves.
 
-    The same key with the same request returns the same answer. Raises KeyReused, MemberInactive, MissionClosed or
-    MissionExhausted.
+    The same key with the same request returns the same answer. The refusal of a request is KeyReused, MemberInactive,
+    MissionClosed or MissionExhausted.
     """
-    return only(advance_missions([AdvanceRequest(call, member, mission, asked)]))
-
-
-def advance_missions(requests: Sequence[AdvanceRequest]) -> list[Mapping[str, Any] | Refusal]:
-    """Advance a mission for each request, as `advance_mission`, one after the other in one unit of work."""
-    call = requests[0].call
+    call = calls[0]
     organization_id = call.organization.organization_id
     among = configuration_of(call.db, call.organization).audiences
     members = {request.member.member_id: request.member for request in requests}
     audiences = match_audiences(call.db, organization_id, among, [*members.values()], call.now)
     results: ResultsByKey[Mapping[str, Any]] = ResultsByKey()
-    causes = [request.cause() for request in requests]
+    causes = [request.cause(of_request) for of_request, request in zip(calls, requests, strict=True)]
 
     def prepare(unit: UnitOfWork) -> None:
         keys = [cause.system_unique_key or "" for cause in causes]
@@ -85,27 +79,27 @@ def advance_missions(requests: Sequence[AdvanceRequest]) -> list[Mapping[str, An
         for tracking in trackings:
             results.add(tracking.system_unique_key or "", tracking.request_digest, tracking.answer or {})
 
-    def advance(request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork) -> Mapping[str, Any]:
+    def advance(call: Call, request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork) -> Mapping[str, Any]:
         key = cause.system_unique_key or ""
         stored = results.find(key, cause.request_digest)
         if stored is not None:
             return stored
         refuse_inactive(unit.members[cause.member_id])
         audience_keys = {audience.audience_key for audience in audiences[cause.member_id]}
-        answer = _advance(request, cause, unit, audience_keys)
+        answer = _advance(call, request, cause, unit, audience_keys)
         results.add(key, cause.request_digest, answer)
         return answer
 
     reason = "A mission was advanced by request."
     changes = [
-        RequestedChange(request.call, cause.member_id, reason, partial(advance, request, cause))
-        for request, cause in zip(requests, causes, strict=True)
+        RequestedChange(of_request, cause.member_id, reason, partial(advance, of_request, request, cause))
+        for of_request, request, cause in zip(calls, requests, causes, strict=True)
     ]
     return apply_batch(changes, prepare, [cause.at for cause in causes])
 
 
 def _advance(
-    request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork, audience_keys: Collection[str]
+    call: Call, request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork, audience_keys: Collection[str]
 ) -> Mapping[str, Any]:
     asked, mission_id = request.asked, request.mission.mission_id
     progress, advance = unit.missions.advance(mission_id, asked.amount, cause, audience_keys)
@@ -121,7 +115,7 @@ def _advance(
         "tags": cause.tags,
         **answer,
     }
-    request.call.audit.add("mission-progress", mission_id, after=after, member_ids=(cause.member_id,))
+    call.audit.add("mission-progress", mission_id, after=after, member_ids=(cause.member_id,))
     return answer
 
 
