@@ -198,7 +198,7 @@ class Teller:
                 settings=Settings(database_url="", home=Path()),
             )
             outcomes = post([call] * len(movements), movements)
-            refused = [outcome.refusal for outcome in outcomes if outcome is not None and outcome.refusal is not None]
+            refused = [outcome for outcome in outcomes if not isinstance(outcome, int)]
             if refused:
                 raise refused[0]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from domain.calendar import instant_of
 from domain.ledger.records import Ledger, LedgerAccount, StoredTransaction, Wallet
-from domain.ledger.refusals import UnknownLedgerAccount
 from domain.ledger.views import TransactionRow
 from domain.members import Member
 from domain.problems import NotFound, Refusal
@@ -38,16 +37,12 @@ from handlers.schemas.ledger_transactions import (
 from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.post_transactions import (
     Movement,
-    MovementOutcome,
-    answered,
     capture,
-    post,
+    mint_and_answer,
+    post_and_answer,
 )
 from persistence import ledger, ledger_lots, ledger_transactions
-from persistence.ledger import ACCOUNTS
 from persistence.paging import Page, Paged
-
-Rows = list[list[TransactionRow]]
 
 # query parameter -> (filter, how its value is read)
 _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
@@ -91,31 +86,12 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(query[wire]) for wire, (name, read) in _FILTERS.items() if wire in query}
 
 
-Posted = list[Rows | Refusal | None]
-
-
-def _post_each(calls: Sequence[Call], movements: Sequence[Movement]) -> Posted:
-    """The rows of each call's movement, or its refusal; None for one that has to be run individually."""
-    outcomes = post(calls, movements)
-    posted = {
-        position: outcome.ledger_transaction_id
-        for position, outcome in enumerate(outcomes)
-        if outcome is not None and outcome.ledger_transaction_id is not None
-    }
-    rows = answered(calls[0], [movements[position] for position in posted], [*posted.values()]) if posted else []
-    rows_by_position = dict(zip(posted, rows, strict=True))
-    return [
-        [rows_by_position[position]] if position in rows_by_position else None if outcome is None else outcome.refusal
-        for position, outcome in enumerate(outcomes)
-    ]
-
-
 @operation(
     "createLedgerTransaction",
     body=MOVEMENT,
     answer=transactions,
     audit="ledger-transaction",
-    batch=BatchHandler(_post_each),
+    batch=BatchHandler(post_and_answer),
 )
 def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Movement:
     """Mint, burn or transfer between wallets."""
@@ -123,18 +99,24 @@ def create_ledger_transaction(call: Call, account: LedgerAccount, body: Movement
 
 
 @operation("createLedgerTransactionSet", body=SetBody(), answer=transactions, audit="ledger-transaction")
-def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> Rows:
+def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> list[TransactionRow]:
     """Post mints, burns and transfers of one ledger, all or none."""
-    return _post(call, [replace(asked, ledger_id=ledger.ledger_id) for asked in body])
+    return _post_all(call, [replace(requested, ledger_id=ledger.ledger_id) for requested in body])
+
+
+def _post_all(call: Call, movements: Sequence[Movement]) -> list[TransactionRow]:
+    """Post movements, all or none; returns the rows of all."""
+    outcomes = post_and_answer([call] * len(movements), movements, atomic=True)
+    return [row for rows in outcomes if isinstance(rows, list) for row in rows]
 
 
 @operation("revertLedgerTransaction", body=REVERT, answer=transactions, audit="ledger-transaction")
 def revert_ledger_transaction(
     call: Call, account: LedgerAccount, transaction: StoredTransaction, body: RevertRequest
-) -> Rows:
+) -> list[TransactionRow]:
     """Revert a transaction by a new one."""
     addressed = {"ledger_account_id": account.ledger_account_id, "reverts": transaction.ledger_transaction_id}
-    return _post(call, [movement(body, **addressed)])
+    return _post_all(call, [movement(body, **addressed)])
 
 
 @operation(
@@ -142,28 +124,11 @@ def revert_ledger_transaction(
     body=BURN,
     answer=transactions,
     audit="ledger-transaction",
-    batch=BatchHandler(_post_each),
+    batch=BatchHandler(post_and_answer),
 )
 def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Movement:
     """Burn from a wallet."""
     return movement(body, ledger_account_id=account.ledger_account_id, from_wallet_id=wallet.wallet_id)
-
-
-def _mint_each(calls: Sequence[Call], movements: Sequence[Movement]) -> Posted:
-    """Post mints on the default accounts of their ledgers."""
-    organization_id, ledger_ids = calls[0].organization.organization_id, {asked.ledger_id for asked in movements}
-    accounts = {
-        account.ledger_id: account.ledger_account_id
-        for account in ACCOUNTS.find_all(calls[0].db, organization_id, ledger_id=ledger_ids, is_default_account=True)
-    }
-    return _post_each(calls, [_on_account(asked, accounts.get(asked.ledger_id or 0)) for asked in movements])
-
-
-def _on_account(asked: Movement, ledger_account_id: int | None) -> Movement:
-    refusal = None
-    if ledger_account_id is None:
-        refusal = UnknownLedgerAccount(f"The ledger {asked.ledger_id} has no default account.")
-    return replace(asked, ledger_account_id=ledger_account_id, ledger_id=None, refusal=refusal)
 
 
 @operation(
@@ -171,16 +136,11 @@ def _on_account(asked: Movement, ledger_account_id: int | None) -> Movement:
     body=MINT,
     answer=transactions,
     audit="ledger-transaction",
-    batch=BatchHandler(_mint_each),
+    batch=BatchHandler(mint_and_answer),
 )
 def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Movement:
     """Mint into a wallet, on the default account of its ledger."""
     return movement(body, ledger_id=ledger.ledger_id, to_wallet_id=wallet.wallet_id)
-
-
-def _post(call: Call, movements: Sequence[Movement]) -> Rows:
-    outcomes = post([call] * len(movements), movements, atomic=True)
-    return answered(call, movements, [outcome.ledger_transaction_id or 0 for outcome in outcomes if outcome])
 
 
 @operation("captureLedgerTransactions", body=CAPTURES, audit="ledger-transaction")
@@ -232,16 +192,8 @@ def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Proc
 
 def _processed(call: Call, movements: Sequence[Movement], identities: Sequence[Mapping[str, Any]]) -> list[Processed]:
     """Post the items of a batch; returns them with their rows, all read at once."""
-    outcomes = [outcome or MovementOutcome() for outcome in post([call] * len(movements), movements)]
-    posted = [
-        (requested, outcome.ledger_transaction_id)
-        for requested, outcome in zip(movements, outcomes, strict=True)
-        if outcome.ledger_transaction_id is not None
-    ]
-    posted_rows = iter(
-        answered(call, [requested for requested, _ in posted], [transaction_id for _, transaction_id in posted])
-    )
-    rows = [next(posted_rows) if outcome.ledger_transaction_id is not None else [] for outcome in outcomes]
+    outcomes = post_and_answer([call] * len(movements), movements)
+    rows = [outcome if isinstance(outcome, list) else [] for outcome in outcomes]
     account_ids = [
         of_item[0].ledger_account_id if of_item else requested.ledger_account_id or 0
         for requested, of_item in zip(movements, rows, strict=True)
@@ -252,7 +204,7 @@ def _processed(call: Call, movements: Sequence[Movement], identities: Sequence[M
             identity=identity,
             account_keys=keys.get(account_id),
             rows=of_item,
-            refusal=outcome.refusal,
+            refusal=outcome if isinstance(outcome, Refusal) else None,
         )
         for identity, account_id, of_item, outcome in zip(identities, account_ids, rows, outcomes, strict=True)
     ]

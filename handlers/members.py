@@ -1,12 +1,11 @@
 """Members (integration 4.5, administration "Members")."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
 from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties, MemberTier
-from domain.problems import Refusal
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import TierTracking
 from handlers.audit_trail import Audited
@@ -48,7 +47,7 @@ from handlers.schemas.members import (
 from handlers.schemas.timeline import timeline_page, timeline_query
 from handlers.services import references, tokens
 from handlers.services.configuration import configuration_of
-from handlers.services.ledger.move_points import MovedPoints, PointsMove, PointsRequest, move_points
+from handlers.services.ledger.move_points import PointsMove, PointsRequest, move_points
 from handlers.services.members.change import change_member, erase
 from handlers.services.members.enrol import Enrolment, enrol_members
 from handlers.services.members.match_audiences import match_audiences
@@ -244,20 +243,16 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
 
 
-def _move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | None]:
-    return move_points(requests)
-
-
 @operation(
     "mintMemberPoints",
     body=MEMBER_POINTS,
     answer=moved_points,
     audit="ledger-transaction",
-    batch=BatchHandler(_move_points),
+    batch=BatchHandler(move_points),
 )
 def mint_member_points(call: Call, member: Member, body: PointsMove) -> PointsRequest:
     """Mint points into the member's wallet."""
-    return PointsRequest(call, member, MINT, body)
+    return PointsRequest(member, MINT, body)
 
 
 @operation(
@@ -265,8 +260,8 @@ def mint_member_points(call: Call, member: Member, body: PointsMove) -> PointsRe
     body=MEMBER_POINTS,
     answer=moved_points,
     audit="ledger-transaction",
-    batch=BatchHandler(_move_points),
+    batch=BatchHandler(move_points),
 )
 def burn_member_points(call: Call, member: Member, body: PointsMove) -> PointsRequest:
     """Burn points from the member's wallet."""
-    return PointsRequest(call, member, BURN, body)
+    return PointsRequest(member, BURN, body)

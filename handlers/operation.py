@@ -32,8 +32,8 @@ class BatchHandler:
     """Carries out what several calls of one organization request, in one unit of work.
 
     `run` takes the calls, which share transaction and moment, and what the handler returned for each. It returns an
-    outcome for each, as if the calls had come one after the other: a result, a Refusal, or None or NotBatchable for one
-    that has to be run individually. It raises NotBatchable if the calls depend on each other. `size` is the number of
+    outcome for each, as if the calls had come one after the other: a result, a Refusal, or NotBatchable for one that
+    has to be run individually. It raises NotBatchable if the calls depend on each other. `size` is the number of
     items of what a handler returned, None if no other call can be in its batch.
     """
 

@@ -277,9 +277,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], most
         return
     results = handler.run([batched.call for batched in ready], [batched.result for batched in ready])
     for batched, result in zip(ready, results, strict=True):
-        if result is None:
-            batched.outcome = NotBatchable()
-        elif isinstance(result, Exception):
+        if isinstance(result, Exception):
             batched.outcome = result
         else:
             batched.result = result

@@ -182,9 +182,9 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchedMovement:
     return BatchedMovement(asked, loaded.organization_id, loaded.system_unique_key)
 
 
-def transactions(posted: Sequence[Sequence[TransactionRow]]) -> dict[str, Any]:
-    """The rows of each posted transaction, in order."""
-    return {"transactions": [TRANSACTION_ROW.dump(row) for rows in posted for row in rows]}
+def transactions(rows: Sequence[TransactionRow]) -> dict[str, Any]:
+    """The rows of the posted transactions, in order."""
+    return {"transactions": [TRANSACTION_ROW.dump(row) for row in rows]}
 
 
 @dataclass(frozen=True, slots=True)

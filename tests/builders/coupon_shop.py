@@ -105,7 +105,7 @@ class CouponShop:
 
     def mint(self, member: Member, points: int) -> None:
         """Give points into the default account."""
-        self.run(lambda call: only(move_points([PointsRequest(call, member, 1, PointsMove(amount=Decimal(points)))])))
+        self.run(lambda call: only(move_points([call], [PointsRequest(member, 1, PointsMove(amount=Decimal(points)))])))
 
     def book(self, type_: str = "codeless", **settings: Any) -> CouponBook:
         """A published book of the type, with nothing to restrict it unless `settings` do."""

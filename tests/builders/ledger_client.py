@@ -115,8 +115,7 @@ class LedgerClient:
 
     def post_set(self, movements: Sequence[Movement]) -> list[int]:
         """Post movements as one unit."""
-        outcomes = self._outcomes(movements, atomic=True)
-        return [outcome.ledger_transaction_id for outcome in outcomes]
+        return self._outcomes(movements, atomic=True)
 
     def post_batch(self, movements: Sequence[Movement]) -> list[MovementOutcome]:
         """Post each movement for itself, those of a set together."""

@@ -187,10 +187,12 @@ class Ledger(RuleBasedStateMachine):
         movements = [replace(m.movement, atomic_set_id=sets[name]) for m, (_, name) in zip(made, several, strict=True)]
         outcomes = self.client.post_batch(movements)
         items = [(name, each.act) for each, (_, name) in zip(made, several, strict=True)]
-        assert [o.refusal and o.refusal.slug for o in outcomes] == self.units.batch(*self.concerned(made), items)
+        assert [None if isinstance(o, int) else o.slug for o in outcomes] == self.units.batch(
+            *self.concerned(made), items
+        )
         for each, movement, outcome in zip(made, movements, outcomes, strict=True):
             each.movement = movement
-            self.remember([each], [outcome.ledger_transaction_id] if outcome.refusal is None else None)
+            self.remember([each], [outcome] if isinstance(outcome, int) else None)
 
     @precondition(lambda self: self.held())
     @rule(several=st.lists(st.tuples(recent, st.sampled_from(["all", "half", "none", "more"])), min_size=1, max_size=2))

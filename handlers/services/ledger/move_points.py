@@ -8,7 +8,7 @@ from decimal import Decimal
 from domain.ledger.records import MINT, LedgerAccount
 from domain.members import Member, inactive, refuse_erased
 from domain.problems import Refusal
-from handlers.call import Call
+from handlers.call import Call, NotBatchable
 from handlers.services.ledger.post_transactions import Movement, Poster
 from handlers.services.references import account_of_members
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -45,53 +45,48 @@ class MovedPoints:
 
 @dataclass(frozen=True, slots=True)
 class PointsRequest:
-    """The request of a call to mint or burn points of a member."""
+    """The request to mint or burn points of a member."""
 
-    call: Call
     member: Member
     transaction_type: int
     move: PointsMove
 
 
-def move_points(requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | None]:
-    """Mint or burn points of a member for each request, one after the other (administration, Members 6).
+def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | NotBatchable]:
+    """Mint or burn points of a member for each call, one after the other (administration, Members 6).
 
     The same key with the same request returns the same transaction. Refused with MemberErased, or MemberInactive unless
-    the key was used before, or as by `post_transactions.post`; None for one whose call has to come alone.
+    the key was used before, or as by `post_transactions.post`, which also says what is NotBatchable.
     """
-    call, unit = requests[0].call, UnitOfWork(requests[0].call)
+    unit = UnitOfWork(calls[0])
     # Read again, now that nobody else can change them.
     members = unit.lock(member_ids={request.member.member_id for request in requests})
     accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal] = {}
-    outcomes: dict[int, MovedPoints | Refusal | None] = {}
+    outcomes: dict[int, MovedPoints | Refusal | NotBatchable] = {}
     movements: dict[int, tuple[Movement, LedgerAccount]] = {}
     for position, request in enumerate(requests):
         member = members[request.member.member_id]
         try:
             refuse_erased(member)
-            account = _account(call, request.move, accounts)
+            account = _account(calls[0], request.move, accounts)
             movements[position] = _movement(request, member, account), account
         except Refusal as refusal:
             outcomes[position] = refusal
     if movements:
-        outcomes |= _post(unit, requests, movements)
+        outcomes |= _post(unit, calls, movements)
     return [outcomes[position] for position in range(len(requests))]
 
 
 def _post(
-    unit: UnitOfWork, requests: Sequence[PointsRequest], movements: Mapping[int, tuple[Movement, LedgerAccount]]
-) -> dict[int, MovedPoints | Refusal | None]:
-    """Post movements, by the positions of their requests; returns the outcomes by position."""
-    calls = [requests[position].call for position in movements]
-    poster = Poster(unit, calls, [movement for movement, _ in movements.values()])
+    unit: UnitOfWork, calls: Sequence[Call], movements: Mapping[int, tuple[Movement, LedgerAccount]]
+) -> dict[int, MovedPoints | Refusal | NotBatchable]:
+    """Post movements, by the positions of their calls; returns the outcomes by position."""
+    poster = Poster(unit, [calls[position] for position in movements], [movement for movement, _ in movements.values()])
     posted = poster.post({account.ledger_account_id for _, account in movements.values()})
-    outcomes: dict[int, MovedPoints | Refusal | None] = {}
+    outcomes: dict[int, MovedPoints | Refusal | NotBatchable] = {}
     of_posted = zip(movements.items(), poster.movements, posted, strict=True)
     for (position, (_, account)), movement, outcome in of_posted:
-        if outcome is None or outcome.ledger_transaction_id is None:
-            outcomes[position] = None if outcome is None else outcome.refusal
-        else:
-            outcomes[position] = _moved(movement, account, outcome.ledger_transaction_id)
+        outcomes[position] = _moved(movement, account, outcome) if isinstance(outcome, int) else outcome
     return outcomes
 
 

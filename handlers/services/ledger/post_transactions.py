@@ -22,12 +22,13 @@ from domain.ledger.refusals import (
 )
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
-from handlers.call import Call
+from handlers.call import Call, NotBatchable
 from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.evaluation import report_changes
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import ledger_transactions, posting
+from persistence.ledger import ACCOUNTS
 from persistence.rows import IdAllocator
 
 MOVED = "Points were moved by request."
@@ -76,20 +77,16 @@ _NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new"}
 _REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR)
 
 
-@dataclass(frozen=True, slots=True)
-class MovementOutcome:
-    """The outcome of one movement: the id of its transaction, or its refusal."""
-
-    ledger_transaction_id: int | None = None
-    refusal: Refusal | None = None
+# The outcome of one movement: the id of its transaction, or why it was not posted.
+MovementOutcome = int | Refusal | NotBatchable
 
 
-def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False) -> list[MovementOutcome | None]:
+def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False) -> list[MovementOutcome]:
     """Post the movement of each call, one after the other, those of one set at the position of its first one.
 
     The calls are of one organization and moment; a batch or set is several movements of one call. Returns an outcome
-    for each; if `atomic`, all are posted or none, and the first refusal is raised. The outcome is None for a movement
-    that has to be posted in a transaction of its own: its key is that of another call, which may be refused.
+    for each; if `atomic`, all are posted or none, and the first refusal is raised. A movement is NotBatchable if its
+    key is that of another call, which may be refused.
     """
     if not movements:
         return []
@@ -126,11 +123,11 @@ class Poster:
         self._stored = stored
         keys = [movement.system_unique_key or "" for movement in self.movements]
         self._posted, self._reserved = posting.look_up(unit.db, unit.organization_id, keys)
-        self._outcomes: dict[int, MovementOutcome | None] = {}
+        self._outcomes: dict[int, MovementOutcome] = {}
         # The positions of movements that repeat an earlier one, with the position of that one.
         self._repeats: dict[int, int] = {}
 
-    def post(self, account_ids: Collection[int], *, atomic: bool = False) -> list[MovementOutcome | None]:
+    def post(self, account_ids: Collection[int], *, atomic: bool = False) -> list[MovementOutcome]:
         """Post the movements, which are on these accounts, and flush the unit."""
         self._answer_used_keys()
         sets = self._positions_by_set()
@@ -141,7 +138,7 @@ class Poster:
                 postings.update(self._post_set(positions, atomic=atomic))
         for position, step in postings.items():
             transaction_id = self._unit.id_of(step)
-            self._outcomes[position] = MovementOutcome(transaction_id)
+            self._outcomes[position] = transaction_id
             _add_to_audit_log(self._calls[position], self.movements[position], step, transaction_id)
         for position, original in self._repeats.items():
             self._outcomes[position] = self._outcomes[original]
@@ -160,17 +157,17 @@ class Poster:
                     raise movement.refusal
                 transaction_id = self._posted.find(key, digest)
                 if transaction_id is not None:
-                    self._outcomes[position] = MovementOutcome(transaction_id)
+                    self._outcomes[position] = transaction_id
                 elif movement.refusal_if_new is not None:
                     raise movement.refusal_if_new
                 elif calls.setdefault(key, call) is not call:
-                    self._outcomes[position] = None
+                    self._outcomes[position] = NotBatchable()
                 elif (original := first.find(key, digest)) is not None:
                     self._repeats[position] = original
                 else:
                     first.add(key, digest, position)
             except Refusal as refusal:
-                self._outcomes[position] = MovementOutcome(refusal=refusal)
+                self._outcomes[position] = refusal
 
     def _positions_by_set(self) -> list[list[int]]:
         """The positions of the movements to post, those of a set together; a set with a refused item is left out.
@@ -180,7 +177,7 @@ class Poster:
         refused = {
             self.movements[position].atomic_set_id
             for position, outcome in self._outcomes.items()
-            if outcome is not None and outcome.refusal is not None
+            if isinstance(outcome, Refusal)
         }
         for set_id in refused:
             self._fail_set(set_id)
@@ -204,7 +201,7 @@ class Poster:
                 if atomic:
                     raise refusal from raised
                 unit.ledger.rollback_to(savepoint)
-                self._outcomes[position] = MovementOutcome(refusal=refusal)
+                self._outcomes[position] = refusal
                 self._fail_set(movement.atomic_set_id)
                 return {}
         if self._calls[0] is not self._calls[-1]:
@@ -216,7 +213,7 @@ class Poster:
         """Refuse the other items of a set of which one is refused."""
         for position, movement in enumerate(self.movements):
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
-                self._outcomes[position] = MovementOutcome(refusal=SetFailed("Another item of the set was refused."))
+                self._outcomes[position] = SetFailed("Another item of the set was refused.")
 
     def _post_one(self, movement: Movement) -> Posting:
         session, ledger_ids = self._unit.ledger, self._unit.ledger_ids
@@ -314,24 +311,59 @@ def _placed(refusal: Refusal, pointer: str) -> Refusal:
     return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
 
 
-def _raise_first_refusal(outcomes: Sequence[MovementOutcome | None]) -> None:
+def _raise_first_refusal(outcomes: Sequence[MovementOutcome]) -> None:
     for outcome in outcomes:
-        if outcome is not None and outcome.refusal is not None:
-            raise outcome.refusal
+        if isinstance(outcome, Refusal):
+            raise outcome
 
 
-def answered(call: Call, movements: Sequence[Movement], ids: Sequence[int]) -> list[list[TransactionRow]]:
+def post_and_answer(
+    calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False
+) -> list[list[TransactionRow] | Refusal | NotBatchable]:
+    """The rows of the movement of each call, in place of the id of its transaction, as by `post`."""
+    outcomes = post(calls, movements, atomic=atomic)
+    posted = [
+        (movement, outcome) for movement, outcome in zip(movements, outcomes, strict=True) if isinstance(outcome, int)
+    ]
+    rows = iter(_answered(calls[0], posted)) if posted else iter(())
+    return [next(rows) if isinstance(outcome, int) else outcome for outcome in outcomes]
+
+
+def mint_and_answer(
+    calls: Sequence[Call], movements: Sequence[Movement]
+) -> list[list[TransactionRow] | Refusal | NotBatchable]:
+    """Post mints on the default accounts of their ledgers, as `post_and_answer`."""
+    organization_id, ledger_ids = calls[0].organization.organization_id, {movement.ledger_id for movement in movements}
+    accounts = {
+        account.ledger_id: account.ledger_account_id
+        for account in ACCOUNTS.find_all(calls[0].db, organization_id, ledger_id=ledger_ids, is_default_account=True)
+    }
+    return post_and_answer(
+        calls, [_on_account(movement, accounts.get(movement.ledger_id or 0)) for movement in movements]
+    )
+
+
+def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
+    refusal = None
+    if ledger_account_id is None:
+        refusal = UnknownLedgerAccount(f"The ledger {movement.ledger_id} has no default account.")
+    return replace(movement, ledger_account_id=ledger_account_id, ledger_id=None, refusal=refusal)
+
+
+def _answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[TransactionRow]]:
     """The rows of each movement's transaction as first returned, with those posted as part of it.
 
     Later changes of the transactions are not included.
     """
-    rows = ledger_transactions.rows_as_answered(call.db, call.organization.organization_id, ids)
+    rows = ledger_transactions.rows_as_answered(
+        call.db, call.organization.organization_id, [transaction_id for _, transaction_id in posted]
+    )
     return [
         # A capture may have left a part of the fiat value: the request has the original one.
         [replace(row, fiat_value=movement.fiat_value) for row in rows[transaction_id]]
         if movement.manual
         else rows[transaction_id]
-        for movement, transaction_id in zip(movements, ids, strict=True)
+        for movement, transaction_id in posted
     ]
 
 
