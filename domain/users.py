@@ -127,6 +127,13 @@ class LastAdministrator(Conflict):
     title = "The organization would be left without an administrator"
 
 
+class PermissionGroupInUse(Conflict):
+    """A permission group is deleted only when it has no users."""
+
+    slug = "permission-group-in-use"
+    title = "The permission group has users"
+
+
 class ExternalUser(Conflict):
     """The password of a user of the external issuer is not stored here."""
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from domain.access import Grant, added, highest
-from domain.problems import FieldFault, Forbidden, InvalidRequest
-from domain.users import PermissionGroup, User, require_held
+from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound
+from domain.users import PermissionGroup, PermissionGroupInUse, User, require_held
 from handlers.audit_trail import Audited
 from handlers.call import Call, RequestContext
 from handlers.messages.base import Changes, listed, values_of, wrapped
@@ -36,7 +36,7 @@ from handlers.services.users.change_many_users import UserOutcome, UsersToChange
 from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
 from persistence import users
 from persistence.paging import Paged
-from persistence.permission_groups import PERMISSION_GROUPS
+from persistence.permission_groups import PERMISSION_GROUPS, count_users, delete_group
 
 _AUDITED_GROUP = Audited("permission-group", "permission_group_id", GROUP)
 
@@ -144,15 +144,42 @@ def update_permission_group(
 ) -> PermissionGroup:
     """Change a group; its users have the new permissions from their next request on."""
     with administering(call) as held:
-        before = PERMISSION_GROUPS.lock(call.db, permission_group)
+        before = _group_as_of_now(call, permission_group)
         call.audit.keep_before(before)
         properties = body.of(before)
         values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
         after = Grant(frozenset(values["roles"]), properties.is_admin)
         require_held(held, added(before.grant, after), "The group cannot give this")
-        if before.is_admin:
-            require_held(held, Grant(frozenset(), is_admin=True), "The group is of administrators")
+        _require_rank_of_group(held, before)
         return PERMISSION_GROUPS.store(call.db, before, values, call.now)
+
+
+@operation("deletePermissionGroup", audit="permission-group")
+def delete_permission_group(call: Call, permission_group: PermissionGroup) -> None:
+    """Delete a group that no user is in."""
+    with administering(call) as held:
+        group = _group_as_of_now(call, permission_group)
+        _require_rank_of_group(held, group)
+        count = count_users(call.db, group)
+        if count:
+            users_text = "1 user" if count == 1 else f"{count} users"
+            raise PermissionGroupInUse(f"The permission group {group.permission_group_key} has {users_text}.")
+        delete_group(call.db, group)
+        call.audit.add("permission-group", group.permission_group_id, before=GROUP(group), after={})
+
+
+def _group_as_of_now(call: Call, group: PermissionGroup) -> PermissionGroup:
+    """The present state of a group, which others cannot change now; raises NotFound for a deleted group."""
+    current = PERMISSION_GROUPS.find(call.db, group.organization_id, group.permission_group_id)
+    if current is None:
+        raise NotFound(f"There is no permission group {group.permission_group_key} any more.")
+    return current
+
+
+def _require_rank_of_group(held: Grant, group: PermissionGroup) -> None:
+    """Refuse a change of a group of administrators by a caller who is none."""
+    if group.is_admin:
+        require_held(held, Grant(frozenset(), is_admin=True), "The group is of administrators")
 
 
 def _sees_all(call: Call) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ARRAY, Table, Text, func, select
+from sqlalchemy import ARRAY, Connection, Table, Text, delete, func, select
 
 from domain.problems import NameTaken
 from domain.users import PermissionGroup
@@ -19,8 +19,26 @@ PERMISSION_GROUPS = Records(
             "The organization already has a permission group {permission_group_key}.",
         )
     },
-    locks_references=True,
 )
+
+
+def count_users(db: Connection, group: PermissionGroup) -> int:
+    """How many users the group has, active or not."""
+    count: int = db.execute(select(func.count()).select_from(links).where(*_address(links, group))).scalar_one()
+    return count
+
+
+def delete_group(db: Connection, group: PermissionGroup) -> None:
+    """Delete a group that has no users."""
+    db.execute(delete(table).where(*_address(table, group)))
+
+
+def _address(addressed: Table, group: PermissionGroup) -> tuple[Any, ...]:
+    """The conditions that rows of a table are those of a group."""
+    return (
+        addressed.c.organization_id == group.organization_id,
+        addressed.c.permission_group_id == group.permission_group_id,
+    )
 
 
 def _of(members: Table, *selected: Any) -> Any:

@@ -41,6 +41,7 @@ def _users(organization: Organization, made: dict[str, Any]) -> None:
     users, a = Users.of(organization), organization.administration
     group, ana = users.group(roles=["tiers:read"]), users.person()
     a.put(f"/permission-groups/{group['permissionGroupKey']}", {"roles": []})
+    a.delete(f"/permission-groups/{users.group()['permissionGroupKey']}")
     path = f"/users/{ana['userId']}"
     a.put(path, {"organizations": [], "name": "Ana S."})
     a.put(f"{path}/permissions", {"isAdmin": False, "roles": ["users:read"]})

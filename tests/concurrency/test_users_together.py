@@ -56,6 +56,23 @@ def test_administrators_who_take_each_other_away_leave_one(users):
     assert administrators(users)
 
 
+def test_a_group_is_deleted_once_and_never_with_users(users):
+    for _ in range(3):
+        key, ana = users.group()["permissionGroupKey"], users.person()
+        joining = {"isAdmin": False, "roles": [], "permissionGroupKeys": [key]}
+        path = f"/permission-groups/{key}"
+        joined, changed, *deleted = together(
+            [
+                partial(users.surface.request, "PUT", f"/users/{ana['userId']}/permissions", joining),
+                partial(users.surface.request, "PUT", path, {"name": "Changed"}),
+                *(partial(users.surface.request, "DELETE", path) for _ in range(3)),
+            ]
+        )
+        statuses = sorted(reply.status for reply in deleted)
+        assert (joined.status, statuses) in [(200, [409, 409, 409]), (404, [204, 404, 404])]
+        assert changed.status in (200, 404)
+
+
 def test_two_who_demote_each_other_do_not_both_succeed(users):
     for _ in range(3):
         ana, bob = (users.person(isAdmin=True) for _ in range(2))

@@ -42,7 +42,7 @@ EXTENSIONS = {
         *("listImports", "listLedgers", "listMemberTimeline", "listPartnerApiKeys", "listPermissionGroups"),
         *("listTriggerDeliveries", "redeliverTriggerDelivery", "requeueDeadLetterEvent", "revokePartnerApiKey"),
         *("startImport", "updateAudience", "updateAudienceMembers", "updateMission", "updatePermissionGroup"),
-        *("getPortal", "updatePortal", "uploadImportPart"),
+        *("getPortal", "updatePortal", "uploadImportPart", "deletePermissionGroup"),
     },
 }
 

@@ -175,7 +175,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     )["loyaltyProgram"]
     users = [call("POST", f"{home}/users", _user(name))["user"] for name in ("reader", "changed", "removed")]
     groups = [
-        call("POST", f"{home}/permission-groups", {"permissionGroupKey": k, "name": k}) for k in ("leads", "others")
+        call("POST", f"{home}/permission-groups", {"permissionGroupKey": k, "name": k})
+        for k in ("leads", "others", "former")
     ]
     portals = [call("POST", f"{home}/portals", {"name": n, "active": True})["portal"] for n in ("Corner", "Other")]
     ids = {
@@ -254,6 +255,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "resetUserPassword": {"userId": users[1]["userId"]},
         "removeUser": {"userId": users[2]["userId"]},
         "updatePermissionGroup": {"permissionGroupKey": "others"},
+        "deletePermissionGroup": {"permissionGroupKey": "former"},
         "updatePortal": {"portalId": portals[1]["portalId"]},
         "updateAudienceMembers": {"audienceId": audiences[2]["audienceId"]},
         "updateCouponBook": {

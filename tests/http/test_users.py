@@ -274,6 +274,31 @@ class TestChanges:
         assert (cleared["permissionGroup"]["description"], cleared["permissionGroup"]["roles"]) == (None, [])
         users.surface.put("/permission-groups/nobody", {}, expect=404)
 
+    def test_a_group_is_deleted_when_no_user_is_in_it(self, users):
+        group = users.group(permissionGroupKey="shift-leads", roles=["orders:read"])
+        path = "/permission-groups/shift-leads"
+        people = [users.person(permissionGroupKeys=["shift-leads"]) for _ in range(2)]
+        refused = users.surface.delete(path, expect=409)
+        assert refused["type"] == "/problems/permission-group-in-use"
+        assert refused["detail"] == "The permission group shift-leads has 2 users."
+        users.surface.delete(f"/users/{people[0]['userId']}")
+        assert users.surface.delete(path, expect=409)["detail"].endswith("has 1 user.")
+        users.surface.put(
+            f"/users/{people[1]['userId']}/permissions", {"isAdmin": False, "roles": [], "permissionGroupKeys": []}
+        )
+        users.surface.delete(path)
+        assert users.surface.get("/permission-groups")["results"] == []
+        users.surface.delete(path, expect=404)
+        again = users.group(permissionGroupKey="shift-leads")
+        assert again["permissionGroupId"] != group["permissionGroupId"]
+
+    def test_a_group_of_administrators_is_deleted_by_their_like(self, users):
+        users.group(permissionGroupKey="admins", isAdmin=True)
+        manager = users.by(users.organization.token_of("users:write")).surface
+        refused = manager.delete("/permission-groups/admins", expect=403)
+        assert refused["type"] == "/problems/permission-not-held"
+        users.surface.delete("/permission-groups/admins")
+
 
 class TestPasswords:
     def test_a_temporary_password_has_to_be_changed(self, users):
