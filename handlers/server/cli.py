@@ -21,7 +21,7 @@ _COMMANDS = {
     "mcp": ("mcp:mcp", "Offer reads and dry runs as tools for assistants."),
     "member": ("member:member", "Print a MEMBER and what happened, the newest first."),
     "migrate": ("database:migrate", "Bring the database's schema up to date."),
-    "openapi": ("documents:openapi", "Print one interface's OpenAPI document."),
+    "openapi": ("database:openapi", "Print one interface's OpenAPI document."),
     "organizations": ("organizations:organizations", "Make and list organizations, the tenants of the server."),
     "release-answers": ("periodic_work:release_answers", "Release the stored answers to old events."),
     "remove-deliveries": ("periodic_work:remove_deliveries", "Remove old messages to the receivers of webhooks."),
