@@ -6,7 +6,7 @@ from typing import Any
 from handlers.call import Call
 from handlers.messages.base import walked
 from handlers.operation import operation
-from handlers.schemas.users import AUDIT_ENTRY
+from handlers.schemas.audit_log import AUDIT_ENTRY
 from persistence.audit_log import AUDIT_LOG, AuditEntry
 from persistence.paging import Paged
 

@@ -2,7 +2,7 @@
 
 from handlers.call import Answer, Call
 from handlers.operation import operation
-from handlers.schemas.users import TOKEN_REQUEST, issued, refused
+from handlers.schemas.auth import TOKEN_REQUEST, issued, refused
 from handlers.services.sign_in import SignIn, TokenRefused, TokenRequest, check_credentials, issue_token
 
 

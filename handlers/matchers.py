@@ -8,7 +8,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.campaigns import MATCHER, MATCHER_BODY, MATCHER_CHANGES, MatcherProperties
+from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES, MatcherProperties
 from handlers.services.organizations.reset import refuse_other_organization
 from persistence.matchers import MATCHERS
 from persistence.paging import Paged

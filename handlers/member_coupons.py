@@ -8,7 +8,7 @@ from domain.programs import LoyaltyProgram
 from handlers.call import Call
 from handlers.messages.base import listed
 from handlers.operation import operation
-from handlers.schemas.coupons import MEMBER_BOOK
+from handlers.schemas.member_coupons import MEMBER_BOOK
 from handlers.services.coupons.member_books import MemberBook, member_books_page, with_last_usages
 from persistence.coupons import books
 from persistence.paging import Paged

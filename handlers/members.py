@@ -14,35 +14,36 @@ from handlers.messages.base import Changes, listed, results, walked, wrapped
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
+from handlers.schemas.member_points import MEMBER_POINTS, moved_points
+from handlers.schemas.member_tiers import (
+    TIER_BY_ID,
+    TIER_BY_ID_IN_PROGRAM,
+    TIER_BY_KEY,
+    TierById,
+    TierByIdInProgram,
+    TierByKey,
+    tier_id,
+    tier_key,
+)
 from handlers.schemas.members import (
     AUDIENCE_IDS,
     EXISTING_MEMBER,
     LOYALTY_MEMBER_IDS,
     MEMBER_CHANGES,
     MEMBER_IDS,
-    MEMBER_POINTS,
     MEMBER_TIER,
     NEW_MEMBER,
     NEW_MEMBERS,
-    TIER_BY_ID,
-    TIER_BY_ID_IN_PROGRAM,
-    TIER_BY_KEY,
     AudienceIds,
     LoyaltyMemberIds,
     MemberIds,
     MemberUpdate,
     NewMembers,
-    TierById,
-    TierByIdInProgram,
-    TierByKey,
     enrolled,
     enrolments,
     member_batch,
     member_page,
-    moved_points,
     search_row,
-    tier_id,
-    tier_key,
 )
 from handlers.schemas.timeline import timeline_page, timeline_query
 from handlers.services import references, tokens

@@ -9,7 +9,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import BatchHandler, operation
-from handlers.schemas.campaigns import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
+from handlers.schemas.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.missions.advance import AdvanceRequest, MissionAdvance, advance_missions

@@ -8,8 +8,8 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import instant_text, listed, values_of
 from handlers.operation import operation
-from handlers.schemas.partners import KEY, KEY_BODY, KeyProperties
-from handlers.schemas.partners import new_key as answered_key
+from handlers.schemas.partner_api_keys import KEY, KEY_BODY, KeyProperties
+from handlers.schemas.partner_api_keys import new_key as answered_key
 from handlers.services.partners.authentication import HINT_LENGTH, hash_of, new_key
 from persistence import partners
 from persistence.paging import Paged

@@ -8,7 +8,7 @@ from domain.members import Member
 from domain.orders import Order, OrderWithItems
 from handlers.call import Call
 from handlers.messages.base import results, walked, wrapped
-from handlers.messages.events import order_record
+from handlers.messages.orders import order_record
 from handlers.operation import operation
 from handlers.schemas.purchase_orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order
 from handlers.services.orders import CreatedOrder, NewOrder, create_order, create_orders

@@ -15,7 +15,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, results, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.campaigns import (
+from handlers.schemas.referrals import (
     CODE,
     LEADERBOARD_ROW,
     LOG,

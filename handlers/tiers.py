@@ -10,7 +10,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import operation
-from handlers.schemas.loyalty_programs import TIER, TIER_BODY, TIER_CHANGES, TierProperties
+from handlers.schemas.tiers import TIER, TIER_BODY, TIER_CHANGES, TierProperties
 from persistence import programs
 from persistence.paging import Paged
 from persistence.programs import TIERS

@@ -8,7 +8,6 @@ from domain.calendar import instant_of
 from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
 from domain.events import IncomingEvent, LoyaltyEvent
-from domain.orders import Order, OrderItem, OrderWithItems
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.messages.base import Body, Shape, exact_number, json_able
 
@@ -150,13 +149,3 @@ def incoming_event(body: Mapping[str, Any]) -> IncomingEvent:
             detail = "externalEventDate is not between the years 1 and 9999"
             raise InvalidRequest([FieldFault(detail, pointer="/payload/order/externalEventDate")]) from error
     return event
-
-
-_ITEM = Shape(OrderItem, without=("organization_id", "returned_quantity", "returned_total"))
-_ORDER = Shape(Order, without=("event_ids", "returned_total"))
-
-
-def order_record(order_and_items: OrderWithItems) -> dict[str, Any]:
-    """The record of an order with its items."""
-    order, items = order_and_items
-    return {**_ORDER.dump(order), "items": [_ITEM.dump(item) for item in items]}

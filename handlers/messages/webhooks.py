@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from domain.content.collections import ContentCollection
-from domain.content.documents import ContentDocument
 from domain.members import Member
-from handlers.messages.base import Shape, instant_text
+from handlers.messages.base import instant_text
 from handlers.messages.events import event_record
-from persistence.paging import Paged
 
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
 NOTIFICATION = "campaign.notification"
@@ -29,21 +26,4 @@ def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
         "event": event_record(row),
         "payload": row["payload"],
         "result": row["result"],
-    }
-
-
-COLLECTION_NAME = Shape(ContentCollection, only=("collection_key", "name"))
-MEMBER_DOCUMENT = Shape(
-    ContentDocument,
-    only=("document_key", "slug", "attrs", "status", "locale", "from_date", "to_date", "created_at", "updated_at"),
-)
-
-
-def member_documents(collection: Any, query: dict[str, Any], page: Paged[ContentDocument]) -> dict[str, Any]:
-    """A page of the documents that a member is shown."""
-    return {
-        "collection": COLLECTION_NAME.dump(collection),
-        "query": query,
-        "totalCount": page.total_count,
-        "items": [MEMBER_DOCUMENT.dump(result) for result in page.results],
     }

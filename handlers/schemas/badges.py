@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from domain.badges import Badge, BadgeBalance, MemberBadge
+from domain.badges import Badge
 from handlers.messages.base import Body, Shape, Update
 
 
@@ -25,18 +25,3 @@ class BadgeProperties:
 BADGE_BODY = Body(BadgeProperties)
 BADGE_CHANGES = Update(BadgeProperties)
 BADGE = Shape(Badge, without=("organization_id",))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantRequest:
-    """An assignment or unassignment of a badge by request."""
-
-    amount: int = 1
-    system_unique_key: str | None = None
-    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
-    external_id: str | None = None
-
-
-MEMBER_BADGE = Shape(MemberBadge, without=("organization_id",))
-BALANCE = Shape(BadgeBalance)
-GRANT = Body(GrantRequest)

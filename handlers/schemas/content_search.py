@@ -10,7 +10,7 @@ from domain.content.documents import PUBLISHED
 from domain.content.searching import Search, SearchReader
 from domain.scalars import split_list
 from handlers.messages.base import exact_number
-from handlers.messages.webhooks import COLLECTION_NAME
+from handlers.messages.content import COLLECTION_NAME
 from handlers.schemas.content import DOCUMENT
 from persistence.content.search import SearchPage
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
-from domain.programs import LoyaltyProgram, LoyaltyTier
+from domain.programs import LoyaltyProgram
 from handlers.messages.base import OF_REQUEST, Body, Plain, Shape, Update, WireSchema
 
 
@@ -33,28 +32,3 @@ class _IsDefault(WireSchema):
 PROGRAM_BODY = Body(ProgramProperties)
 PROGRAM_CHANGES = Update(ProgramProperties)
 PROGRAM = Shape(_IsDefault, LoyaltyProgram, without=("created_at", "updated_at"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierProperties:
-    """The writable fields of a tier."""
-
-    name: str
-    active: bool
-    min_required_points: Decimal
-    tier_order: int
-    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
-    picture_url: str | None = None
-    is_default: bool = field(default=False, metadata=OF_REQUEST)
-    external_key: str | None = None
-
-
-TIER_BODY = Body(TierProperties)
-TIER_CHANGES = Update(TierProperties)
-
-
-class _OfProgram(WireSchema):
-    loyalty_program_key = Plain()
-
-
-TIER = Shape(_OfProgram, LoyaltyTier)

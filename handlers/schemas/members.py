@@ -5,13 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.members import Member, MemberTier
-from domain.programs import LoyaltyTier
-from domain.tiers import TierTracking
-from handlers.messages.base import OF_REQUEST, Body, Shape, Update, exactness_of, instant_text
+from handlers.messages.base import (
+    OF_REQUEST,
+    Body,
+    Shape,
+    Update,
+    exactness_of,
+    instant_text,
+)
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
-from handlers.services.ledger.move_points import MovedPoints, PointsMove
 from handlers.services.members.enrol import Enrolment
-from handlers.services.tiers.set_tier import TierSetting
 from persistence.paging import Paged
 
 
@@ -129,54 +132,3 @@ def search_row(row: tuple[Member, MemberTier | None]) -> dict[str, Any]:
         "active": member.active,
         "since": instant_text(member.created_at),
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierByKey(TierSetting):
-    """A tier to set, named by its key."""
-
-    loyalty_tier_key: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierById(TierSetting):
-    """A tier to set, named by its id."""
-
-    loyalty_tier_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierByIdInProgram(TierById):
-    """A tier to set, named by its id and that of its program."""
-
-    loyalty_program_id: int
-
-
-TIER_BY_KEY = Body(TierByKey)
-TIER_BY_ID = Body(TierById)
-TIER_BY_ID_IN_PROGRAM = Body(TierByIdInProgram)
-
-
-def tier_key(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
-    """The key of the member's tier after it was set."""
-    _, tier = done
-    return {"loyaltyTierKey": None if tier is None else tier.loyalty_tier_key}
-
-
-def tier_id(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
-    """The id of the member's tier after it was set, and the record of the request."""
-    tracking, _ = done
-    return {
-        "loyaltyTierId": tracking.answered_tier_id,
-        "memberTierTrackingId": tracking.member_tier_tracking_id,
-    }
-
-
-MEMBER_POINTS = Body(PointsMove)
-_TRANSACTION = Shape(MovedPoints)
-
-
-def moved_points(moved: Any) -> dict[str, Any]:
-    """The answer to mint and burn: one transaction, its id as text."""
-    answer = _TRANSACTION.dump(moved)
-    return {"ledgerTransactions": [{**answer, "ledgerTransactionId": str(moved.ledger_transaction_id)}]}

@@ -1,10 +1,9 @@
 """Payment intents of partners on the wire (integration 2.9)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from domain.partners import AccountAccrual, PartnerApiKey, PaymentEffect, PaymentIntent, PaymentOutcome
+from domain.partners import AccountAccrual, PaymentEffect, PaymentIntent, PaymentOutcome
 from handlers.messages.base import Body, Shape
 
 _INTENT = Body(PaymentIntent)
@@ -36,21 +35,3 @@ def payment_outcome(outcome: PaymentOutcome) -> dict[str, Any]:
         ],
         "effects": [_EFFECT(effect) for effect in outcome.effects],
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyProperties:
-    """The partner that a key is for, and the organization's name for it."""
-
-    partner: str
-    name: str
-
-
-KEY_BODY = Body(KeyProperties)
-KEY = Shape(PartnerApiKey)
-
-
-def new_key(made: tuple[PartnerApiKey, str]) -> dict[str, Any]:
-    """A new key, in the only answer that ever shows it."""
-    record, key = made
-    return {"partnerApiKey": KEY.dump(record), "apiKey": key}

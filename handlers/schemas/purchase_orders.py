@@ -9,7 +9,7 @@ from marshmallow import fields
 from domain.calendar import instant_of
 from domain.problems import FieldFault, InvalidRequest
 from handlers.messages.base import Body, loaded_items
-from handlers.messages.events import order_record
+from handlers.messages.orders import order_record
 from handlers.services.orders import CreatedOrder, NewOrder
 
 _NOT_OF_THE_ORDER = {"status", "loyaltyMemberId"}

@@ -1,17 +1,13 @@
 """Users and permission groups on the wire (administration "Records": User)."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from domain.users import Membership, PermissionGroup, User
-from handlers.call import Answer
-from handlers.messages.base import Body, Plain, Shape, Update, WireSchema
-from handlers.services.sign_in import IssuedToken, TokenRefused, TokenRequest
+from handlers.messages.base import Body, Shape, Update
 from handlers.services.users.change_many_users import FAILED, UserOutcome, UsersToChange
 from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
-from persistence.audit_log import AuditEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,45 +94,3 @@ def bulk_results(outcomes: Sequence[UserOutcome]) -> dict[str, Any]:
         ],
         "summary": {"total": len(outcomes), "succeeded": len(outcomes) - failed, "failed": failed},
     }
-
-
-_BASIC_CHALLENGE = ("WWW-Authenticate", 'Basic realm="loyalty"')
-_NOT_STORED = ("Cache-Control", "no-store")
-
-
-class TokenRequestBody:
-    """The form of a token request, whose fields are named as inside; unknown ones are left out, as the RFC asks."""
-
-    def load(self, body: Mapping[str, Any]) -> TokenRequest:
-        """The request of a form that the document accepted."""
-        return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
-
-
-TOKEN_REQUEST = TokenRequestBody()
-
-
-def issued(token: IssuedToken) -> Answer:
-    """The answer with a token."""
-    body = {
-        "access_token": token.access_token,
-        "token_type": "Bearer",
-        "expires_in": token.lifetime,
-        "scope": " ".join(token.scopes),
-    }
-    return Answer(200, body, (_NOT_STORED,))
-
-
-def refused(refusal: TokenRefused) -> Answer:
-    """The error object, with a challenge if the client is not known."""
-    body = {"error": refusal.error, "error_description": refusal.description}
-    if refusal.problem_type is not None:
-        body |= {"error_uri": refusal.problem_type, "type": refusal.problem_type}
-    return Answer(refusal.status, body, (_NOT_STORED, *((_BASIC_CHALLENGE,) if refusal.status == 401 else ())))
-
-
-class _Shown(WireSchema):
-    is_erased = Plain()
-    changes = Plain(attribute="shown_changes")
-
-
-AUDIT_ENTRY = Shape(_Shown, AuditEntry, without=("changes",))

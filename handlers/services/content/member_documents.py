@@ -17,8 +17,8 @@ from domain.content.searching import sort_of
 from domain.members import Member
 from domain.problems import Forbidden
 from handlers.call import Answer, Call
+from handlers.messages.content import member_documents
 from handlers.messages.json_text import encode
-from handlers.messages.webhooks import member_documents
 from handlers.services.configuration import configuration_of
 from handlers.services.coupons.member_books import member_books_page
 from handlers.services.members.match_audiences import match_audiences

@@ -28,7 +28,7 @@ from domain.triggers import CREATED as CREATED_ENTITY
 from domain.triggers import PURCHASE_ORDER
 from domain.triggers import UPDATED as UPDATED_ENTITY
 from handlers.call import Execution
-from handlers.messages.events import order_record
+from handlers.messages.orders import order_record
 from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.tracked import TrackedEvent
 from handlers.services.webhooks.outbox import queue_entities

@@ -1,0 +1,24 @@
+"""Documents as they are written and as they are shown to members."""
+
+from typing import Any
+
+from domain.content.collections import ContentCollection
+from domain.content.documents import ContentDocument
+from handlers.messages.base import Shape
+from persistence.paging import Paged
+
+COLLECTION_NAME = Shape(ContentCollection, only=("collection_key", "name"))
+MEMBER_DOCUMENT = Shape(
+    ContentDocument,
+    only=("document_key", "slug", "attrs", "status", "locale", "from_date", "to_date", "created_at", "updated_at"),
+)
+
+
+def member_documents(collection: Any, query: dict[str, Any], page: Paged[ContentDocument]) -> dict[str, Any]:
+    """A page of the documents that a member is shown."""
+    return {
+        "collection": COLLECTION_NAME.dump(collection),
+        "query": query,
+        "totalCount": page.total_count,
+        "items": [MEMBER_DOCUMENT.dump(result) for result in page.results],
+    }

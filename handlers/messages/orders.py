@@ -1,0 +1,15 @@
+"""The records of purchase orders on the wire (administration "Records": Purchase order)."""
+
+from typing import Any
+
+from domain.orders import Order, OrderItem, OrderWithItems
+from handlers.messages.base import Shape
+
+_ITEM = Shape(OrderItem, without=("organization_id", "returned_quantity", "returned_total"))
+_ORDER = Shape(Order, without=("event_ids", "returned_total"))
+
+
+def order_record(order_and_items: OrderWithItems) -> dict[str, Any]:
+    """The record of an order with its items."""
+    order, items = order_and_items
+    return {**_ORDER.dump(order), "items": [_ITEM.dump(item) for item in items]}

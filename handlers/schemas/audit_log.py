@@ -1,0 +1,12 @@
+"""Entries of the audit log on the wire."""
+
+from handlers.messages.base import Plain, Shape, WireSchema
+from persistence.audit_log import AuditEntry
+
+
+class _Shown(WireSchema):
+    is_erased = Plain()
+    changes = Plain(attribute="shown_changes")
+
+
+AUDIT_ENTRY = Shape(_Shown, AuditEntry, without=("changes",))

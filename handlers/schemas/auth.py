@@ -1,0 +1,41 @@
+"""Token requests on the wire, which are forms, and their answers (integration 2.10)."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from handlers.call import Answer
+from handlers.services.sign_in import IssuedToken, TokenRefused, TokenRequest
+
+_BASIC_CHALLENGE = ("WWW-Authenticate", 'Basic realm="loyalty"')
+_NOT_STORED = ("Cache-Control", "no-store")
+
+
+class TokenRequestBody:
+    """The form of a token request, whose fields are named as inside; unknown ones are left out, as the RFC asks."""
+
+    def load(self, body: Mapping[str, Any]) -> TokenRequest:
+        """The request of a form that the document accepted."""
+        return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
+
+
+TOKEN_REQUEST = TokenRequestBody()
+
+
+def issued(token: IssuedToken) -> Answer:
+    """The answer with a token."""
+    body = {
+        "access_token": token.access_token,
+        "token_type": "Bearer",
+        "expires_in": token.lifetime,
+        "scope": " ".join(token.scopes),
+    }
+    return Answer(200, body, (_NOT_STORED,))
+
+
+def refused(refusal: TokenRefused) -> Answer:
+    """The error object, with a challenge if the client is not known."""
+    body = {"error": refusal.error, "error_description": refusal.description}
+    if refusal.problem_type is not None:
+        body |= {"error_uri": refusal.problem_type, "type": refusal.problem_type}
+    return Answer(refusal.status, body, (_NOT_STORED, *((_BASIC_CHALLENGE,) if refusal.status == 401 else ())))

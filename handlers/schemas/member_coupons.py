@@ -1,0 +1,28 @@
+"""The coupon books of a member on the wire."""
+
+from collections.abc import Callable
+from typing import Any
+
+from handlers.messages.base import Shape, exact_number
+from handlers.schemas.coupon_books import BOOK
+from handlers.schemas.coupon_usages import USAGE
+from handlers.services.coupons.member_books import MemberBook
+
+
+def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
+    """The book with the member's own sums instead of all members', and the exclusions."""
+
+    def answer(seen: MemberBook) -> dict[str, Any]:
+        return {
+            **shape.dump(seen.book),
+            "totalAssigned": exact_number(seen.amounts.assigned),
+            "totalUsages": exact_number(seen.amounts.used),
+            "eligible": seen.is_eligible,
+            "exclusionReasons": [{"code": exclusion.slug, "detail": exclusion.detail} for exclusion in seen.exclusions],
+            **({} if seen.last_usage is None else {"lastUsage": USAGE(seen.last_usage)}),
+        }
+
+    return answer
+
+
+MEMBER_BOOK = {surface: _member_book(shape) for surface, shape in BOOK.items()}

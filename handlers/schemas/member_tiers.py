@@ -1,0 +1,50 @@
+"""Setting a member's tier on the wire (integration 4.5.8, administration, Members 4)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from domain.programs import LoyaltyTier
+from domain.tiers import TierTracking
+from handlers.messages.base import Body
+from handlers.services.tiers.set_tier import TierSetting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierByKey(TierSetting):
+    """A tier to set, named by its key."""
+
+    loyalty_tier_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierById(TierSetting):
+    """A tier to set, named by its id."""
+
+    loyalty_tier_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierByIdInProgram(TierById):
+    """A tier to set, named by its id and that of its program."""
+
+    loyalty_program_id: int
+
+
+TIER_BY_KEY = Body(TierByKey)
+TIER_BY_ID = Body(TierById)
+TIER_BY_ID_IN_PROGRAM = Body(TierByIdInProgram)
+
+
+def tier_key(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
+    """The key of the member's tier after it was set."""
+    _, tier = done
+    return {"loyaltyTierKey": None if tier is None else tier.loyalty_tier_key}
+
+
+def tier_id(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
+    """The id of the member's tier after it was set, and the record of the request."""
+    tracking, _ = done
+    return {
+        "loyaltyTierId": tracking.answered_tier_id,
+        "memberTierTrackingId": tracking.member_tier_tracking_id,
+    }
