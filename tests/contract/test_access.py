@@ -26,9 +26,9 @@ PUBLIC = {"createAccessToken"}
 MEMBER = "member"
 # Path parameters that name the organization, or what belongs to no organization.
 NO_RECORD = {"organizationId", "effectId", "locale", "partNumber"}
-# An import needs the role for what is written, too, and an export that for what is read.
+# An import needs the role for what is written, too; an export, and rows that failed, that for what is read.
 FURTHER_ROLES = dict.fromkeys(("createImport", "uploadImportPart", "startImport", "cancelImport"), "members:write")
-FURTHER_ROLES |= dict.fromkeys(("createExport", "cancelExport", "getExportPart"), "members:read")
+FURTHER_ROLES |= dict.fromkeys(("createExport", "cancelExport", "getExportPart", "getImportErrors"), "members:read")
 
 DOCUMENTS = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
 
