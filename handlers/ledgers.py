@@ -101,13 +101,10 @@ def _accounts(call: Call, ledger: Ledger, shown: Sequence[LedgerAccount]) -> lis
 
 
 @operation("updateMaxSupply", body=SUPPLY, answer=transactions, audit="ledger-account")
-def update_max_supply(
-    call: Call, ledger: Ledger, account: LedgerAccount, body: SupplyChange
-) -> list[list[TransactionRow]]:
+def update_max_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: SupplyChange) -> list[TransactionRow]:
     """Change the maximum supply of an account; a transaction that moves nothing records the change."""
     transaction_id = change_supply(call, ledger, account, body)
-    rows = ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])
-    return list(rows.values())
+    return ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])[transaction_id]
 
 
 @operation("getWallet", answer=wrapped("wallet", WALLET))

@@ -123,4 +123,4 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
     for surface, path in lists:
         short = count(shop.engine, lambda s=surface, p=path: s.get(p, limit=1))
         assert len(surface.get(path, limit=25)["results"]) == 25
-        assert count(shop.engine, lambda s=surface, p=path: s.get(p, limit=25)) == short, path
+        assert count(shop.engine, lambda s=surface, p=path: s.get(p, limit=25)) <= short, path
