@@ -3,15 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.coupons.books import (
-    CODELESS,
-    CodesNotAccepted,
-    Coupon,
-    CouponBook,
-    code_taken,
-    refuse_archived,
-    refuse_codes,
-)
+from domain.coupons.book_rules import refuse_archived
+from domain.coupons.books import CODELESS, CodesNotAccepted, Coupon, CouponBook, code_taken, refuse_codes
 from domain.triggers import COUPON_BOOK, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call

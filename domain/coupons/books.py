@@ -8,8 +8,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol
 
-from domain.calendar import zone_faults
-from domain.coupons.conditions import check_condition
 from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
 
@@ -115,49 +113,6 @@ def stock_left(book: CouponBook, unassigned: int | None = None) -> Decimal | Non
         caps.append(book.max_assigned_per_coupon)
     lowest = min((cap for cap in caps if cap is not None), default=None)
     return None if lowest is None else lowest - book.total_assigned
-
-
-_PERIODS = (
-    ("max_usages_per_period", "maxUsagesPerPeriod", "usage_period_type", "usagePeriodType"),
-    ("max_discount_per_period", "maxDiscountPerPeriod", "discount_period_type", "discountPeriodType"),
-)
-_POINTS = ("assignment_required_points", "usage_required_points")
-
-
-def check_book(values: Mapping[str, Any]) -> None:
-    """Refuse a book whose fields contradict each other; `values` has all of its fields.
-
-    Raises InvalidRequest with every fault.
-    """
-    faults: list[FieldFault] = []
-    begin, end = values["valid_from_date"], values["valid_to_date"]
-    if begin is not None and end is not None and end < begin:
-        faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
-    for limit, limit_name, period, period_name in _PERIODS:
-        if values[limit] is not None and values[period] is None:
-            faults.append(FieldFault(f"{limit_name} needs {period_name}", pointer=f"/{period_name}"))
-        if values[period] is not None and values[limit] is None:
-            faults.append(FieldFault(f"{period_name} needs {limit_name}", pointer=f"/{limit_name}"))
-    faults += zone_faults(values["timezone"])
-    if values["required_points_config"] is None and any(values[name] is not None for name in _POINTS):
-        detail = "assignmentRequiredPoints and usageRequiredPoints need requiredPointsConfig"
-        faults.append(FieldFault(detail, pointer="/requiredPointsConfig"))
-    if values["code_pattern"] is not None and values["type"] != GENERATED:
-        detail = f"codePattern is for books of the type {GENERATED}, not of the type {values['type']}"
-        faults.append(FieldFault(detail, pointer="/codePattern"))
-    for check in (lambda: check_condition(values["condition"]), lambda: check_pattern(values["code_pattern"] or {})):
-        try:
-            check()
-        except InvalidRequest as refusal:
-            faults.extend(refusal.faults)
-    if faults:
-        raise InvalidRequest(faults)
-
-
-def refuse_archived(book: CouponBook) -> None:
-    """Raise BookArchived for an archived book: archiving is final (integration 3)."""
-    if book.publishing_status == ARCHIVED:
-        raise BookArchived(f"The coupon book {book.name} is archived.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -767,6 +767,12 @@ def _addresses(body: Body, path: Body) -> None:
     body["emails"] = [f"{next(_numbers)}@corner-coffee.example" for _ in body["emails"]]
 
 
+def _reassigned(body: Body, path: Body) -> None:
+    _addresses(body, path)
+    if not body.keys() & {"isAdmin", "roles", "permissionGroupKeys"}:
+        body["isAdmin"] = False
+
+
 def _permission_group(body: Body, path: Body) -> None:
     _unique(body, "permissionGroupKey", 100)
 
@@ -794,9 +800,9 @@ def _payment_intent(body: Body, path: Body) -> None:
     if not _now_and_then():
         body["loyaltyMemberId"] = f"customer-{next(_numbers) % 50}"
         body["forceUserSubscription"] = True
-        info = body.get("memberInfo", {})
-        info.pop("loyaltyMemberId", None)
-        _unique(info, "userGovId", 100)
+        if info := body.get("memberInfo"):
+            info.pop("loyaltyMemberId", None)
+            _unique(info, "userGovId", 100)
 
 
 _BODIES: dict[str, Callable[[Body, Body], None]] = {
@@ -872,7 +878,7 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "setUserPermissions": _user_permissions,
     "resetUserPassword": _new_password,
     "bulkAddUsers": _addresses,
-    "bulkReassignUsers": _addresses,
+    "bulkReassignUsers": _reassigned,
     "bulkRemoveUsers": _addresses,
     "createPermissionGroup": _permission_group,
     "createPortal": _portal,

@@ -6,7 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.coupons.books import CouponBook, check_book, pattern_of
+from domain.coupons.book_rules import check_book
+from domain.coupons.books import CouponBook, pattern_of
 from domain.fields import Key
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
 from domain.problems import FieldFault, InvalidRequest

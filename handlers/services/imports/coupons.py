@@ -5,7 +5,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from domain.coupons.books import CouponBook, code_taken, refuse_archived, refuse_codes
+from domain.coupons.book_rules import refuse_archived
+from domain.coupons.books import CouponBook, code_taken, refuse_codes
 from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
 from domain.members import Member
 from domain.problems import Refusal
