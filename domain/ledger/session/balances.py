@@ -152,7 +152,7 @@ class Balances:
         if value:
             held = self.holding(wallet_id, account.ledger_account_id)
             self._undo_log.put(
-                self._holdings, (wallet_id, account.ledger_account_id), replace(held, fiat=held.fiat + value)
+                self._holdings, (wallet_id, account.ledger_account_id), replace(held, fiat=_WIDE.add(held.fiat, value))
             )
 
     def _post(self, posting: Posting) -> Posting:
