@@ -254,7 +254,7 @@ class LedgerSession(Claims):
             raise FiatExceedsBurn(
                 f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {stored.fiat_value or ZERO}."
             )
-        self._count_fiat(account, wallet_id, None if fiat is None else -fiat)
+        self._count_fiat(account, wallet_id, None if fiat is None else fiat.copy_negate())
         entries = (Entry(wallet_id, stored.amount, held.current), Entry(None, -stored.amount))
         moves = self._restored(account, stored, to_lots)
         posting = reversal(stored, account, details, stored.amount, entries, lot_moves=moves, burned=-stored.amount)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from domain.ledger.lots import Allocator, Lot, LotUse
-from domain.ledger.postings import Capture, Details, Holding, Posting, Stored
+from domain.ledger.postings import Capture, Details, Fiat, Holding, Posting, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED
 from domain.ledger.refusals import (
     AccountInactive,
@@ -431,3 +431,14 @@ def test_what_a_revert_gives_back_is_gone_if_it_has_expired_meanwhile(expires, l
     assert [step.is_expiry for step in opened.steps] == [False] + [True] * (not left)
     with pytest.raises(AlreadyReverted):
         opened.revert(burned, known, details())
+
+
+def test_fiat_values_of_many_digits_are_counted_exactly():
+    value, points = Decimal("13073453037177.8703333333333333"), account()
+    opened = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
+    burned = opened.burn(points, 1, Decimal(5), details("a", fiat=Fiat(value)))
+    opened.burn(points, 1, Decimal(5), details("b", fiat=Fiat(Decimal(1))))
+    assert opened.holding(1, 1).fiat == Decimal("13073453037178.8703333333333333")
+    stored = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, burned.fiat_value, None, None, None, 2)
+    opened.revert(stored, points, details("c"))
+    assert opened.holding(1, 1).fiat == 1
