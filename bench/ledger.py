@@ -25,9 +25,9 @@ from sqlalchemy import Connection, Engine, make_url, text
 from bench.load import by_pgbench
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.ledger.expire import verify
 from handlers.services.ledger.post_transactions import Movement, post
 from handlers.services.organizations.create import CreatedOrganization, create_organization
+from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import embedded, organizations, schema, transactions
 from persistence.engine import create_engine

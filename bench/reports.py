@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from domain.reports.spans import days_of, report_range
+from domain.reports import days_of, report_range
 from handlers.services.organizations.create import create_organization
 from handlers.services.reports import verify_reports
 from persistence import embedded, schema, transactions

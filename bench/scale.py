@@ -24,7 +24,7 @@ from sqlalchemy import Engine, text
 
 from bench import load, single_calls, tracking
 from bench.tracking import World
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from persistence.engine import autocommit
 
 CHUNK = 250_000

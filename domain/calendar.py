@@ -1,4 +1,4 @@
-"""Calendar periods: days, weeks from Monday, months and years in a time zone, and months added to a moment."""
+"""Time zones, and calendar periods in them: days, weeks from Monday, months and years."""
 
 import re
 from calendar import monthrange

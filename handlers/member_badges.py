@@ -11,7 +11,7 @@ from handlers.messages.badges import TRACKING
 from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.member_badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
-from handlers.services.badges.assign import ASSIGN, UNASSIGN, assign_badges, grant, unassign_badges
+from handlers.services.badges import ASSIGN, UNASSIGN, assign_badges, grant, unassign_badges
 from handlers.services.unit_of_work.requests import unit_of_work
 from persistence import badges
 from persistence.badges import BADGES

@@ -55,7 +55,7 @@ from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.search import find_searched
 from handlers.services.members.timeline import TimelinePage, timeline_of
 from handlers.services.members.view import view_holdings, view_member, view_members
-from handlers.services.tiers.set_tier import current_tiers, set_tier
+from handlers.services.tiers import current_tiers, set_tier
 from persistence import members
 from persistence.member_holdings import MemberWithHoldings
 from persistence.members import MEMBERS

@@ -8,7 +8,7 @@ from domain.calendar import instant_of
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.ledger.records import LedgerAccount
 from domain.problems import FieldFault, InvalidRequest
-from domain.reports.spans import DailySeries, ReportRange, days_of, report_range
+from domain.reports import DailySeries, ReportRange, days_of, report_range
 from handlers.call import Call
 from handlers.messages.base import results
 from handlers.operation import operation

@@ -1,4 +1,4 @@
-"""Compiled campaigns and actions: expressions checked and compiled, limits and restrictions looked up."""
+"""Compiled campaigns and actions, with checked expressions, and the plans that give their order of evaluation."""
 
 from __future__ import annotations
 

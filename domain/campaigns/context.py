@@ -1,4 +1,4 @@
-"""The variables of expressions, as plain values in which every declared field is present (None if unset)."""
+"""Facts of an event, and the variables that expressions see: each declared field is present, None if unset."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Documents: one version for each locale, grouped by the document's key (integration 2.5)."""
+"""Documents: one version for each locale, grouped by key, and the hours of the week at which they are open."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Coupon books: offers, with their audience, validity and stock (integration 2.1 and 3)."""
+"""Coupon books, their coupons, and the patterns of generated codes (integration 2.1, 2.2 and 3)."""
 
 import math
 from collections import Counter

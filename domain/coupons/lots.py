@@ -1,4 +1,4 @@
-"""Coupon lots: each assignment of a coupon to a member has an amount, an expiry and data of its own."""
+"""Coupon lots, one for each assignment to a member, the order of their use, and the periods of limits."""
 
 from __future__ import annotations
 

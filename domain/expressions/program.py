@@ -1,4 +1,4 @@
-"""Compiled expressions."""
+"""Compiled expressions, and their rendering as text."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Imports as jobs: their kinds, states and refusals."""
+"""Imports as jobs: their kinds, states and refusals, and the columns of members."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Lots: the value of each mint and what is left of it, spent in the order of expiry.
+"""Lots: the value of each mint and what is left of it, spent in the order of expiry, and the moment of expiry.
 
 The session decides by balances alone and records how lots move; `allocate` then determines the lots, in order.
 """

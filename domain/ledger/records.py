@@ -1,4 +1,4 @@
-"""The records of the ledger."""
+"""The records of the ledger, and the rules for settings of its accounts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

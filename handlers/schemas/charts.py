@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from xml.sax.saxutils import escape
 
-from domain.reports.spans import DailySeries
+from domain.reports import DailySeries
 
 _WIDTH, _HEIGHT = 720, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 56, 36

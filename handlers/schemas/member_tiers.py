@@ -6,7 +6,7 @@ from typing import Any
 from domain.programs import LoyaltyTier
 from domain.tiers import TierTracking
 from handlers.messages.base import Body
-from handlers.services.tiers.set_tier import TierSetting
+from handlers.services.tiers import TierSetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

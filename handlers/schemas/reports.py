@@ -5,7 +5,7 @@ import io
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
-from domain.reports.spans import DailySeries
+from domain.reports import DailySeries
 from handlers.messages.base import Exact, Plain, Shape, WireSchema, exact_number
 from persistence.reports.books import Discounts
 from persistence.reports.wallets import Received

@@ -16,9 +16,9 @@ from sqlalchemy import Connection, Engine
 
 from domain.imports.records import MAX_UPLOAD_AGE
 from handlers import tracing
-from handlers.services.events.track_async import release_answers
+from handlers.services.events.release_answers import release_answers
 from handlers.services.ledger.expire import Expired, expire_next
-from handlers.services.tiers.set_tier import Evaluated, evaluate_next
+from handlers.services.tiers import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
 from persistence import audit_log, exports, imports, organizations, periodic_jobs, transactions

@@ -17,7 +17,7 @@ from handlers.call import Call
 from handlers.messages.base import OF_REQUEST, LocalMoment
 from handlers.services import references
 from handlers.services.configuration import Configuration, configuration_of
-from handlers.services.idempotency import known_keys
+from handlers.services.known_keys import known_keys
 from persistence.campaigns import CAMPAIGNS
 
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from handlers.services.ledger.expire import find_broken
+from handlers.services.verify import find_broken
 from persistence.reports import checks
 
 

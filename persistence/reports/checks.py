@@ -3,7 +3,7 @@
 Each is one statement, so that it sees one state of records, changes and totals even while others write.
 """
 
-from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
+from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from persistence.reports.records import MINTS, RECORDS
 from persistence.reports.totals import expanded, expanded_wallets, levels_of
 

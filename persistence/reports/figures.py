@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
-from domain.reports.spans import DAY, MONTH, QUARTER_HOUR, TOTALS, Cover, Day, Piece, Span, ceiling, cover, floor
+from domain.reports import DAY, MONTH, QUARTER_HOUR, TOTALS, Cover, Day, Piece, Span, ceiling, cover, floor
 from persistence.connections import query as ask
 from persistence.counts import RowCount
 from persistence.reports.records import COUPONS, MINTS, RECORDS

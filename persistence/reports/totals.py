@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, text
 
-from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
+from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from persistence import organizations
 
 CHANGES_AT_ONCE = 20_000

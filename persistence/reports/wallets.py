@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
-from domain.reports.spans import WALLET_TOTALS, cover
+from domain.reports import WALLET_TOTALS, cover
 from persistence.reports.figures import FigureQuery, by_subject, rest
 from persistence.reports.records import MINTS
 

@@ -1,4 +1,4 @@
-"""Campaigns, their actions, and the counters of their limits."""
+"""Campaigns with actions and counters of limits, and the matchers and audiences that they name."""
 
 from sqlalchemy import ARRAY, BigInteger, Column, Date, Integer, PrimaryKeyConstraint, SmallInteger, Table, Text
 from sqlalchemy.dialects.postgresql import JSON

@@ -1,4 +1,4 @@
-"""Coupon books and their codes."""
+"""Coupon books, their codes, and what members have and used of them."""
 
 from sqlalchemy import ARRAY, Index, SmallInteger, text
 

@@ -1,4 +1,4 @@
-"""Loyalty events, custom event types, and the purchase orders built from events."""
+"""Loyalty events, custom event types, the queue, and the purchase orders built from events."""
 
 from sqlalchemy import ARRAY, BigInteger, Column, PrimaryKeyConstraint, SmallInteger, Table, text
 from sqlalchemy.dialects.postgresql import JSON, JSONB

@@ -1,4 +1,4 @@
-"""Imports: the jobs, the parts of their files until they are read, and the rows that failed."""
+"""Imports and exports: the jobs, the parts of their files, and the rows that failed."""
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, PrimaryKeyConstraint, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB

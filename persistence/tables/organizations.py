@@ -1,4 +1,4 @@
-"""Organizations (the tenants), their users and the keys that sign tokens."""
+"""Organizations (the tenants), their users, portals, partners and programs, and the keys that sign tokens."""
 
 from sqlalchemy import (
     BigInteger,

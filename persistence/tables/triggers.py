@@ -1,4 +1,4 @@
-"""Triggers, and the messages to their receivers: written with the changes that they report, sent afterwards."""
+"""Triggers, the messages to their receivers, and periodic jobs."""
 
 from sqlalchemy import Column, Integer, SmallInteger, Table, Text
 from sqlalchemy.dialects.postgresql import JSON, JSONB

@@ -19,10 +19,10 @@ from handlers.call import INTEGRATION, Call
 from handlers.services.coupons import assign_and_use
 from handlers.services.coupons import revert as revert_coupons
 from handlers.services.coupons.assign_and_use import CouponCommand
-from handlers.services.ledger.expire import verify
 from handlers.services.ledger.move_points import PointsMove, PointsRequest, move_points
 from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.services.unit_of_work.requests import only
+from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import members, organizations, transactions
 from persistence.coupons import codes

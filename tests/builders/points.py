@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from tests.builders.api import Organization
 from tests.builders.ledger import RawLedger
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from tests.builders.api import Organization
 from tests.builders.campaigns import effect, mint
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import openapi
-from domain.webhooks.receivers import DELAYS, MOST_ATTEMPTS
+from domain.webhooks import DELAYS, MOST_ATTEMPTS
 from handlers.services.webhooks.post_message import SECONDS
 from tests.contract.documents import callback_contents, resolve
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from domain.reports.spans import MONTH, QUARTER, QUARTER_HOUR, TOTALS, WALLET_TOTALS, YEAR, cover, floor
+from domain.reports import MONTH, QUARTER, QUARTER_HOUR, TOTALS, WALLET_TOTALS, YEAR, cover, floor
 
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 TICK = timedelta(microseconds=1)

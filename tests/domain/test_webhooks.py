@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from domain.triggers import ENTITY_CHANGE
-from domain.webhooks.receivers import (
+from domain.webhooks import (
     DELAYS,
     MOST_ATTEMPTS,
     delay_after,

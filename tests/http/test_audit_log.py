@@ -11,8 +11,8 @@ from sqlalchemy import text
 
 from handlers.operation import all_operations
 from handlers.server.jobs import seal_audit_log
-from handlers.services.ledger.expire import verify
 from handlers.services.organizations.reset import reset_credentials
+from handlers.services.verify import verify
 from persistence import transactions
 from tests.builders.audited_calls import HEADER, SECRET, make_all
 from tests.builders.statements import counted

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from handlers.server.jobs import seal_audit_log
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from tests.builders.content import Content
 from tests.builders.person import NAME, WORD, event, live, order, traces
 from tests.builders.queue import drain

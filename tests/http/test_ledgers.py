@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select, text
 
 from domain.ledger.records import PENDING
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from persistence import organizations
 from persistence.tables.ledger import ledger_lots, ledger_transactions
 from tests.builders.ledger import RawLedger

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handlers.services.tiers.set_tier import evaluate_next
+from handlers.services.tiers import evaluate_next
 from persistence import transactions
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks

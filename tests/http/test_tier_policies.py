@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers.services.tiers.set_tier import evaluate_next
+from handlers.services.tiers import evaluate_next
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.clock import earlier

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from tests.builders.api import running_api
 from tests.builders.badges import Badges
 from tests.builders.campaigns import mint

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from persistence import embedded, organizations
 from tests.processes.loyalty import environment
 

@@ -22,8 +22,8 @@ from sqlalchemy import Engine, text
 
 from handlers.http.local import LocalApi
 from handlers.messages.uploads import Upload
-from handlers.services.ledger.expire import verify
 from handlers.services.organizations.create import create_organization
+from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import embedded, transactions
 from persistence.engine import create_engine

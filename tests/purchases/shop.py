@@ -12,8 +12,8 @@ from sqlalchemy import Connection, text
 from handlers.call import Execution
 from handlers.schemas.events import incoming_event
 from handlers.services.events.track import track
-from handlers.services.ledger.expire import verify
 from handlers.services.unit_of_work.unit import UnitOfWork
+from handlers.services.verify import verify
 from persistence import organizations, transactions
 from persistence.engine import autocommit
 from tests.builders.api import Api, Organization

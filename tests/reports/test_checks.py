@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from domain.reports.spans import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
+from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from handlers.services.reports import verify_reports
 from persistence.reports.totals import move_changes
 from tests.builders.tracking import Shop

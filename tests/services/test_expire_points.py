@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import select
 
-from handlers.services.ledger.expire import expire_next, verify
+from handlers.services.ledger.expire import expire_next
+from handlers.services.verify import verify
 from persistence import ledger_wallets
 from persistence.ledger import ACCOUNTS
 from persistence.ledger_wallets import WALLETS

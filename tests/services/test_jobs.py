@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from handlers.server import jobs
 from handlers.server.jobs import Job, run_due_job
-from handlers.services.events.track_async import release_answers
+from handlers.services.events.release_answers import release_answers
 from tests.builders.api import running_api
 from tests.builders.tracking import Shop, event
 from tests.concurrency.together import together

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 from standardwebhooks.webhooks import Webhook
 
-from domain.webhooks.receivers import DELAYS, MOST_ATTEMPTS
+from domain.webhooks import DELAYS, MOST_ATTEMPTS
 from handlers.http import dispatch
 from handlers.services.webhooks import send_deliveries
 from handlers.services.webhooks.post_message import Reply, WebhookClient

@@ -16,10 +16,10 @@ from domain.timeline.rows import KINDS, MESSAGE, POINTS
 from handlers.http.local import LocalApi
 from handlers.server.samples.coffee_shop import CoffeeShop
 from handlers.services import tokens
-from handlers.services.ledger.expire import verify
 from handlers.services.members.timeline import TimelineQuery, timeline_of
 from handlers.services.organizations.create import create_organization
 from handlers.services.organizations.reset import NotATestOrganization, reset_organization
+from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import transactions
 from persistence.members import MEMBERS

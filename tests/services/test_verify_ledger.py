@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, text
 
 from domain.ledger.records import MINT, PENDING, REVERT, REVERTED
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from persistence.tables.ledger import ledger_lot_uses
 from tests.builders.ledger import START, RawLedger
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from handlers.services.ledger.expire import verify
+from handlers.services.verify import verify
 from persistence import ledger_checks, record_checks
 from persistence.ledger_checks import VIOLATIONS, plan_for_many
 from tests.builders.ledger import RawLedger

@@ -1,4 +1,4 @@
-"""The balances that a unit of work holds locked, and the steps that change them; both can be rolled back."""
+"""Balances that a unit of work holds locked, the steps that change them with rollback, and amounts of steps."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

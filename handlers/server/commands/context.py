@@ -1,4 +1,4 @@
-"""The parts that commands share: settings, database, and failures reported in one line."""
+"""Parts that commands share: settings, database, output, and failures reported in one line."""
 
 from __future__ import annotations
 

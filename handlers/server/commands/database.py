@@ -1,4 +1,4 @@
-"""Commands on the database as a whole: migrate, distribute, verify, doctor."""
+"""Commands on the database as a whole, migrate, distribute, verify and doctor, and on the documents."""
 
 import json
 import os
@@ -101,8 +101,8 @@ def verify(organization: int | None, as_json: bool) -> None:
     log. Keep it elsewhere: it later proves that the log was not truncated.
     """
     from handlers.server.jobs import seal_audit_log
-    from handlers.services.ledger.expire import verify as verify_ledger
     from handlers.services.reports import verify_reports
+    from handlers.services.verify import verify as verify_ledger
 
     broken: list[str] = []
     heads: list[tuple[int, int, str]] = []

@@ -1,4 +1,4 @@
-"""Cancelling an event: a unit of work that reverses it (integration 4.6, item 3)."""
+"""Captured events that are evaluated later, and cancellations (integration 4.6, item 3)."""
 
 from typing import Any
 

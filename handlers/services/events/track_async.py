@@ -3,13 +3,8 @@
 A request under a key is the same, tracked synchronously or asynchronously.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
-
-from sqlalchemy import Connection, Engine
 
 from domain.events import PENDING, IncomingEvent
 from handlers.call import Call
@@ -17,7 +12,7 @@ from handlers.messages.events import queued_result, track_result
 from handlers.services.events.intake import Intake
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_row
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import events, queue, transactions
+from persistence import events, queue
 from persistence.rows import reserve_ids
 
 
@@ -56,41 +51,3 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
     events.finish_events(call.db, organization_id, stored_before)
     queue.add(call.db, organization_id, lines)
     return results
-
-
-EVENTS_AT_ONCE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """The number of released answers, and the id of an event up to which all answers are released."""
-
-    answers: int
-    up_to: int
-
-
-def release_answers(
-    engine: Engine, organization_ids: Collection[int], after: int, before: datetime, stopping: Callable[[], bool]
-) -> Released | None:
-    """Release the answers of events after the id `after` that were tracked before `before`; None if it was stopped.
-
-    Ids come from one sequence for all organizations, so one id marks the progress in all of them.
-    """
-    answers, reached, newer = 0, after, []
-    for organization_id in organization_ids:
-        position: int | None = after
-        while position is not None:
-            if stopping():
-                return None
-            given = (organization_id, position, before, EVENTS_AT_ONCE)
-            page = transactions.run(engine, partial(_release_page, given))
-            answers += page.released
-            reached = max(reached, page.last_id or 0)
-            if page.first_newer_id is not None:
-                newer.append(page.first_newer_id)
-            position = page.last_id if page.first_newer_id is None else None
-    return Released(answers, min(newer) - 1 if newer else reached)
-
-
-def _release_page(given: tuple[int, int, datetime, int], db: Connection) -> events.ReleasedPage:
-    return events.release_answers(db, *given)

@@ -1,4 +1,4 @@
-"""Imports of the lists of audiences: any number of rows by a few statements for each audience."""
+"""Imports of lists of audiences and of badges: any number of rows by a few statements."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from domain.imports.records import FailedRow, ImportJob, RowFault
 from domain.members import Member
 from handlers.call import Call
 from handlers.services.audiences import change_list, refuse_without_list
-from handlers.services.badges.assign import ASSIGN, assign_badges, grant
+from handlers.services.badges import ASSIGN, assign_badges, grant
 from handlers.services.configuration import configuration_of
 from handlers.services.imports.reading import (
     Names,

@@ -1,4 +1,4 @@
-"""Imports of coupons that members have: each row is an assignment, and all of them are one unit of work."""
+"""Imports of coupon codes, and of the coupons that members have."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Reading the rows of an import from its stored file, in bounded memory."""
+"""Reading and checking the rows of an import from its stored file, in bounded memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

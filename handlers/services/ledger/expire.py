@@ -1,6 +1,5 @@
 """Posting expiries: balances are right without them, but records and supplies follow."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -11,7 +10,7 @@ from domain.ledger.postings import Posting
 from handlers.call import Execution
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import audit_checks, ledger_checks, ledger_lots, organizations, record_checks
+from persistence import ledger_lots, organizations
 
 WALLETS_AT_ONCE = 500
 
@@ -49,23 +48,3 @@ def expire_next(
             done.amounts[account_id] = done.amounts.get(account_id, Decimal(0)) + step.amount
             done.wallets.setdefault(account_id, set()).add(step.from_wallet_id)
     return done
-
-
-_MOST_OF_ONE_KIND = 50
-
-
-def verify(db: Connection, organization_id: int) -> list[str]:
-    """The faults in the records and the audit log of an organization; empty if there are none. Changes nothing."""
-    return find_broken(db, organization_id, (*ledger_checks.CHECKS, *record_checks.CHECKS, *audit_checks.CHECKS))
-
-
-def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:
-    """The faults that checks find in the data of an organization, some of each kind."""
-    findings: list[str] = []
-    ledger_checks.plan_for_many(db)
-    for check in checks:
-        faults = ledger_checks.broken(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
-        findings += [f"organization {organization_id}, {words}" for words in faults[:_MOST_OF_ONE_KIND]]
-        if len(faults) > _MOST_OF_ONE_KIND:
-            findings.append(f"and more of the last kind: the first {_MOST_OF_ONE_KIND} are named")
-    return findings

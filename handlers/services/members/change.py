@@ -1,4 +1,4 @@
-"""Changes of members."""
+"""Changes of members, and their erasing."""
 
 from dataclasses import replace
 from typing import Any

@@ -6,7 +6,7 @@ from typing import Any
 from domain.members import Member, MemberTier
 from domain.programs import LoyaltyTier
 from handlers.call import Call
-from handlers.services.tiers.set_tier import current_tiers
+from handlers.services.tiers import current_tiers
 from persistence import members
 from persistence.paging import Paged
 from persistence.programs import TIERS

@@ -9,7 +9,7 @@ from domain.members import Member, MemberTier
 from domain.tier_status import TierStatus, tier_status
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
-from handlers.services.tiers.set_tier import current_tiers, points_of, tiers_by_now
+from handlers.services.tiers import current_tiers, points_of, tiers_by_now
 from persistence import ledger_wallets
 from persistence.member_holdings import MemberWithHoldings
 from persistence.rows import fields_of

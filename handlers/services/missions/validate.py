@@ -17,7 +17,7 @@ from handlers.call import Call
 from handlers.messages.base import LocalMoment, values_of
 from handlers.services import references
 from handlers.services.configuration import configuration_of
-from handlers.services.idempotency import known_keys
+from handlers.services.known_keys import known_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

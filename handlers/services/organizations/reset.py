@@ -1,4 +1,4 @@
-"""Emptying a test organization."""
+"""Emptying a test organization, resetting its credentials, and the check that a body names one's own organization."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -33,7 +33,7 @@ from handlers.services.events.track import track
 from handlers.services.members.enrol import NewMember, add_members, created_event, tell_created
 from handlers.services.members.view import view_members
 from handlers.services.references import unknown_member
-from handlers.services.tiers.set_tier import current_tiers
+from handlers.services.tiers import current_tiers
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import members, partners
 from persistence.members import MEMBERS

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpcore
 
-from domain.webhooks.receivers import is_public, url_fault
+from domain.webhooks import is_public, url_fault
 
 SECONDS = 15.0
 # The bytes read of an answer; it is not used, but most receivers expect it to be read.

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine
 
 from domain.triggers import FAILED, PENDING, SUCCEEDED
-from domain.webhooks.receivers import delay_after, signatures
+from domain.webhooks import delay_after, signatures
 from handlers import tracing
 from handlers.services.webhooks.post_message import Reply, WebhookClient
 from handlers.settings import Settings, ports_of

@@ -11,7 +11,7 @@ from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.problems import FieldFault, InvalidRequest
 from domain.triggers import ENTITY_CHANGE, USER_INVITATION, Trigger
 from domain.users import PermissionNotHeld
-from domain.webhooks.receivers import SECRET_BYTES, faults_of_trigger, secret_of, url_fault
+from domain.webhooks import SECRET_BYTES, faults_of_trigger, secret_of, url_fault
 from handlers.call import Call
 from handlers.services import references
 from handlers.services.configuration import configuration_of

@@ -1,4 +1,4 @@
-"""Allowed receivers of messages: their URLs, addresses and headers."""
+"""Messages to receivers by the Standard Webhooks specification: addresses, headers, attempts, signatures, settings."""
 
 import base64
 import binascii

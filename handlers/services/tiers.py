@@ -1,4 +1,4 @@
-"""Setting a member's tier by hand, and returning it to the points."""
+"""Tiers of members: set by hand, as they are now, and evaluated again when they expire."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

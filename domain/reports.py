@@ -1,4 +1,4 @@
-"""Covering a range of time by totals of whole buckets: few large ones, and smaller ones at its ends.
+"""Reports: their ranges of time, how stored totals cover them, and series without gaps.
 
 Where that takes fewer rows, a large bucket is added as a whole and its part outside the range is subtracted.
 """

@@ -1,1 +1,0 @@
-"""Reports: their ranges of time, and how stored totals cover them."""

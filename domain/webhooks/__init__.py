@@ -1,1 +1,0 @@
-"""Messages to receivers by the Standard Webhooks specification: secrets, signatures, attempts, addresses."""

@@ -1,0 +1,26 @@
+"""Checks of stored data: the ledger, what members have, and that nobody changed the audit log."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection
+
+from persistence import audit_checks, ledger_checks, record_checks
+
+_MOST_OF_ONE_KIND = 50
+
+
+def verify(db: Connection, organization_id: int) -> list[str]:
+    """The faults in the records and the audit log of an organization; empty if there are none. Changes nothing."""
+    return find_broken(db, organization_id, (*ledger_checks.CHECKS, *record_checks.CHECKS, *audit_checks.CHECKS))
+
+
+def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:
+    """The faults that checks find in the data of an organization, some of each kind."""
+    findings: list[str] = []
+    ledger_checks.plan_for_many(db)
+    for check in checks:
+        faults = ledger_checks.broken(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
+        findings += [f"organization {organization_id}, {words}" for words in faults[:_MOST_OF_ONE_KIND]]
+        if len(faults) > _MOST_OF_ONE_KIND:
+            findings.append(f"and more of the last kind: the first {_MOST_OF_ONE_KIND} are named")
+    return findings
