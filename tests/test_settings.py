@@ -135,7 +135,7 @@ def test_tokens_of_the_other_issuer_need_the_own_audience_unless_told():
 def test_nothing_else_reads_the_environment():
     # Who starts the program hands the environment to Settings.from_environment or unknown_variables.
     entrances = {
-        "handlers/server/gunicorn_server.py",
+        "handlers/server/asgi.py",
         "handlers/server/commands/context.py",
         "handlers/server/commands/database.py",
     }

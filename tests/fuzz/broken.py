@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handlers.server import gunicorn_server
+from handlers.server import asgi
 
 Message = dict[str, Any]
 Scope = dict[str, Any]
@@ -103,7 +103,7 @@ BUGS: Mapping[str, Bug] = {
 
 def create() -> Callable[..., Any]:
     """The application as `handlers.server.asgi` makes it, with every bug in it."""
-    app = gunicorn_server.create()
+    app = asgi.create()
 
     async def broken(scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         bug = _bug_of(scope) if scope["type"] == "http" else None

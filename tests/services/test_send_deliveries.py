@@ -303,7 +303,8 @@ class TestReceiversBesideEachOther:
                 told(slow, stuck)
             told(shop, there)
             queue(slow, 8)
-            poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=120)
+            # Longer than both waits below, so that no attempt ends and frees its place meanwhile.
+            poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=300)
             working, done = Sender(api.engine, replace(api.settings, webhook_threads=8), poster), threading.Event()
             thread = threading.Thread(target=lambda: working.send_due(done.is_set))
             thread.start()
