@@ -1,7 +1,5 @@
 """The HTTP server in production: gunicorn with its own ASGI worker, configured only by the settings."""
 
-import atexit
-import gc
 import logging
 import os
 import shutil
@@ -10,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from gunicorn.arbiter import Arbiter
 from sqlalchemy import Engine
 
 import handlers
-from handlers.http.app import EXTRA_THREADS, create_app
+from handlers.server.garbage import collect_rarely
 from handlers.settings import Settings
 from persistence import embedded
 from persistence.engine import create_engine
@@ -202,39 +199,3 @@ def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None]
             if queue_worker is not None:
                 queue_worker.end()
             shutil.rmtree(measurements, ignore_errors=True)
-
-
-def create() -> Callable[..., Any]:
-    """The application as the environment configures it.
-
-    The embedded database runs until the process ends.
-    """
-    settings = Settings.from_environment(os.environ)
-    if not settings.database_url:
-        lease = embedded.acquire(settings.home)
-        atexit.register(lease.close)
-        settings = replace(settings, database_url=lease.url)
-    engine = create_engine(
-        settings.database_url,
-        threads=settings.threads + EXTRA_THREADS,
-        statement_timeout_ms=settings.statement_timeout_ms,
-        lock_timeout_ms=settings.lock_timeout_ms,
-        application_name="loyalty-serve",
-    )
-    return create_app(settings, engine)
-
-
-# A batch of a hundred events has thousands of objects at a time, none of which is garbage: calls leave none. The
-# collector, which begins after 700 objects unless told otherwise, would go through them again and again.
-_OBJECTS = 10_000
-
-
-def collect_rarely() -> None:
-    """Let the collector wait for many new objects, and pass over all that are there now, which never become garbage.
-
-    Those are modules and documents: each full collection would go through them. Processes that are forked later go on
-    sharing them, too.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS)

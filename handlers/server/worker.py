@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from handlers import tracing
-from handlers.server.gunicorn_server import collect_rarely
+from handlers.server.garbage import collect_rarely
 from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
 from handlers.services.exports.write import ExportWriter

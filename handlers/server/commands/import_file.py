@@ -20,7 +20,7 @@ from tqdm import tqdm
 from domain.imports.records import ROLE_OF_KIND
 from handlers.server.commands.context import bad, json_option, load_settings, migrated_engine, print_json
 from handlers.server.commands.organizations import named_organization
-from handlers.server.gunicorn_server import collect_rarely
+from handlers.server.garbage import collect_rarely
 from persistence import transactions
 from persistence.imports import IMPORTS
 
