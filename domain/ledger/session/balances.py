@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from decimal import ROUND_FLOOR, Context, Decimal
+from typing import TypeVar
 
 from domain.calendar import add_months
 from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, split_uses
@@ -18,6 +19,8 @@ from domain.ledger.refusals import (
 )
 from domain.problems import FieldFault, InvalidRequest
 from domain.undo_log import Savepoint, UndoLog
+
+AnyStep = TypeVar("AnyStep", bound=Step)
 
 _NOTHING = Holding()
 
@@ -88,7 +91,7 @@ class Balances:
         self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         return held
 
-    def _credited(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
+    def _credit(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
         """Credit a wallet, debt first; returns the holding and the amount added to the balance."""
         held = self.holding(wallet_id, account.ledger_account_id)
         repaid = min(held.overdraft, amount)
@@ -109,9 +112,7 @@ class Balances:
         self._undo_log.put(self._holdings, pair, replace(held, earned=held.earned + amount))
         self._undo_log.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount)))
 
-    def _debited(
-        self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal
-    ) -> tuple[Entry, ...]:
+    def _debit(self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal) -> tuple[Entry, ...]:
         """Debit a wallet, `shortfall` of it into debt; returns an entry for each part."""
         held = self.holding(wallet_id, account.ledger_account_id)
         held = replace(
@@ -155,17 +156,15 @@ class Balances:
                 self._holdings, (wallet_id, account.ledger_account_id), replace(held, fiat=_WIDE.add(held.fiat, value))
             )
 
-    def _post(self, posting: Posting) -> Posting:
-        self._step(posting)
-        return posting
-
-    def _step(self, step: Step) -> None:
+    def _add_step(self, step: AnyStep) -> AnyStep:
+        """Add a step, and count what it issues; returns it."""
         self.steps.append(step)
         account = step.account
         issued = step.minted - (step.burned if account.is_revolving else ZERO)
         if issued:
             before = self._issued.get(account.ledger_account_id, ZERO)
             self._undo_log.put(self._issued, account.ledger_account_id, before + issued)
+        return step
 
 
 _FIAT_DIGITS = Decimal("0.000001")

@@ -136,11 +136,11 @@ class Claims(Movements):
         part_of: Posting | Capture | None = None,
     ) -> Posting:
         """Revert a settled mint in part: take `amount` from its wallet, and `debt` in addition."""
-        debits, amount = self._debited(account, mint.to_wallet_id or 0, amount, debt), amount + debt
+        debits, amount = self._debit(account, mint.to_wallet_id or 0, amount, debt), amount + debt
         entries = (*debits, Entry(None, amount))
         self._undo_log.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
-        return self._post(replace(posting, is_partial=True, part_of=part_of))
+        return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 
     def _claims_on(self, reverted: Stored, account: LedgerAccount) -> list[Stored]:
         """The mints with a missing amount to which a reversed debit returns points, oldest first."""

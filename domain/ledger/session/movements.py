@@ -42,11 +42,11 @@ class Movements(Balances):
         self._refuse_over_supply(account, amount)
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at)
-        held, to_lot = self._credited(account, wallet_id, amount)
+        held, to_lot = self._credit(account, wallet_id, amount)
         expiry = expires_at or expiry_of_mint(account, details.external_event_date or self.at, self.zone)
         self._earn(account, wallet_id, amount, details.external_event_date or self.at)
         tracked = account.point_tracking_enabled and to_lot
-        posting = self._post(
+        posting = self._add_step(
             Posting(
                 account=account,
                 transaction_type=MINT,
@@ -87,9 +87,9 @@ class Movements(Balances):
             self._refuse_unavailable(account, wallet_id, amount)
             return self._hold(account, BURN, wallet_id, None, amount, details)
         shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
-        entries = self._debited(account, wallet_id, amount - shortfall, shortfall)
+        entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
         self._count_fiat(account, wallet_id, details.fiat.value)
-        return self._post(
+        return self._add_step(
             Posting(
                 account=account,
                 transaction_type=BURN,
@@ -123,9 +123,9 @@ class Movements(Balances):
         self._refuse_unavailable(account, from_wallet_id, amount)
         if manual:
             return self._hold(account, TRANSFER, from_wallet_id, to_wallet_id, amount, details)
-        sent = self._debited(account, from_wallet_id, amount, ZERO)
-        received, to_lots = self._credited(account, to_wallet_id, amount)
-        return self._post(
+        sent = self._debit(account, from_wallet_id, amount, ZERO)
+        received, to_lots = self._credit(account, to_wallet_id, amount)
+        return self._add_step(
             Posting(
                 account=account,
                 transaction_type=TRANSFER,
@@ -170,7 +170,7 @@ class Movements(Balances):
         # An expiry is not an action of the member and does not delay the next one.
         held = replace(held, current=held.current - amount)
         self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
-        self._post(
+        self._add_step(
             Posting(
                 account=account,
                 transaction_type=BURN,
@@ -212,7 +212,7 @@ class Movements(Balances):
                 )
                 self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
                 entries.append(Entry(wallet_id, ZERO, held.current))
-        return self._post(
+        return self._add_step(
             Posting(
                 account=account,
                 transaction_type=transaction_type,

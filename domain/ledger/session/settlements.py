@@ -59,7 +59,7 @@ class LedgerSession(Claims):
             lot_moves=moves,
             fiat_value=fiat,
         )
-        self._step(capture)
+        self._add_step(capture)
         cause = f"capture-{stored.ledger_transaction_id}"
         self._settle_returned(account, stored, reserved - amount, released, before, cause, capture)
         self._expire_arrived(capture)
@@ -80,11 +80,11 @@ class LedgerSession(Claims):
         moves: list[LotMove] = []
         if stored.from_wallet_id is not None:
             self._unreserve(account, stored.from_wallet_id, debit=stored.amount)
-            entries += self._debited(account, stored.from_wallet_id, amount, ZERO)
+            entries += self._debit(account, stored.from_wallet_id, amount, ZERO)
         to_lots = ZERO
         if stored.to_wallet_id is not None:
             self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
-            held, to_lots = self._credited(account, stored.to_wallet_id, amount)
+            held, to_lots = self._credit(account, stored.to_wallet_id, amount)
             entries += (Entry(stored.to_wallet_id, amount, held.current),)
         if stored.transaction_type == MINT:
             entries += (Entry(None, -amount),)
@@ -158,7 +158,7 @@ class LedgerSession(Claims):
         """Post a revert and mark the transaction as reverted; a mint may be spent, and is not earned any more."""
         left = self._left_of(stored)
         self._undo_log.put(self._settled, stored.ledger_transaction_id, REVERTED)
-        self._post(posting)
+        self._add_step(posting)
         if is_mint:
             self._note_missing(stored, posting, left - posting.amount)
             # The points do not count as earned, even if they are spent or have expired.
@@ -208,7 +208,7 @@ class LedgerSession(Claims):
         self._undo_log.put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
         entries = (Entry(wallet_id, ZERO, held.current),)
         posting = reversal(stored, account, details, amount, entries, status=REVERTED)
-        return self._post(replace(posting, is_partial=True))
+        return self._add_step(replace(posting, is_partial=True))
 
     def _release(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
         entries: list[Entry] = []
@@ -236,7 +236,7 @@ class LedgerSession(Claims):
                 amount = available
             else:
                 raise InsufficientBalance(f"Only {available} of the {amount} points to take back are left.")
-        entries = self._debited(account, wallet_id, amount - shortfall, shortfall)
+        entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
         moves = taken(account, wallet_id, amount - shortfall, first_of=stored.ledger_transaction_id)
         return reversal(
             stored, account, details, amount, (*entries, Entry(None, amount)), lot_moves=moves, minted=-amount
@@ -248,7 +248,7 @@ class LedgerSession(Claims):
         wallet_id = stored.from_wallet_id or 0
         if account.is_revolving:
             self._refuse_over_supply(account, stored.amount)
-        held, to_lots = self._credited(account, wallet_id, stored.amount)
+        held, to_lots = self._credit(account, wallet_id, stored.amount)
         fiat = stored.fiat_value if partial_fiat is None else partial_fiat
         if partial_fiat is not None and partial_fiat > (stored.fiat_value or ZERO):
             raise FiatExceedsBurn(
@@ -263,8 +263,8 @@ class LedgerSession(Claims):
     def _revert_transfer(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
         sender, receiver, amount = stored.from_wallet_id or 0, stored.to_wallet_id or 0, self._left_of(stored)
         self._refuse_unavailable(account, receiver, amount)
-        returned = self._debited(account, receiver, amount, ZERO)
-        held, to_lots = self._credited(account, sender, amount)
+        returned = self._debit(account, receiver, amount, ZERO)
+        held, to_lots = self._credit(account, sender, amount)
         moves = (
             *taken(account, receiver, amount, first_of=stored.ledger_transaction_id),
             *self._restored(account, stored, to_lots),
