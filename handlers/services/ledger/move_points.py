@@ -9,7 +9,7 @@ from domain.ledger.records import MINT, LedgerAccount
 from domain.members import Member, inactive, refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call, NotBatchable
-from handlers.services.ledger.post_transactions import Movement, Poster
+from handlers.services.ledger.post_transactions import Movement, MovementBatch
 from handlers.services.references import account_of_members
 from handlers.services.unit_of_work.unit import UnitOfWork
 
@@ -81,10 +81,11 @@ def _post(
     unit: UnitOfWork, calls: Sequence[Call], movements: Mapping[int, tuple[Movement, LedgerAccount]]
 ) -> dict[int, MovedPoints | Refusal | NotBatchable]:
     """Post movements, by the positions of their calls; returns the outcomes by position."""
-    poster = Poster(unit, [calls[position] for position in movements], [movement for movement, _ in movements.values()])
-    posted = poster.post({account.ledger_account_id for _, account in movements.values()})
+    posting_calls = [calls[position] for position in movements]
+    batch = MovementBatch(unit, posting_calls, [movement for movement, _ in movements.values()])
+    posted = batch.post_all({account.ledger_account_id for _, account in movements.values()})
     outcomes: dict[int, MovedPoints | Refusal | NotBatchable] = {}
-    of_posted = zip(movements.items(), poster.movements, posted, strict=True)
+    of_posted = zip(movements.items(), batch.movements, posted, strict=True)
     for (position, (_, account)), movement, outcome in of_posted:
         outcomes[position] = _moved(movement, account, outcome) if isinstance(outcome, int) else outcome
     return outcomes

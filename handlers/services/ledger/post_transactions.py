@@ -67,7 +67,6 @@ class Movement:
     refusal: Refusal | None = None
     refusal_if_new: Refusal | None = None
 
-    @property
     def digest(self) -> bytes:
         """The digest of all fields by which two requests are the same."""
         return digest_of([getattr(self, name) for name in _REQUEST_FIELDS])
@@ -101,11 +100,11 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     if reverts:
         # Read now that nobody else can move them.
         stored = posting.find_stored(call.db, unit.organization_id, reverts)
-    return Poster(unit, calls, movements, stored).post(account_ids, atomic=atomic)
+    return MovementBatch(unit, calls, movements, stored).post_all(account_ids, atomic=atomic)
 
 
-class Poster:
-    """Posts movements between locked wallets of a unit of work, each requested by its call, as `post`.
+class MovementBatch:
+    """Movements between locked wallets of a unit of work, each requested by its call, to be posted as by `post`.
 
     `stored` are the transactions that they revert. It begins by looking for earlier transactions of their keys.
     """
@@ -121,13 +120,14 @@ class Poster:
         self._calls = calls
         self.movements = [_keyed(movement, call) for call, movement in zip(calls, movements, strict=True)]
         self._stored = stored
+        self._digests = [movement.digest() for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
         self._posted, self._reserved = posting.look_up(unit.db, unit.organization_id, keys)
         self._outcomes: dict[int, MovementOutcome] = {}
         # The positions of movements that repeat an earlier one, with the position of that one.
         self._repeats: dict[int, int] = {}
 
-    def post(self, account_ids: Collection[int], *, atomic: bool = False) -> list[MovementOutcome]:
+    def post_all(self, account_ids: Collection[int], *, atomic: bool = False) -> list[MovementOutcome]:
         """Post the movements, which are on these accounts, and flush the unit."""
         self._answer_used_keys()
         sets = self._positions_by_set()
@@ -151,7 +151,7 @@ class Poster:
         first: ResultsByKey[int] = ResultsByKey()
         calls: dict[str, Call] = {}
         for position, (movement, call) in enumerate(zip(self.movements, self._calls, strict=True)):
-            key, digest = movement.system_unique_key or "", movement.digest
+            key, digest = movement.system_unique_key or "", self._digests[position]
             try:
                 if movement.refusal is not None:
                     raise movement.refusal
@@ -195,7 +195,7 @@ class Poster:
         for position in positions:
             movement = self.movements[position]
             try:
-                postings[position] = self._post_one(movement)
+                postings[position] = self._post_one(movement, self._digests[position])
             except Refusal as raised:
                 refusal = _placed(raised, movement.pointer)
                 if atomic:
@@ -215,11 +215,11 @@ class Poster:
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
                 self._outcomes[position] = SetFailed("Another item of the set was refused.")
 
-    def _post_one(self, movement: Movement) -> Posting:
+    def _post_one(self, movement: Movement, digest: bytes) -> Posting:
         session, ledger_ids = self._unit.ledger, self._unit.ledger_ids
         details = Details(
             system_unique_key=movement.system_unique_key or "",
-            request_digest=movement.digest,
+            request_digest=digest,
             external_id=movement.external_id,
             external_event_date=movement.external_event_date,
             description=movement.description,
