@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Select
 from sqlalchemy.dialects.postgresql.psycopg2 import dialect as psycopg2_dialect
 from sqlalchemy.exc import DBAPIError
 
+from persistence.deadlines import check_deadline
 from persistence.prepared import PLACEHOLDER, Prepared, PreparedStatements
 
 _LEVELS = {
@@ -152,7 +153,8 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
     connection: PipeliningConnection
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
-        """Execute a statement; the result is that of the statement alone."""
+        """Execute a statement within the deadline of the thread; the result is that of the statement alone."""
+        check_deadline()
         message, values = query, vars
         prepared = self.connection.prepared
         if prepared is not None and self.name is None and isinstance(query, Prepared):
@@ -220,7 +222,7 @@ def defer(db: Connection, statement: str, parameters: Any) -> None:
 
 
 def _announce(db: Connection, statement: str, parameters: Any) -> None:
-    """Tell the listeners of statements (deadlines, counts), and begin SQLAlchemy's transaction, as it does itself."""
+    """Tell the listeners of statements, which count them, and begin SQLAlchemy's transaction, as it does itself."""
     db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
     if not db.in_transaction() and db.connection.dbapi_connection.has_transactions:  # type: ignore[union-attr]
         db.begin()

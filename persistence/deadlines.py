@@ -92,8 +92,8 @@ deadline_of_thread: ContextVar[TransactionDeadline | None] = ContextVar("deadlin
 """The deadline of the running thread's unit of work; None if there is none."""
 
 
-def check_deadline(*_: Any) -> None:
-    """Raise TransactionDeadlineExceeded if the running thread's deadline has passed; an event listener of engines."""
+def check_deadline() -> None:
+    """Raise TransactionDeadlineExceeded if the running thread's deadline has passed."""
     deadline = deadline_of_thread.get()
     if deadline is not None and deadline._expired:
         raise TransactionDeadlineExceeded

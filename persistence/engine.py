@@ -12,7 +12,6 @@ import sqlalchemy
 from sqlalchemy import Engine, event, make_url
 
 from persistence.connections import PipeliningConnection
-from persistence.deadlines import check_deadline
 
 # jsonb is read as text and decoded here, so that a number never passes through a binary float.
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -82,7 +81,6 @@ def create_engine(
     )
     event.listen(engine, "connect", _read_plain_values)
     event.listen(engine, "connect", partial(_keep_settings, options))
-    event.listen(engine, "before_cursor_execute", check_deadline)
     _survive_losses(engine)
     return engine
 
