@@ -64,7 +64,8 @@ class Configuration:
     These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
-    one. `possible_types` are the types of derived events that can occur, because other records ask for them.
+    one. `tier_accounts` are the accounts whose points can move tiers. `possible_types` are the types of derived
+    events that can occur, because other records ask for them.
     """
 
     organization_id: int
@@ -77,6 +78,7 @@ class Configuration:
     program_keys: frozenset[str]
     sets_tiers: bool
     tier_schedules: tuple[TierSchedule, ...]
+    tier_accounts: frozenset[int | None]
     custom_event_types: Mapping[str, str]
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
@@ -194,6 +196,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         program_keys=frozenset(configuration.program_keys(db, organization_id)),
         sets_tiers=sets_tiers,
         tier_schedules=tier_schedules,
+        tier_accounts=frozenset(schedule.ledger_account_id for schedule in tier_schedules if schedule.moves),
         custom_event_types={
             event_type.api_code: event_type.schema_type
             for event_type in EVENT_TYPES.find_all(db, organization_id, active=True)

@@ -287,8 +287,7 @@ def _transaction_row(
 
 def _write_holdings(db: Connection, organization_id: int, session: LedgerSession) -> None:
     rows = []
-    for wallet_id, account_id in sorted(session.changed):
-        held = session.holding(wallet_id, account_id)
+    for (wallet_id, account_id), held in session.changed_holdings():
         rows.append(
             {
                 "organization_id": organization_id,

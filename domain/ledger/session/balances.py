@@ -57,10 +57,9 @@ class Balances:
         self._unearned: dict[int, Decimal] = {}
         self._undo_log = UndoLog(self.steps)
 
-    @property
-    def changed(self) -> set[Pair]:
-        """The balances that the steps have changed."""
-        return self._undo_log.changed(self._holdings)
+    def changed_holdings(self) -> list[tuple[Pair, Holding]]:
+        """The holdings that the steps have changed, in the order of wallets and accounts."""
+        return [(pair, self._holdings[pair]) for pair in sorted(self._undo_log.changed(self._holdings))]
 
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
         """The present holding of the wallet, including everything posted so far; zero where there is no balance yet."""

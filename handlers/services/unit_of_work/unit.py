@@ -177,8 +177,7 @@ class UnitOfWork:
         configuration = self.configuration
         if configuration.reports_transactions:
             return bool(account_ids)
-        schedules = configuration.tier_schedules
-        return any(schedule.moves and schedule.ledger_account_id in account_ids for schedule in schedules)
+        return not configuration.tier_accounts.isdisjoint(account_ids)
 
     # -- opening ------------------------------------------------------------------------------------------------------
 

@@ -118,8 +118,7 @@ class Ledger(RuleBasedStateMachine):
                 self.stored[number] = replace(
                     self.stored[number], status=SETTLED if step.amount else REVERTED, amount=step.amount
                 )
-        for pair in opened.changed:
-            self.holdings[pair] = opened.holding(*pair)
+        self.holdings.update(opened.changed_holdings())
         for name, changed in (
             ("taken_back", opened._taken_back),
             ("released", opened.lowered),
@@ -417,7 +416,7 @@ def test_an_expiry_does_not_put_off_the_next_one():
     opened = session(known, holdings={(1, 1): holding})
     opened.expire(known, 1, (LotUse(1, Decimal(5)),), NOON, "key")
     assert opened.holding(1, 1) == replace(holding, current=Decimal(0))
-    assert opened.changed == {(1, 1)}
+    assert opened.changed_holdings() == [((1, 1), replace(holding, current=Decimal(0)))]
 
 
 @pytest.mark.parametrize(("expires", "left"), [(-1, 0), (0, 0), (1, 5)])
