@@ -247,6 +247,19 @@ def siege(server: Server, home: Path, seconds: float, capsys: pytest.CaptureFixt
     assert server.workers() == processes
 
 
+def test_large_bodies_of_many_clients_take_the_memory_of_one(server, home):
+    loud = Tenant.create(server, home, "Loud")
+    body = b'{"orders": [' + b"{}," * (BODY_BYTES // 3) + b"{}]}"
+
+    def send(number: int) -> int:
+        return loud.call("POST", f"{loud.administration}/purchase-orders/batch", content=body).status_code
+
+    with ThreadPoolExecutor(ATTACKERS) as pool:
+        assert set(pool.map(send, range(4 * ATTACKERS))) == {400}
+    # 150 MiB before, and up to 140 MiB for one body and what its thread keeps.
+    assert max(map(int, memory(server).split(", "))) < 500
+
+
 @pytest.mark.stress
 def test_the_calls_of_a_neighbour_are_answered(server, home, capsys):
     with receiver() as receiving:
