@@ -19,6 +19,17 @@ MOST_ATTRS_DEPTH = 32
 BOOK_FIELD = "couponBookKey"
 
 
+def locales_for(locale: str) -> list[str]:
+    """The locales that may stand in for a locale, the best first: `es-AR`, `es`, the default one (RFC 4647, 3.4)."""
+    locales = []
+    while locale:
+        locales.append(locale)
+        cut = max(locale.rfind("-"), locale.rfind("_"), 0)
+        # A subtag of one letter introduces what comes after it, and means nothing without it.
+        locale = locale[: cut - 2] if cut > 2 and locale[cut - 2] in "-_" else locale[:cut]
+    return [*locales, DEFAULT_LOCALE]
+
+
 class LocaleFixed(Conflict):
     """A version of a document keeps its locale; another locale is another version."""
 

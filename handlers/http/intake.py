@@ -20,8 +20,8 @@ FORM = "application/x-www-form-urlencoded"
 FILE = "application/octet-stream"
 _UTF8 = {"utf-8", "utf8"}
 
-# Bodies of more bytes are read one after the other: a body of a megabyte needs some 80 MiB while it is read. It costs no
-# time, since reading holds the interpreter's lock anyway.
+# Longer bodies are read one after the other, since one of a megabyte can need 80 MiB meanwhile.
+# It costs no time: reading holds the interpreter's lock anyway.
 _LARGE_BYTES = 65_536
 _one_large_body = threading.Lock()
 

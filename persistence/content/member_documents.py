@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, and_, any_, cast, exists, false, func, literal, or_, select
 
 from domain.content.collections import ContentCollection
-from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument
+from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument, locales_for
 from domain.content.searching import SortKey
 from persistence.content.documents import series_of
 from persistence.content.search import find_by_ids, order_by
@@ -52,7 +52,7 @@ def find_page(
     id_ = documents.c.content_document_id
 
     def series(field: str) -> list[str]:
-        return [series_of(collection, locale, PUBLISHED, field) for locale in {DEFAULT_LOCALE, viewer.locale}]
+        return [series_of(collection, locale, PUBLISHED, field) for locale in locales_for(viewer.locale)]
 
     order = order_by(sort, id_, collection.organization_id, series)
     last = id_.desc() if not sort or sort[-1].descending else id_.asc()
@@ -91,19 +91,21 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
 
 
 def _locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
-    """The version of each document: in the locale if published there, else the default one."""
-    if locale == DEFAULT_LOCALE:
-        return documents.c.locale == DEFAULT_LOCALE
-    other = documents.alias()
-    has_other = exists().where(
-        other.c.organization_id == collection.organization_id,
-        other.c.content_collection_id == collection.content_collection_id,
-        other.c.document_key == documents.c.document_key,
-        other.c.locale == locale,
-        other.c.status == PUBLISHED,
-        other.c.deleted_at.is_(None),
-    )
-    return or_(documents.c.locale == locale, and_(documents.c.locale == DEFAULT_LOCALE, ~has_other))
+    """The version of each document: that in the best of the locales that it is published in."""
+    locales = locales_for(locale)
+    conditions = []
+    for place, chosen in enumerate(locales):
+        other = documents.alias()
+        has_better = exists().where(
+            other.c.organization_id == collection.organization_id,
+            other.c.content_collection_id == collection.content_collection_id,
+            other.c.document_key == documents.c.document_key,
+            other.c.locale.in_(locales[:place]),
+            other.c.status == PUBLISHED,
+            other.c.deleted_at.is_(None),
+        )
+        conditions.append(and_(documents.c.locale == chosen, ~has_better) if place else documents.c.locale == chosen)
+    return or_(*conditions)
 
 
 def _is_open(viewer: Viewer) -> ColumnElement[bool]:

@@ -24,6 +24,7 @@ from persistence.content.languages import SIMPLE, languages_of
 from persistence.rows import AnySelect, records
 from persistence.tables.content import content_documents as documents
 from persistence.tables.content import content_values as values
+from persistence.tables.content import text_order
 
 MOST_FACET_VALUES = 100
 
@@ -130,13 +131,13 @@ class _Query:
         )
         if self._match is not None:
             counted = counted.where(values.c.content_document_id.in_(select(self._match.c.id)))
-        counted = counted.group_by(values.c.text_value).order_by(number.desc(), values.c.text_value)
+        counted = counted.group_by(values.c.text_value).order_by(number.desc(), text_order(values.c.text_value))
         most = counted.correlate(asked).limit(MOST_FACET_VALUES).lateral("counted")
         joined = asked.join(most, literal(True))
         return (
             select(asked.c.series, most.c.text_value, most.c.number)
             .select_from(joined)
-            .order_by(asked.c.series, most.c.number.desc(), most.c.text_value)
+            .order_by(asked.c.series, most.c.number.desc(), text_order(most.c.text_value))
         )
 
     def passes(self) -> list[AnySelect]:
@@ -147,7 +148,7 @@ class _Query:
         first = keys[0]
         if first.of_record:
             return self._record_passes(first)
-        lists = value_columns(first)
+        lists = sorted_by(first)
         passes = [self._value_pass(first, lists[: place + 1]) for place in range(len(lists))]
         return [*passes, self._without_value_pass(first, lists)]
 
@@ -291,13 +292,14 @@ RECORD_COLUMNS = {
 NULLABLE = frozenset({"slug", "fromDate", "toDate"})
 
 
-def value_columns(key: SortKey) -> list[Any]:
-    """The columns to sort a field by, in order: for an untyped one numbers, then texts."""
+def sorted_by(key: SortKey, table: Any = values) -> list[Any]:
+    """The expressions that sort values of a field, in order: for an untyped field numbers, then texts."""
     if key.type == NUMBER:
-        return [values.c.number_value]
+        return [table.c.number_value]
     if key.type == DATE:
-        return [values.c.instant_value]
-    return [values.c.text_value] if key.type else [values.c.number_value, values.c.text_value]
+        return [table.c.instant_value]
+    texts = text_order(table.c.text_value)
+    return [texts] if key.type else [table.c.number_value, texts]
 
 
 def directed(column: Any, key: SortKey) -> Any:
@@ -319,7 +321,7 @@ def order_by(
 def _values_of(key: SortKey, id_: Any, organization_id: int, series: Callable[[str], Sequence[str]]) -> list[Any]:
     other = values.alias()
     return [
-        select(other.c[value_column.name])
+        select(value)
         .where(
             other.c.organization_id == organization_id,
             other.c.content_document_id == id_,
@@ -327,5 +329,5 @@ def _values_of(key: SortKey, id_: Any, organization_id: int, series: Callable[[s
             other.c.position == 0,
         )
         .scalar_subquery()
-        for value_column in value_columns(key)
+        for value in sorted_by(key, other)
     ]

@@ -5,6 +5,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    ColumnElement,
     ForeignKeyConstraint,
     Index,
     PrimaryKeyConstraint,
@@ -12,9 +13,14 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    collate,
+    column,
+    func,
+    literal_column,
     text,
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
+from sqlalchemy.sql.elements import Grouping
 
 from domain.content.collections import ContentCollection
 from domain.content.documents import ContentDocument
@@ -98,6 +104,23 @@ content_documents = record_table(
 )
 execute_on("before_create", content_documents, "CREATE EXTENSION IF NOT EXISTS btree_gin")
 
+
+def text_order(value: ColumnElement[str]) -> ColumnElement[str]:
+    """The expression that sorts texts: case and accents count only between texts that are equal without them.
+
+    The first 64 characters count without case and accents, so that an index holds the longest text.
+    """
+    # With the parentheses that PostgreSQL shows, by which Alembic compares it.
+    plain = func.regexp_replace(
+        func.normalize(value, literal_column("NFKD")),
+        literal_column(r"'[\u0300-\u036F]'"),
+        literal_column("''"),
+        literal_column("'g'"),
+    )
+    folded = func.left(func.lower(collate(plain, "default")), literal_column("64"))
+    return collate(folded, "C").concat(Grouping(literal_column("chr(1)", Text).concat(value)))
+
+
 # The values of a document's fields. `series` names collection, locale, status and field in one text, so that every
 # search reads one stretch of an index, and the planner knows from one column how long it is.
 content_values = Table(
@@ -117,6 +140,13 @@ content_values = Table(
         ["content_documents.organization_id", "content_documents.content_document_id"],
     ),
     index("ix_content_values_text", "series", "text_value", "content_document_id"),
+    index(
+        "ix_content_values_order",
+        "series",
+        text_order(column("text_value")).self_group(),
+        "content_document_id",
+        where="position = 0",
+    ),
     index(
         "ix_content_values_number", "series", "number_value", "content_document_id", where="number_value IS NOT NULL"
     ),

@@ -406,3 +406,29 @@ def test_statements_of_a_search_do_not_grow_with_what_it_finds(api, organization
     few = count(api.engine, lambda: content.search(**query))
     content.batch(*(item({"price": n, "colour": str(n), "size": n}) for n in range(100)))
     assert count(api.engine, lambda: content.search(**query, limit=20)) <= few
+
+
+ORDERED = ["1", "Äpfel", "Apple", "apple", "Ecole", "ecole", "école", "naive", "naïve", "zebra", "zoo", "ß", "ω", "Ωm"]
+
+
+def test_texts_are_sorted_as_people_do_and_always_alike(organization):
+    content = Content.of(organization, jsonschema=SCHEMA, facetFields={"name": {}}, ftsFields=["title"])
+    content.batch(*(item({"title": text, "name": text}) for text in Random(1).sample(ORDERED, len(ORDERED))))
+
+    def titles(**query):
+        return [document["attrs"]["title"] for document in content.search(**query)["items"]]
+
+    assert titles(sort="title:asc", limit=50) == ORDERED
+    assert titles(sort="title:desc", limit=50) == ORDERED[::-1]
+    pages = [titles(sort="title:asc", limit=5, page=page) for page in range(3)]
+    assert pages == [ORDERED[:5], ORDERED[5:10], ORDERED[10:]]
+    assert [value["value"] for value in content.search(limit=1)["facets"]["name"]] == ORDERED
+
+
+def test_the_longest_texts_have_an_order(organization):
+    content = Content.of(organization, jsonschema=SCHEMA, ftsFields=["title"])
+    # Of the first one PostgreSQL makes eighteen letters, and of the second one it stores four bytes.
+    longest = ["\ufdfa" * 256, "\U00020000" * 256]
+    content.batch(*(item({"title": text}) for text in longest))
+    found = content.search(sort="title:asc")["items"]
+    assert sorted(document["attrs"]["title"] for document in found) == sorted(longest)

@@ -161,6 +161,30 @@ def test_each_document_comes_once_in_the_locale_that_is_asked_for(shop, clock):
     assert order == ["es", "es", "", ""]
 
 
+def test_a_regional_locale_falls_back_to_its_language_then_to_the_default(shop):
+    def document(**order):
+        key = document_key()
+        for locale, place in order.items():
+            shop.put({"displayOrder": place}, key=key, locale=locale.replace("_", "-"))
+        return key
+
+    argentine = document(default=1, es=2, es_AR=9)
+    spanish = document(default=2, es=8)
+    default = document(default=7, es_MX=1, en=1)
+    only_spanish = document(es=6)
+    document(es_MX=5)
+    path = "/members/ana/content/collections/drinks/documents"
+
+    def versions(locale):
+        items = shop.integration.get(path, locale=locale, sort="displayOrder:desc")["items"]
+        return [(each["documentKey"], each["locale"]) for each in items]
+
+    assert versions("es-AR") == [(argentine, "es-AR"), (spanish, "es"), (default, ""), (only_spanish, "es")]
+    assert versions("es-AR-x-rural") == versions("es-AR")
+    assert versions("es_AR") == [(spanish, "es"), (default, ""), (only_spanish, "es"), (argentine, "es")]
+    assert shop.search(locale="es-AR")["totalCount"] == 1
+
+
 def test_documents_about_coupons_are_shown_while_their_book_is(organization, clock):
     organization.member("ana")
     content, books = Content.of(organization, name="Coupons", contentType="coupon"), CouponBooks(organization)
