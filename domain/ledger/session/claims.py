@@ -30,8 +30,8 @@ class Clamp(NamedTuple):
 class Claims(Movements):
     """A session that records missing amounts of reverted mints.
 
-    A revert takes everything that a wallet has before an amount is missing. Had an earlier debit been reversed before
-    that, its points would have been taken too: so they are taken when it is reversed later, whichever lots they return
+    A revert takes everything that a wallet has before an amount is missing. Had an earlier debit been reverted before
+    that, its points would have been taken too: so they are taken when it is reverted later, whichever lots they return
     to.
     """
 
@@ -143,10 +143,10 @@ class Claims(Movements):
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 
     def _claims_on(self, reverted: Stored, account: LedgerAccount) -> list[Stored]:
-        """The mints with a missing amount to which a reversed debit returns points, oldest first."""
+        """The mints with a missing amount to which a reverted debit returns points, oldest first."""
         known = {mint.ledger_transaction_id: mint for mint in reverted.claims}
         pair = (reverted.from_wallet_id, account.ledger_account_id)
-        # A reversed debit was posted before this unit of work, and so before the mints that were clamped in it.
+        # A reverted debit was posted before this unit of work, and so before the mints that were clamped in it.
         here = (mint for mint, _ in self._clamped.values())
         known.update({m.ledger_transaction_id: m for m in here if (m.to_wallet_id, m.ledger_account_id) == pair})
         return [known[i] for i in sorted(known)]
@@ -179,7 +179,7 @@ def reversal(
     burned: Decimal = ZERO,
     status: int = SETTLED,
 ) -> Posting:
-    """A transaction of type `revert` that reverses a stored one."""
+    """A transaction of type `revert` that reverts a stored one."""
     return Posting(
         account=account,
         transaction_type=REVERT,

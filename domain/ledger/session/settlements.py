@@ -283,7 +283,7 @@ class LedgerSession(Claims):
         return (RestoreLots(wallet_id, account.ledger_account_id, returned, spent, extra, expiry),)
 
     def _left_of(self, stored: Stored) -> Decimal:
-        """The part of a transaction that is not reversed yet."""
+        """The part of a transaction that is not reverted yet."""
         return max(ZERO, self.reversible_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
 
     def _available_of(self, stored: Stored) -> Decimal:
