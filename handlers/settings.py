@@ -208,7 +208,7 @@ class Settings:
     call_evaluation_ms: int = _setting(
         _whole(10, 600_000),
         5_000,
-        "The same for all events of one call of `trackEvents` together, of which each has its own limit, too.",
+        "The same for all events of one call together, of which each has its own limit, too.",
     )
     calls_together: int = _setting(
         _whole(1, 100),

@@ -9,6 +9,8 @@ from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, event, running
 
 RULE = "event.payload.numbers.all(n, event.payload.numbers.exists(m, m == n))"
+NUMBERS = list(range(100))
+RULE_WITHOUT_PAYLOAD = f"{NUMBERS}.all(n, {NUMBERS}.exists(m, m == n))"
 PAYLOAD = {"numbers": list(range(200))}
 
 
@@ -30,3 +32,15 @@ def test_rules_fail_once_the_time_of_a_call_is_used_up(shop, monkeypatch):
     monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
     assert track_two() == [1, 1]
     assert shop.balance(member) == 20
+
+
+def test_minting_limits_the_time_of_all_rules_that_its_transactions_cause(shop, monkeypatch):
+    shop.campaign(running(mint(10), rule=RULE_WITHOUT_PAYLOAD), eventType="ledger-transaction-created")
+    member = shop.member()
+    shop.give(member, 1)
+    # What the campaign mints causes events in turn, as deep as events may cause others.
+    rewarded = shop.balance(member)
+    assert rewarded > 1
+    monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
+    shop.give(member, 1)
+    assert shop.balance(member) == rewarded + 1

@@ -24,7 +24,7 @@ from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
 from handlers.services.idempotency import digest_of
-from handlers.services.unit_of_work.evaluation import report_changes
+from handlers.services.unit_of_work.evaluation import call_deadline, report_changes
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import ledger_transactions, posting
@@ -80,6 +80,16 @@ _REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name n
 MovementOutcome = int | Refusal | NotBatchable
 
 
+def unit_of_calls(calls: Sequence[Call]) -> UnitOfWork:
+    """The unit of work for movements of calls of one organization and moment.
+
+    Rules that the movements of one call cause share its time. Where there are several calls, each event only has a time
+    of its own, so that no call takes time from another.
+    """
+    is_only = calls[0] is calls[-1]
+    return UnitOfWork(calls[0], call_deadline=call_deadline() if is_only else None)
+
+
 def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False) -> list[MovementOutcome]:
     """Post the movement of each call, one after the other, those of one set at the position of its first one.
 
@@ -89,7 +99,7 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     """
     if not movements:
         return []
-    call, unit = calls[0], UnitOfWork(calls[0])
+    call, unit = calls[0], unit_of_calls(calls)
     reverts = {movement.reverts for movement in movements if movement.reverts is not None}
     stored = posting.find_stored(call.db, unit.organization_id, reverts)
     sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in movements]
@@ -142,9 +152,10 @@ class MovementBatch:
             _add_to_audit_log(self._calls[position], self.movements[position], step, transaction_id)
         for position, original in self._repeats.items():
             self._outcomes[position] = self._outcomes[original]
+        outcomes = [self._outcomes[position] for position in range(len(self.movements))]
         if atomic:
-            _raise_first_refusal([self._outcomes[position] for position in range(len(self.movements))])
-        return [self._outcomes[position] for position in range(len(self.movements))]
+            _raise_first_refusal(outcomes)
+        return outcomes
 
     def _answer_used_keys(self) -> None:
         """Take the results of keys that were used before, and find keys that are used twice."""
@@ -174,13 +185,9 @@ class MovementBatch:
 
         So interleaved sets have the same result as sets posted one after the other.
         """
-        refused = {
-            self.movements[position].atomic_set_id
-            for position, outcome in self._outcomes.items()
-            if isinstance(outcome, Refusal)
-        }
-        for set_id in refused:
-            self._fail_set(set_id)
+        for position, outcome in list(self._outcomes.items()):
+            if isinstance(outcome, Refusal):
+                self._fail_set(self.movements[position].atomic_set_id)
         sets: dict[tuple[str | None, int], list[int]] = {}
         for position, movement in enumerate(self.movements):
             if position not in self._outcomes and position not in self._repeats:
@@ -369,7 +376,7 @@ def _answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[T
 
 def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
     """Capture pending transactions of the account, all or none; raises the first refusal."""
-    unit = UnitOfWork(call)
+    unit = unit_of_calls([call])
     ids, account_ids = {transaction_id for transaction_id, _ in amounts}, {account.ledger_account_id}
     stored = posting.find_stored(call.db, unit.organization_id, ids)
     sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
