@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 from collections import Counter
 from contextlib import contextmanager
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
+from tests.builders.imports import Imports
 from tests.builders.member_calls import calls_about
 from tests.builders.tracking import GENERIC, Shop, running
 
@@ -66,4 +68,25 @@ def test_a_call_leaves_no_garbage(calls, name):
     calls[name]()
     with garbage() as found:
         calls[name]()
+    assert found == {}
+
+
+# Rows that are imported, and one with a cell that is too long; a file that ends well, and one that is damaged.
+FILES = {
+    "right": b"loyaltyMemberId,city\nana,Lima\nben," + b"x" * 200_000 + b"\ncleo,Quito\n",
+    "wrong": b"loyaltyMemberId,city\nana,Lima\n\xff\xfe,\n" + b'"dan,\n' + b"x" * 200_000,
+    "damaged": gzip.compress(b"loyaltyMemberId\n" + b"ana\n" * 1000)[:-20],
+    "JSON": b'{"loyaltyMemberId": "ana"}\n[]\n{"loyaltyMemberId": 5}\n',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_import_leaves_no_garbage(organization, name):
+    imports, file_format = Imports(organization, rows=2), "ndjson" if name == "JSON" else "csv"
+    imports.run(FILES[name], format=file_format, mode="upsert")
+    path, importer = imports.queue(FILES[name], format=file_format, mode="upsert"), imports.importer
+    with garbage() as found:
+        while importer.step():
+            pass
+    assert imports.get(path)["status"] == ("failed" if name == "damaged" else "done")
     assert found == {}

@@ -15,6 +15,7 @@ from handlers.server.jobs import run_job
 from handlers.services.imports import work
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
+from tests.builders.clock import earlier
 from tests.builders.imports import Imports, counts
 from tests.builders.statements import count, counted
 from tests.builders.tracking import Shop, running
@@ -131,9 +132,8 @@ def test_a_file_whose_import_is_not_started_within_a_day_is_removed(imports):
     old, recent, queued = imports.begin(), imports.begin(), imports.queue("loyaltyMemberId\nana\n")
     for path in (old, recent):
         imports.upload(path, b"loyaltyMemberId\n", b"ben\n")
-    age = (
-        "UPDATE imports SET updated_at = updated_at - interval '25 hours' WHERE organization_id = :o AND import_id = :i"
-    )
+    before = earlier("updated_at", "'25 hours'")
+    age = f"UPDATE imports SET updated_at = {before} WHERE organization_id = :o AND import_id = :i"
     with organization.api.engine.begin() as connection:
         for path in (old, queued):
             connection.execute(text(age), {"o": organization.id, "i": int(path.rpartition("/")[2])})

@@ -20,9 +20,10 @@ def read_rows(
     """The results of `read`, which raises RowFault, for the rows that are right; the others are added to `failed`."""
     done = []
     for row in rows:
+        if row.fault is not None:
+            failed.append(row.failed(row.fault.reason, row.fault.column))
+            continue
         try:
-            if row.fault is not None:
-                raise row.fault
             for name in REQUIRED[job.kind]:
                 if name not in row.values:
                     raise RowFault(f"{name_of(name)} is missing.", name_of(name))

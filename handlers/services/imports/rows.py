@@ -1,6 +1,6 @@
 """Reading and checking the rows of an import from its stored file, in bounded memory."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta, tzinfo
 from functools import cache
@@ -116,13 +116,19 @@ class RowReader:
         self.next_byte, self.next_line = self.place_after(count)
         del self._ahead[:count]
 
+    def close(self) -> None:
+        """Free the megabytes that were read ahead: generator, fault and this reader hold each other."""
+        self._rows.close()
+        self._ahead.clear()
+        self._fault = None
+
     def name_of(self, field_name: str) -> str:
         """The name of a field in the file."""
         if self._columns is not None:
             return self._columns.name_of(field_name)
         return self._job.column_names.get(field_name, field_name)
 
-    def _read(self) -> Iterator[ImportRow]:
+    def _read(self) -> Generator[ImportRow]:
         job = self._job
         if len({*job.column_names.values()}) < len(job.column_names):
             raise FileFault("columnNames has the same column for two fields.")
@@ -183,7 +189,7 @@ class RowReader:
                 sent = cells
             values = columns.values(cells)
         except RowFault as fault:
-            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values, fault)
+            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values, _kept(fault))
         return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
 
     def _json_row(self, raw: RawRow) -> ImportRow:
@@ -193,8 +199,13 @@ class RowReader:
             row = _parsed(sent)
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
-            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, {}, fault)
+            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, {}, _kept(fault))
         return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
+
+
+def _kept(fault: RowFault) -> RowFault:
+    """A fault that was raised, without the frames of the calls, which hold the row and are held by it."""
+    return RowFault(fault.reason, fault.column)
 
 
 def _empty_row(raw: RawRow) -> ImportRow:

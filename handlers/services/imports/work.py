@@ -80,6 +80,12 @@ class _OpenImport:
     reader: RowReader | None = None
     is_row_at_fault: bool = False
 
+    def close(self) -> None:
+        """Free what was read ahead; it is read again if the import goes on."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+
 
 class Importer:
     """Works off imports, one set of rows after the other."""
@@ -118,17 +124,17 @@ class Importer:
         return has_worked
 
     def _discard_reader(self) -> _OpenImport | None:
-        if self._begun is None:
-            return None
-        current = self._open[_address(self._begun)]
-        current.reader = None
+        current = None if self._begun is None else self._open.get(_address(self._begun))
+        if current is not None:
+            current.close()
         return current
 
     def _go_on(self, seconds: float) -> None:
         """Pass over the rows that are committed; do more rows at once next time, or fewer if they took too long."""
-        if self._begun is None:
+        current = None if self._begun is None else self._open.get(_address(self._begun))
+        self._begun = None
+        if current is None:
             return
-        current, self._begun = self._open[_address(self._begun)], None
         if current.reader is not None:
             current.reader.take(self._done)
         current.is_row_at_fault = False
@@ -226,13 +232,14 @@ class Importer:
         current = self._open.setdefault(_address(job), _OpenImport(self._settings.import_rows))
         self._open.move_to_end(_address(job))
         if len(self._open) > _MAX_OPEN:
-            self._open.popitem(last=False)
+            self._open.popitem(last=False)[1].close()
         return current
 
     def _reader_of(self, db: Connection, job: ImportJob, current: _OpenImport) -> RowReader:
         """The reader at the place where the import is: the one of the last step, if nobody else has worked on it."""
         reader = current.reader
         if reader is None or reader.next_byte != job.next_byte:
+            current.close()
             by_ratio = max(_UNPACKED_ANYWAY, self._settings.import_ratio * job.bytes_total)
             limit = min(self._settings.import_unpacked_bytes, by_ratio)
             reader = current.reader = RowReader(db, job, imports.find_parts(db, job), limit)
@@ -273,6 +280,9 @@ class Importer:
             self._end(db, replace(job, **progress), FAILED, now, told)
 
     def _end(self, db: Connection, job: ImportJob, status: str, now: datetime, error: str | None = None) -> None:
+        ended = self._open.pop(_address(job), None)
+        if ended is not None:
+            ended.close()
         IMPORTS.remove_content(db, job)
         imports.advance(
             db,
