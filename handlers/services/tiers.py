@@ -18,7 +18,7 @@ from handlers.call import Call, Execution
 from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.derived_events import earnings_of
-from handlers.services.unit_of_work.evaluation import report_events
+from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import ledger_wallets, member_tiers, organizations
@@ -244,6 +244,6 @@ def evaluate_next(
     accounts = unit.configuration.accounts
     unit.lock_wallets(wallets, accounts)
     moves = unit.open_for_request(account_ids=accounts, settled_accounts=accounts if everyone else ())
-    report_events(unit, moves, "The tier was evaluated again.")
+    evaluate_derived(unit, moves, "The tier was evaluated again.")
     unit.flush()
     return Evaluated(wallets[-1], len(unit.members), len(moves))

@@ -12,7 +12,7 @@ from handlers.messages.reversals import reverted_event
 from handlers.services.events.evaluate_queued import incoming_of, lock_members_of, tracked_again
 from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate
-from handlers.services.unit_of_work.evaluation import EXPIRED, report_changes, report_events
+from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.reversals import Reversal, Reversals
 from handlers.services.unit_of_work.tracked import TrackedEvent, event_digest
@@ -38,7 +38,7 @@ def cancel_event(
     record = _record(unit, event, members[event.member_id], description)
     order = (event.payload.get("order") or {}).get("externalId") if record.order_status == CREATED else None
     orders, reversible = OrderWork(call, () if order is None else [order]), Reversals(call, [event_id])
-    report_events(unit, unit.open_for_events([record], orders, reversible), EXPIRED)
+    evaluate_derived(unit, unit.open_for_events([record], orders, reversible), EXPIRED)
     by = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
     reverted = reversible.reverse([event_id], by, unit)
     if order is not None:
@@ -46,7 +46,7 @@ def cancel_event(
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
     answer["reverted"] = [reverted_event(undone) for undone in reverted]
     unit.event_rows.add(record, SUCCESS, answer, location=event.location, reverted=reverted)
-    report_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)
+    evaluate_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)
     unit.flush()
     call.audit.add(
         "event",

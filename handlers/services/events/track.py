@@ -19,9 +19,9 @@ from handlers.services.events.intake import Intake
 from handlers.services.unit_of_work.evaluation import (
     EXPIRED,
     call_deadline,
+    evaluate_derived,
     evaluate_event,
     event_deadline,
-    report_events,
 )
 from handlers.services.unit_of_work.orders import OrderWork, sent_orders
 from handlers.services.unit_of_work.reversals import Reversals
@@ -224,7 +224,7 @@ def evaluate(
 ) -> dict[int, Result]:
     """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position."""
     expired = unit.open_for_events(accepted, orders, _reversals_by(unit, accepted, orders), transaction_ids)
-    report_events(unit, expired, EXPIRED)
+    evaluate_derived(unit, expired, EXPIRED)
     results: dict[int, Result] = {}
     for event in accepted:
         if results and until is not None and until.has_passed():

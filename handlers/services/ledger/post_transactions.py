@@ -24,7 +24,7 @@ from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
 from handlers.services.idempotency import digest_of
-from handlers.services.unit_of_work.evaluation import call_deadline, report_changes
+from handlers.services.unit_of_work.evaluation import call_deadline, evaluate_changes
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import ledger_transactions, posting
@@ -213,7 +213,7 @@ class MovementBatch:
                 return {}
         if self._calls[0] is not self._calls[-1]:
             # As if the next call came after the consequences of this one.
-            report_changes(unit, MOVED, origin=self._calls[positions[0]].origin)
+            evaluate_changes(unit, MOVED, origin=self._calls[positions[0]].origin)
         return postings
 
     def _fail_set(self, set_id: str | None) -> None:

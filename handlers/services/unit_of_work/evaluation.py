@@ -87,22 +87,22 @@ def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     return _evaluate(unit, tracked)
 
 
-def report_changes(
+def evaluate_changes(
     unit: UnitOfWork, reason: str, cause: TrackedEvent | None = None, origin: EventOrigin | None = None
 ) -> None:
-    """Evaluate the derived events of all changes since the last report.
+    """Evaluate the derived events of all changes since it was called last.
 
     Those without a cause belong to the request `origin`, else to that of the execution.
     """
     if unit.is_open:
         derived = unit.ledger_events.take_derived()
-        for participant in unit.open_participants():
+        for participant in unit.used_participants():
             derived += participant.take_derived()
         if derived:
-            report_events(unit, derived, reason, cause, origin)
+            evaluate_derived(unit, derived, reason, cause, origin)
 
 
-def report_events(
+def evaluate_derived(
     unit: UnitOfWork,
     derived: Sequence[DerivedEvent],
     reason: str,
@@ -146,7 +146,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         unit.event_rows.add(tracked, result["status"], result, evaluation, location, reverted)
     unit.outcomes.append(EventOutcome(tracked.member.member_id, tracked.loyalty_event_id, result))
     if unit.is_open:
-        report_changes(unit, f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
+        evaluate_changes(unit, f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
     return Result(result, refusal)
 
 

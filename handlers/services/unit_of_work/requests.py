@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from domain.members import refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call, Execution
-from handlers.services.unit_of_work.evaluation import EXPIRED, call_deadline, report_changes, report_events
+from handlers.services.unit_of_work.evaluation import EXPIRED, call_deadline, evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.unit import UnitOfWork
 
 T = TypeVar("T")
@@ -22,9 +22,9 @@ def opened(unit: UnitOfWork, reason: str, **options: Any) -> Iterator[None]:
     `reason` is the reason in the derived events; `options` are those of `UnitOfWork.open_for_request`. A Refusal raised
     in the block leaves no changes.
     """
-    report_events(unit, unit.open_for_request(**options), EXPIRED)
+    evaluate_derived(unit, unit.open_for_request(**options), EXPIRED)
     yield
-    report_changes(unit, reason)
+    evaluate_changes(unit, reason)
     unit.flush()
 
 
@@ -80,7 +80,7 @@ def apply_batch(
     """
     unit = UnitOfWork(changes[0].call, call_deadline=call_deadline())
     _lock_unerased(unit, {change.member_id for change in changes})
-    report_events(unit, unit.open_for_request(moments), EXPIRED)
+    evaluate_derived(unit, unit.open_for_request(moments), EXPIRED)
     prepare(unit)
     outcomes: list[T | Refusal] = []
     for change in changes:
@@ -88,7 +88,7 @@ def apply_batch(
             outcomes.append(change.apply(unit))
         except Refusal as refusal:
             outcomes.append(refusal)
-        report_changes(unit, change.reason, origin=change.call.origin)
+        evaluate_changes(unit, change.reason, origin=change.call.origin)
     unit.flush()
     return outcomes
 

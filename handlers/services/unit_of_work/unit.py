@@ -310,7 +310,7 @@ class UnitOfWork:
         """True if the participant of a subject was used since the unit was opened."""
         return subject in self.__dict__
 
-    def open_participants(self) -> list[Participant]:
+    def used_participants(self) -> list[Participant]:
         """The participants that were used, in the order of flushing."""
         participants: list[Participant] = []
         for name in _SUBJECTS:
@@ -368,9 +368,10 @@ class UnitOfWork:
         if self.reversals is not None:
             self.reversals.flush(self.now)
         if self.is_open:
-            self._flush_participants()
+            self._flush_state()
 
-    def _flush_participants(self) -> None:
+    def _flush_state(self) -> None:
+        """Store what was opened: points, tiers and counts of limits, then the changes of participants."""
         steps = self.ledger.steps
         postings = len([step for step in steps if isinstance(step, Posting)])
         # What is missing beyond the reserved ids is reserved with the writing, exactly.
@@ -382,7 +383,7 @@ class UnitOfWork:
             member_tiers.move(self.db, self.organization_id, changed_tiers, self.now)
         if self.counters.journal:
             events.count(self.db, self.organization_id, self.counters.changed)
-        for participant in self.open_participants():
+        for participant in self.used_participants():
             participant.flush()
         for member_program, held in changed_tiers.items():
             self._held_tiers.pop(member_program, None)
