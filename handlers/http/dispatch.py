@@ -216,22 +216,31 @@ def _may_read_replica(route: Route) -> bool:
 
 
 def _permitted(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> _Permitted:
-    """The organization, the callers and, if it can be read together with them, the first record of a read."""
-    if route.operation.operation_id in WITHOUT_ORGANIZATION:
+    """The organization, the callers and, if it can be read together with them, the first record of an only call."""
+    operation = route.operation
+    if operation.operation_id in WITHOUT_ORGANIZATION:
         return None, [request.caller for request in requests], None
-    # What changes a record has to read it after it has locked it.
-    address = first_address(requests[0].path, route.operation.arguments, now) if route.reads else None
+    address = None
+    # What changes the record of its path has to read it after it has locked it.
+    if len(requests) == 1 and _changed(operation) is None:
+        address = first_address(requests[0].path, operation.arguments, now)
     return permitted_callers(db, requests, route.scopes, address)
+
+
+def _changed(operation: Operation) -> Audited | None:
+    """How the operation changes the record of its path, if it does."""
+    audited = operation.audit
+    return audited if isinstance(audited, Audited) and audited.before is not None else None
 
 
 def _find_records(operation: Operation, batch: Sequence[BatchedCall], first: Any) -> None:
     """Find the records that the paths of the open calls address; `first` is the first of them, if it was read."""
-    audited = operation.audit
-    if isinstance(audited, Audited) and audited.before is not None:
+    changed = _changed(operation)
+    if changed is not None:
         for batched in batch:
             if batched.outcome is None:
                 # Locked, so that nobody else changes the addressed record before this call does.
-                call, lock = batched.call, lock_of(batched.request.path, audited)
+                call, lock = batched.call, lock_of(batched.request.path, changed)
                 audit_log.take_turn(call.db, call.organization.organization_id, lock)
     resolve_addresses(batch, operation.arguments, first)
 
