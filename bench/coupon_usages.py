@@ -15,7 +15,6 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,15 @@ from bench.ledger import new_session
 from bench.load import by_pgbench
 from domain.coupons.books import CouponBook
 from domain.members import Member
+from domain.problems import Refusal
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.coupons.assign_and_use import (
     BatchItem,
     CouponCommand,
+    CouponRequest,
     assign_coupons,
     assign_to_members,
-    use_coupon,
+    use_coupons,
 )
 from handlers.settings import Settings
 from persistence import embedded, organizations, schema, transactions
@@ -122,13 +123,13 @@ def new_place(url: str, engine: Engine) -> Place:
     return place
 
 
-def serve(engine: Engine, place: Place, work: Any) -> None:
-    """Do one call as a handler does it, without HTTP, and commit."""
+def serve(engine: Engine, place: Place, work: Any) -> Any:
+    """Do one call as a handler does it, without HTTP, and commit. Returns the result."""
 
-    def begin(db: Connection) -> None:
+    def begin(db: Connection) -> Any:
         organization = organizations.find(db, place.organization_id)
         assert organization is not None
-        work(
+        return work(
             Call(
                 db=db,
                 organization=organization,
@@ -140,7 +141,7 @@ def serve(engine: Engine, place: Place, work: Any) -> None:
             )
         )
 
-    transactions.run(engine, begin)
+    return transactions.run(engine, begin)
 
 
 def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> None:
@@ -153,13 +154,10 @@ def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> 
             serve(engine, place, lambda call: assign_to_members(call, place.book, give, None))
             return BATCH
         member = chance.choice(place.members)
-        if kind == "use":
-            asked = CouponCommand(auto_assign=True)
-            serve(engine, place, lambda call: use_coupon(call, member, place.book, asked))
-        else:
-            serve(
-                engine, place, lambda call: assign_coupons(call, member, place.book, CouponCommand(amount=Decimal(1)))
-            )
+        do = use_coupons if kind == "use" else assign_coupons
+        asked = CouponRequest(member, place.book, CouponCommand(auto_assign=kind == "use"))
+        [outcome] = serve(engine, place, lambda call: do([call], [asked]))
+        assert not isinstance(outcome, Refusal), outcome
         return 1
 
     once()

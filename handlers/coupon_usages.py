@@ -1,13 +1,13 @@
 """Coupons assigned, used and reverted, and their lists (integration 4.2, administration "Coupon books and codes")."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
-from domain.problems import FieldFault, InvalidRequest, Refusal
+from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
@@ -28,14 +28,20 @@ from handlers.schemas.coupon_usages import (
     code_reverted,
     command_of,
     done,
+    first_done,
     one_as_usages,
     totals,
     usage_list,
 )
 from handlers.services import references
-from handlers.services.coupons import assign_and_use
-from handlers.services.coupons.assign_and_use import AssignmentOutcome, CouponRequest
-from handlers.services.coupons.revert import RevertedCode, revert_code, revert_usage, revert_usages
+from handlers.services.coupons.assign_and_use import (
+    AssignmentOutcome,
+    CouponRequest,
+    assign_coupons,
+    assign_to_members,
+    use_coupons,
+)
+from handlers.services.coupons.revert import RevertedCode, UsageToRevert, revert_code, revert_usages
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_coupons import MemberCouponEntry
 from persistence.paging import Paged
@@ -57,17 +63,11 @@ _AUDITED_REVERSALS = Audited(
 
 
 def _size(request: CouponRequest) -> int | None:
-    """One coupon, as every request that names its member in the path asks for; a capture has a batch of its own."""
-    return None if request.command.pending is not None else 1
+    """The number of coupons; a capture has a batch of its own."""
+    return None if request.command.pending is not None else request.command.count
 
 
-def _use(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[CouponUsage | Refusal]:
-    return assign_and_use.use_coupons(requests)
-
-
-def _assign(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[CouponUsage | Refusal]:
-    assigned = assign_and_use.assign_by_requests(requests)
-    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in assigned]
+_USE, _ASSIGN = BatchHandler(use_coupons, _size), BatchHandler(assign_coupons, _size)
 
 
 @operation(
@@ -75,18 +75,17 @@ def _assign(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[Co
     body={INTEGRATION: OF_MEMBER, ADMINISTRATION: ADMINISTERED},
     answer={INTEGRATION: done("The coupon was used."), ADMINISTRATION: one_as_usages},
     audit=_AUDITED,
-    batch=BatchHandler(_use, _size),
+    batch=_USE,
 )
 def use_coupon(call: Call, book: CouponBook, body: CouponBody, member: Member | None = None) -> CouponRequest:
     """Use one coupon of a book; the member is named by the path or by the body."""
-    return CouponRequest(call, member or references.member(call, body.member_id), book, command_of(body))
+    return CouponRequest(member or references.member(call, body.member_id), book, command_of(body))
 
 
-@operation("assignCoupons", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
-def assign_coupons(call: Call, book: CouponBook, body: CouponBody) -> list[CouponUsage]:
+@operation("assignCoupons", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
+def assign_several(call: Call, book: CouponBook, body: CouponBody) -> CouponRequest:
     """Assign several coupons of a book to one member."""
-    command = command_of(body)
-    return assign_and_use.assign_coupons(call, references.member(call, body.member_id), book, command)
+    return CouponRequest(references.member(call, body.member_id), book, command_of(body))
 
 
 @operation("batchAssignCoupons", body=BATCH, answer=batch_assigned, audit=_AUDITED_BATCH)
@@ -99,39 +98,39 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) ->
     ]
     if nameless:
         raise InvalidRequest(nameless)
-    return assign_and_use.assign_to_members(call, book, body.items, body.points_override)
+    return assign_to_members(call, book, body.items, body.points_override)
 
 
-@operation("useCouponCode", body=ADMINISTERED, answer=wrapped("couponUsage", USAGE), audit=_AUDITED)
-def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> CouponUsage:
+@operation("useCouponCode", body=ADMINISTERED, answer=wrapped("couponUsage", USAGE), audit=_AUDITED, batch=_USE)
+def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> CouponRequest:
     """Use the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
-    return assign_and_use.use_coupon(call, references.member(call, body.member_id), book, command)
+    return CouponRequest(references.member(call, body.member_id), book, command)
 
 
-@operation("assignCouponCode", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL)
-def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> list[CouponUsage]:
+@operation("assignCouponCode", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
+def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> CouponRequest:
     """Assign the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
-    return assign_and_use.assign_coupons(call, references.member(call, body.member_id), book, command)
+    return CouponRequest(references.member(call, body.member_id), book, command)
 
 
-@operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED)
-def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageReversal) -> CouponUsage:
+@operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED, batch=BatchHandler(revert_usages))
+def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageReversal) -> UsageToRevert:
     """Reverse an assignment or a use. Returns the reversal."""
-    return revert_usage(call, coupon_usage, force=body.force_revert)
+    return UsageToRevert(coupon_usage, body.force_revert)
 
 
 @operation(
     "assignCoupon",
     body=OF_MEMBER,
-    answer=done("The coupon was assigned."),
-    audit=_AUDITED,
-    batch=BatchHandler(_assign, _size),
+    answer=first_done("The coupon was assigned."),
+    audit=_AUDITED_SEVERAL,
+    batch=_ASSIGN,
 )
 def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponBody) -> CouponRequest:
     """Assign one coupon to the member."""
-    return CouponRequest(call, member, book, command_of(body))
+    return CouponRequest(member, book, command_of(body))
 
 
 @operation("listMemberCoupons", answer={surface: listed(shape) for surface, shape in MEMBER_COUPON.items()})
@@ -161,9 +160,9 @@ def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsag
     audit=_AUDITED,
     batch=BatchHandler(revert_usages),
 )
-def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
+def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> UsageToRevert:
     """Reverse one usage of the member. Returns the reversal."""
-    return coupon_usage
+    return UsageToRevert(coupon_usage)
 
 
 @operation("revertMemberCouponCode", answer=code_reverted, audit=_AUDITED_REVERSALS)

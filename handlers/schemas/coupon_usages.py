@@ -131,6 +131,12 @@ def done(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
     return lambda usage: {"status": SUCCESS, "message": message, "couponUsage": USAGE(usage)}
 
 
+def first_done(message: str) -> Callable[[Sequence[CouponUsage]], dict[str, Any]]:
+    """As `done`, of the first usage."""
+    render = done(message)
+    return lambda usages: render(usages[0])
+
+
 def usage_list(usages: Sequence[CouponUsage]) -> dict[str, Any]:
     """`{couponUsages: [...]}`."""
     return {"couponUsages": [USAGE(usage) for usage in usages]}

@@ -16,12 +16,10 @@ from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from handlers.call import INTEGRATION, Call
-from handlers.services.coupons import assign_and_use
-from handlers.services.coupons import revert as revert_coupons
-from handlers.services.coupons.assign_and_use import CouponCommand
+from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_coupons, use_coupons
+from handlers.services.coupons.revert import UsageToRevert, revert_usages
 from handlers.services.ledger.move_points import PointsMove, PointsRequest, move_points
 from handlers.services.organizations.create import CreatedOrganization, create_organization
-from handlers.services.unit_of_work.requests import only
 from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import members, organizations, transactions
@@ -36,6 +34,14 @@ START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PUBLISHED = {"publishing_status": "published", "name": "Book"}
 
 Result = TypeVar("Result")
+
+
+def only(outcomes: Sequence[Any]) -> Any:
+    """The result of an only call; raises its refusal, so that nothing is committed."""
+    [outcome] = outcomes
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 @dataclass
@@ -136,15 +142,18 @@ class CouponShop:
 
     def assign(self, member: Member, book: CouponBook, **command: Any) -> list[CouponUsage]:
         """Assign coupons to a member."""
-        return self.run(lambda call: assign_and_use.assign_coupons(call, member, book, CouponCommand(**command)))
+        return self.run(
+            lambda call: only(assign_coupons([call], [CouponRequest(member, book, CouponCommand(**command))]))
+        )
 
-    def use(self, member: Member, book: CouponBook, **command: Any) -> CouponUsage:
+    def use(self, member: Member, book: CouponBook, now: datetime | None = None, **command: Any) -> CouponUsage:
         """Use a coupon."""
-        return self.run(lambda call: assign_and_use.use_coupon(call, member, book, CouponCommand(**command)))
+        asked = CouponRequest(member, book, CouponCommand(**command))
+        return self.run(lambda call: only(use_coupons([call], [asked])), now=now)
 
     def revert(self, usage: CouponUsage, force: bool = False) -> CouponUsage:
         """Revert a usage."""
-        return self.run(lambda call: revert_coupons.revert_usage(call, usage, force=force))
+        return self.run(lambda call: only(revert_usages([call], [UsageToRevert(usage, force)])))
 
     def stored(self, book: CouponBook) -> CouponBook:
         """A book as it is stored now."""

@@ -9,8 +9,6 @@ from decimal import Decimal
 import pytest
 
 from domain.problems import Conflict
-from handlers.services.coupons import assign_and_use
-from handlers.services.coupons.assign_and_use import CouponCommand
 from persistence.coupons.usages import USAGES
 from tests.builders.coupon_shop import priced
 from tests.concurrency.conftest import THREADS
@@ -175,7 +173,7 @@ def test_nothing_is_used_from_the_moment_on_at_which_it_expires(shop):
         shop.assign(member, book, expires_at=expires_at)
 
     def use_at(moment):
-        shop.run(lambda call: assign_and_use.use_coupon(call, member, book, CouponCommand()), now=moment)
+        shop.use(member, book, now=moment)
 
     calls = [lambda m=m: use_at(m) for m in (expiry - timedelta(microseconds=1), expiry) for _ in range(10)]
     random.Random(7).shuffle(calls)
@@ -196,7 +194,7 @@ def test_an_expiry_on_the_way_between_uses_and_reverts(shop):
         used = shop.use(member, book)
 
         def use_late(m=member):
-            return shop.run(lambda call: assign_and_use.use_coupon(call, m, book, CouponCommand()), now=expiry)
+            return shop.use(m, book, now=expiry)
 
         seen = race(lambda u=used: shop.revert(u), use_late)
         assert seen in (("done", "coupon-expired"), ("done", "coupon-not-assigned"))

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from handlers.services.coupons import assign_and_use
-from handlers.services.coupons.assign_and_use import BatchItem, CouponCommand
-from handlers.services.coupons.revert import revert_code, revert_usage
+from handlers.services.coupons.assign_and_use import BatchItem, CouponCommand, CouponRequest
+from handlers.services.coupons.revert import UsageToRevert, revert_code, revert_usages
 from tests.builders.coupon_shop import CouponShop, priced
 from tests.builders.statements import count, rows_fetched, rows_read
 
@@ -111,17 +111,19 @@ def test_a_coupon_costs_the_same_whatever_else_a_member_has_of_the_book(engine, 
     book = book_of(shop, type_)
 
     def assign(call, member):
-        return assign_and_use.assign_coupons(call, member, book, CouponCommand())[0]
+        [made] = assign_and_use.assign_coupons([call], [CouponRequest(member, book, CouponCommand())])
+        return made[0]
 
     def use(call, member, bypass=False):
-        return assign_and_use.use_coupon(call, member, book, CouponCommand(bypass=bypass))
+        [used] = assign_and_use.use_coupons([call], [CouponRequest(member, book, CouponCommand(bypass=bypass))])
+        return used
 
     def costs(member):
         made, *of_assignment = reading(shop, lambda call: assign(call, member))
         used, *of_use = reading(shop, lambda call: use(call, member))
         _, *of_expired = reading(shop, lambda call: use(call, member, bypass=True))
-        _, *of_revert = reading(shop, lambda call: revert_usage(call, used))
-        _, *of_other_revert = reading(shop, lambda call: revert_usage(call, made))
+        _, *of_revert = reading(shop, lambda call: revert_usages([call], [UsageToRevert(used)]))
+        _, *of_other_revert = reading(shop, lambda call: revert_usages([call], [UsageToRevert(made)]))
         return of_assignment, of_use, of_expired, of_revert, of_other_revert
 
     members = [given(shop, book, lots) for lots in (3, many)]

@@ -18,7 +18,7 @@ from handlers.call import ADMINISTRATION, Call
 from handlers.services.idempotency import digest_of
 from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
-from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, only, unit_of_work
+from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.coupons.usages import USAGES
 from persistence.members import MEMBERS
@@ -88,47 +88,43 @@ class AssignmentOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CouponRequest:
-    """A command of a call, for a member and a book."""
+    """The command of a call, for a member and a book."""
 
-    call: Call
     member: Member
     book: CouponBook
     command: CouponCommand
 
 
-def use_coupon(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> CouponUsage:
-    """Use one coupon; the same key with the same request returns the same usage."""
-    return only(use_coupons([CouponRequest(call, member, book, command)]))
+def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[CouponUsage | Refusal]:
+    """Use one coupon for each call, one after the other in one unit of work.
 
-
-def use_coupons(requests: Sequence[CouponRequest]) -> list[CouponUsage | Refusal]:
-    """Use a coupon for each request, as `use_coupon`, one after the other in one unit of work."""
-    done = _Requests("use", USED, requests, _use).done()
+    The same key with the same request returns the same usage.
+    """
+    done = _Requests("use", USED, calls, requests, _use).done()
     return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in done]
 
 
-def assign_coupons(call: Call, member: Member, book: CouponBook, command: CouponCommand) -> list[CouponUsage]:
-    """Assign coupons to one member: those named by code, or the next ones; all or none if it `is_strict`.
+def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
+    """Assign coupons to the member of each call, one after the other in one unit of work.
 
-    Otherwise as many as possible, but at least one. The same keys with the same request return the same usages.
+    They are those named by code, or the next ones; all or none if the command `is_strict`, otherwise as many as
+    possible, but at least one. The same keys with the same request return the same usages.
     """
-    return only(assign_by_requests([CouponRequest(call, member, book, command)]))
+    return _Requests("assign", ASSIGNED, calls, requests, _assign).done()
 
 
-def assign_by_requests(requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
-    """Assign coupons for each request, as `assign_coupons`, one after the other in one unit of work."""
-    return _Requests("assign", ASSIGNED, requests, _assign).done()
-
-
-Do = Callable[[CouponWork, CouponRequest, CouponBook, bytes], list[CouponUsage]]
+Do = Callable[[CouponWork, Call, CouponRequest, CouponBook, bytes], list[CouponUsage]]
 
 
 class _Requests:
-    """Requests of one kind, each done by `do` unless its keys show that it was done before."""
+    """Requests of one kind by calls, each done by `do` unless its keys show that it was done before."""
 
-    def __init__(self, kind: str, reason: str, requests: Sequence[CouponRequest], do: Do) -> None:
+    def __init__(
+        self, kind: str, reason: str, calls: Sequence[Call], requests: Sequence[CouponRequest], do: Do
+    ) -> None:
         self._kind = kind
         self._reason = reason
+        self._calls = calls
         self._requests = requests
         self._do = do
         self._usages: ResultsByKey[CouponUsage] = ResultsByKey()
@@ -137,18 +133,18 @@ class _Requests:
         """The usages of each request, or its refusal."""
         parts = [
             RequestedChange(
-                request.call,
+                call,
                 request.member.member_id,
                 request.command.description or self._reason,
-                partial(self._part, request),
+                partial(self._part, call, request),
             )
-            for request in self._requests
+            for call, request in zip(self._calls, self._requests, strict=True)
         ]
         return apply_batch(parts, self._prepare)
 
     def _prepare(self, unit: UnitOfWork) -> None:
         """Find the usages that the keys have made, and load the books with the coupons that are named."""
-        call = self._requests[0].call
+        call = self._calls[0]
         keys = {key for request in self._requests for key in request.command.keys}
         for usage in USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys):
             self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
@@ -172,7 +168,7 @@ class _Requests:
             if self._kind == "assign" or any(command.auto_assign for command in commands):
                 loader.count(loader.book(coupon_book_id=book_id))
 
-    def _part(self, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
+    def _part(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
         command = request.command
         _refuse_twofold_price(command)
         digest = command.digest(self._kind, request.member.member_id, request.book)
@@ -181,13 +177,13 @@ class _Requests:
             return sorted(before, key=lambda usage: usage.coupon_usage_id)
         coupons = unit.coupons
         loaded = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
-        made = coupons.together(lambda: self._do(coupons, request, loaded, digest))
+        made = coupons.together(lambda: self._do(coupons, call, request, loaded, digest))
         for usage in made:
             self._usages.add(usage.system_unique_key, usage.request_digest, usage)
         return made
 
 
-def _use(coupons: CouponWork, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
+def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
     command = request.command
     named = _named(coupons, book, command)
     use = Use(
@@ -199,8 +195,10 @@ def _use(coupons: CouponWork, request: CouponRequest, book: CouponBook, digest: 
     return coupons.use(request.member.member_id, book, use, command.details(_first(command.keys), digest))
 
 
-def _assign(coupons: CouponWork, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
-    _refuse_past_expiry(request.call, request.command)
+def _assign(
+    coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes
+) -> list[CouponUsage]:
+    _refuse_past_expiry(call, request.command)
     return _assign_each(coupons, request.member, book, request.command, digest)
 
 

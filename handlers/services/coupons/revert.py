@@ -9,13 +9,21 @@ from domain.coupons.usages import CouponUsage, NothingToRevert
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, only, unit_of_work
+from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.coupons import usages
 from persistence.coupons.usages import USAGES
 
 REVERTED = "A coupon usage was reverted by request."
 MOST_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class UsageToRevert:
+    """A usage that a call reverts; with `force` also one whose points cannot be taken back."""
+
+    usage: CouponUsage
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +43,28 @@ class RevertedCode:
     remain: int
 
 
-def revert_usage(call: Call, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
-    """Reverse an assignment or a use, with its points. Returns the reversal, or raises its refusal."""
-    return only(revert_usages([call], [usage], force=force))
+def revert_usages(calls: Sequence[Call], requests: Sequence[UsageToRevert]) -> list[CouponUsage | Refusal]:
+    """Reverse an assignment or a use for each call, with its points, one after the other in one unit of work.
 
-
-def revert_usages(
-    calls: Sequence[Call], to_revert: Sequence[CouponUsage], *, force: bool = False
-) -> list[CouponUsage | Refusal]:
-    """Reverse a usage for each call, as `revert_usage`, one after the other in one unit of work."""
+    Returns the reversals.
+    """
 
     def prepare(unit: UnitOfWork) -> None:
         # Read again, now that nobody else can revert them.
-        ids = {usage.coupon_usage_id for usage in to_revert}
+        ids = {request.usage.coupon_usage_id for request in requests}
         organization_id = calls[0].organization.organization_id
         unit.coupons.prepare_reverts(USAGES.find_all(calls[0].db, organization_id, coupon_usage_id=ids))
         unit.coupons.loader.expect(len(ids))
 
-    def part(call: Call, usage: CouponUsage) -> RequestedChange[CouponUsage]:
+    def part(call: Call, request: UsageToRevert) -> RequestedChange[CouponUsage]:
         return RequestedChange(
             call,
-            usage.member_id,
+            request.usage.member_id,
             REVERTED,
-            lambda unit: unit.coupons.revert(usage, UsageDetails(), force=force),
+            lambda unit: unit.coupons.revert(request.usage, UsageDetails(), force=request.force),
         )
 
-    return apply_batch([part(call, usage) for call, usage in zip(calls, to_revert, strict=True)], prepare)
+    return apply_batch([part(call, request) for call, request in zip(calls, requests, strict=True)], prepare)
 
 
 def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:

@@ -11,7 +11,7 @@ from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import INTEGRATION, Call
-from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_by_requests
+from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_coupons
 from handlers.services.imports.reading import (
     Names,
     do_all,
@@ -54,7 +54,7 @@ def import_coupons(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_o
     keys = [key_of(job, row) for row, _ in asked]
     used = USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys)
     left = unused(job, asked, (usage.system_unique_key for usage in used), failed, name_of)
-    do_all(left, failed, assign_by_requests)
+    do_all(left, failed, lambda requests: assign_coupons([call] * len(requests), requests))
     return failed
 
 
@@ -81,7 +81,7 @@ def _request(
         # What the member paid for it was paid before.
         points_override=Decimal(values.get("pointsOverride", 0)),
     )
-    return CouponRequest(call, member, book, command)
+    return CouponRequest(member, book, command)
 
 
 def book_names(call: Call, rows: Sequence[ImportRow]) -> Names[CouponBook]:

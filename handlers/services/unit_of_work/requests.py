@@ -91,12 +91,3 @@ def apply_batch(
         evaluate_changes(unit, change.reason, origin=change.call.origin)
     unit.flush()
     return outcomes
-
-
-def only(outcomes: Sequence[T | Refusal | None]) -> T:
-    """The result of the only call; raises its refusal."""
-    [outcome] = outcomes
-    if isinstance(outcome, Refusal):
-        raise outcome
-    assert outcome is not None
-    return outcome
