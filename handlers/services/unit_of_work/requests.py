@@ -42,17 +42,12 @@ def unit_of_work(
     as in `UnitOfWork`. Raises MemberErased. A Refusal raised in the block leaves no changes.
     """
     unit = UnitOfWork(execution, reported=reported, call_deadline=call_deadline())
-    _lock_unerased(unit, member_ids)
-    with opened(unit, reason, moments=moments):
-        yield unit
-
-
-def _lock_unerased(unit: UnitOfWork, member_ids: Collection[int]) -> None:
-    """Lock the members of a request; raises MemberErased."""
     members = unit.lock(member_ids=member_ids)
     for member_id in member_ids:
         if member_id in members:
             refuse_erased(members[member_id])
+    with opened(unit, reason, moments=moments):
+        yield unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +73,14 @@ def apply_batch(
     `prepare` loads what the changes need, before the first of them; `moments` are as in `unit_of_work`. Returns the
     result or the refusal of each.
     """
-    unit = UnitOfWork(changes[0].call, call_deadline=call_deadline())
-    _lock_unerased(unit, {change.member_id for change in changes})
-    evaluate_derived(unit, unit.open_for_request(moments), EXPIRED)
-    prepare(unit)
     outcomes: list[T | Refusal] = []
-    for change in changes:
-        try:
-            outcomes.append(change.apply(unit))
-        except Refusal as refusal:
-            outcomes.append(refusal)
-        evaluate_changes(unit, change.reason, origin=change.call.origin)
-    unit.flush()
+    first, member_ids = changes[0], {change.member_id for change in changes}
+    with unit_of_work(first.call, member_ids, first.reason, moments) as unit:
+        prepare(unit)
+        for change in changes:
+            try:
+                outcomes.append(change.apply(unit))
+            except Refusal as refusal:
+                outcomes.append(refusal)
+            evaluate_changes(unit, change.reason, origin=change.call.origin)
     return outcomes
