@@ -8,10 +8,9 @@ from sqlalchemy import Connection, or_, select
 
 from domain.audiences import NULL_MATCHER, Audience
 from domain.scalars import is_key
-from persistence.connections import query
+from persistence.connections import Prepared, query
 from persistence.filters import contains, is_any_of
 from persistence.members import MEMBERS
-from persistence.prepared import Prepared
 from persistence.records import Records
 from persistence.tables.campaigns import audiences as table
 

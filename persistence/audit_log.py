@@ -9,9 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.filters import before_moment, from_moment
-from persistence.prepared import Prepared
 from persistence.records import Records
 from persistence.rows import as_json
 from persistence.tables.audit_log import audit_log

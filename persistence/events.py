@@ -13,10 +13,9 @@ from domain.campaigns.limits import ALL_MEMBERS, CounterKey
 from domain.events import LoyaltyEvent
 from domain.members import Member
 from domain.tiers import HeldTier
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.filters import before_moment, from_moment
 from persistence.member_tiers import HELD_TIERS, held_tiers
-from persistence.prepared import Prepared
 from persistence.records import Records
 from persistence.rows import add_all, as_json, columns_of, fields_of, next_ids
 from persistence.tables.events import events

@@ -8,8 +8,7 @@ from sqlalchemy import Connection, insert, select
 
 from domain.members import Member, MemberTier
 from domain.tiers import HeldTier, MemberProgram, TierTracking
-from persistence.connections import defer, query
-from persistence.prepared import Prepared
+from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records
 from persistence.tables.members import member_tier_trackings, members
 

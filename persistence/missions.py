@@ -10,9 +10,8 @@ from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
 from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
 from domain.problems import NameTaken
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.filters import has_all, is_any_of
-from persistence.prepared import Prepared
 from persistence.records import Records
 from persistence.rows import add_all, as_json, fields_of, given
 from persistence.tables.missions import mission_trackings, missions

@@ -6,9 +6,8 @@ from datetime import datetime
 from sqlalchemy import Connection, text, update
 
 from domain.partners import LAST_USE_KEPT_FOR, PartnerApiKey
-from persistence.connections import query
+from persistence.connections import Prepared, query
 from persistence.filters import is_true
-from persistence.prepared import Prepared
 from persistence.records import Records
 from persistence.rows import as_json
 from persistence.tables.organizations import partner_api_keys

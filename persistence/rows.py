@@ -13,8 +13,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import DBAPIError
 
 from domain.problems import ExternalKeyTaken, Refusal
-from persistence.connections import defer, query
-from persistence.prepared import Prepared
+from persistence.connections import Prepared, defer, query
 from persistence.transactions import violated
 
 Kind = TypeVar("Kind")

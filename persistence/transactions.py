@@ -10,9 +10,8 @@ import psycopg2
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from persistence.connections import defer
+from persistence.connections import defer, is_stale_plan
 from persistence.deadlines import check_deadline, within_deadline
-from persistence.prepared import is_stale_plan
 
 Result = TypeVar("Result")
 

@@ -16,8 +16,7 @@ from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
-from persistence.connections import defer, query
-from persistence.prepared import Prepared
+from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, columns_of, fields_of, given, records
 from persistence.tables.coupons import coupon_lots, coupons, member_coupons
 

@@ -15,9 +15,8 @@ from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
 from persistence import ledger
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
-from persistence.prepared import Prepared
 from persistence.rows import columns_of, given, next_ids
 from persistence.tables.ledger import ledger_accounts
 

@@ -19,8 +19,7 @@ from domain.ledger.lots import (
     TakeLots,
 )
 from domain.ledger.postings import Pair, Step
-from persistence.connections import defer, query
-from persistence.prepared import Prepared
+from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, given, reserve_ids
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 

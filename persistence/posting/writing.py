@@ -9,9 +9,8 @@ from sqlalchemy import Connection
 from domain.ledger.postings import Capture, Posting, Step
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
-from persistence.connections import defer
+from persistence.connections import Prepared, defer
 from persistence.posting.lots import write_lots
-from persistence.prepared import Prepared
 from persistence.rows import add_all, as_json, given, reserve_ids
 from persistence.tables.ledger import ledger_entries, ledger_transactions
 

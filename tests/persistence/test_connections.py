@@ -15,9 +15,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from handlers.settings import Settings
 from persistence import connections, transactions
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.engine import autocommit, create_engine
-from persistence.prepared import Prepared
 
 TABLE = "CREATE TEMPORARY TABLE IF NOT EXISTS seen (n int UNIQUE, t text)"
 ADD = "INSERT INTO seen (n, t) VALUES (%s, %s)"
@@ -294,7 +293,7 @@ class TestPrepared:
         def read(_: Engine) -> None:
             read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
 
-        monkeypatch.setattr("persistence.prepared.PLANS_KEPT_SECONDS", 1e9)
+        monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 1e9)
         read(engine)
         sent.clear()
         for run in (read, lambda engine: transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1)))):
@@ -306,7 +305,7 @@ class TestPrepared:
         assert sent[-1].startswith("DISCARD PLANS; EXECUTE")
 
     def test_what_cannot_be_in_a_transaction_is_not_sent_with_anything_else(self, engine, monkeypatch):
-        monkeypatch.setattr("persistence.prepared.PLANS_KEPT_SECONDS", 0.0)
+        monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 0.0)
         read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
         read_alone(engine, lambda db: db.execute(text("VACUUM seen")))
 
