@@ -86,13 +86,14 @@ def create_engine(
 
 
 # A key is its text everywhere, and a digest its bytes, whichever way it is read.
-_UUID = driver.new_type((2950,), "UUID", lambda value, cursor: value)
-_UUIDS = driver.new_array_type((2951,), "UUID[]", _UUID)
+_UUIDS = driver.new_array_type((2951,), "UUID[]", driver.UNICODE)
 _BYTES = driver.new_type((17,), "BYTEA", lambda value, cursor: None if value is None else bytes.fromhex(value[2:]))
 
 
 def _read_plain_values(connection: Any, _: Any) -> None:
-    for kind in (_UUID, _UUIDS, _BYTES):
+    # SQLAlchemy has registered a type that makes objects of keys; without it the driver takes them for texts.
+    connection.string_types.pop(2950, None)
+    for kind in (_UUIDS, _BYTES):
         driver.register_type(kind, connection)
 
 
