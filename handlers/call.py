@@ -173,14 +173,17 @@ class Call(Execution):
 
 @dataclass(slots=True)
 class BatchedCall:
-    """A request with its call, in a batch of calls that share a transaction; it is open until it has an outcome.
+    """A request with its call, in a batch of calls that share a transaction.
 
-    `records` are those of its path, by argument of the handler. `result` is what the handler returns, then what the
-    batch handler makes of it.
+    It is open while `outcome` is None: its next step is still to come. With the outcome NotBatchable, nothing of it was
+    carried out, and it is run again in a transaction of its own. `records` are those of its path, by argument of the
+    handler. `result` is what the handler returns. If the operation has a batch handler, the handler returns what is
+    `requested` of it, and `result` is what it makes of that.
     """
 
     request: Request
     call: Call
     outcome: Answer | Exception | None
     records: dict[str, Any] = field(default_factory=dict)
+    requested: Any = None
     result: Any = None

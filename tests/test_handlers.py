@@ -45,7 +45,7 @@ def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
     [
         ("resolve_addresses", {"_find_records"}),
         # The primary decides who may read a replica.
-        ("permitted_callers", {"_permitted", "ask_primary", "_read_replica"}),
+        ("permitted_callers", {"_admit", "ask_primary", "_read_replica"}),
         ("wait_for_locks", {"_run_batch"}),
     ],
 )

@@ -48,7 +48,7 @@ REPLICA_WAIT_SECONDS, REPLICA_BEHIND_SECONDS = 0.1, 2.0
 _log = logging.getLogger("loyalty.replica")
 
 # The organization of a batch, the caller of each request or why it has none, and the first record, if it was read.
-_Permitted = tuple[Organization | None, Sequence[Caller | Exception | None], Any]
+_Admission = tuple[Organization | None, Sequence[Caller | Exception | None], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +127,14 @@ class Dispatcher:
         route: Route,
         requests: Sequence[Request],
         hook_result: Any = None,
-        permitted: _Permitted | None = None,
+        admission: _Admission | None = None,
     ) -> Sequence[Answer | Exception]:
         """Run requests in an open transaction; raises the refusal of an only request, so that nothing is committed."""
         if len(requests) > 1:
             # A lock that somebody keeps holds up the call that needs it, not the others for long.
             transactions.wait_for_locks(db, BATCH_LOCK_MS)
         now = datetime.now(UTC)
-        organization, callers, first = permitted or _permitted(db, route, requests, now)
+        organization, callers, first = admission or _admit(db, route, requests, now)
         batch = []
         for request, caller in zip(requests, callers, strict=True):
             refusal = caller if isinstance(caller, Exception) else None
@@ -165,7 +165,11 @@ class Dispatcher:
                     arguments = _arguments(operation, batched, hook_result)
                     if operation.changes_configuration:
                         organizations.raise_configuration_version(call.db, call.organization.organization_id)
-                    batched.result = operation.function(call, **arguments)
+                    returned = operation.function(call, **arguments)
+                    if operation.batch is None:
+                        batched.result = returned
+                    else:
+                        batched.requested = returned
                 except Refusal as refusal:
                     batched.outcome = refusal
         if operation.batch is not None:
@@ -184,18 +188,18 @@ class Dispatcher:
         if time.monotonic() < max(self._replica_away_until, self._replica_behind_until if waits else 0.0):
             return None
 
-        def ask_primary(db: Connection) -> tuple[_Permitted, str]:
+        def ask_primary(db: Connection) -> tuple[_Admission, str]:
             # The primary decides who may call: a permission taken from a user counts from the next request on.
-            permitted = permitted_callers(db, requests, route.scopes)
-            return permitted, replication.position(db) if waits else ""
+            admission = permitted_callers(db, requests, route.scopes)
+            return admission, replication.position(db) if waits else ""
 
         def ask_replica(db: Connection) -> Sequence[Answer | Exception] | None:
             if waits and not replication.has_reached(db, position, REPLICA_WAIT_SECONDS):
                 self._replica_behind_until = time.monotonic() + REPLICA_BEHIND_SECONDS
                 return None
-            return self._run_batch(db, route, requests, None, permitted)
+            return self._run_batch(db, route, requests, None, admission)
 
-        permitted, position = transactions.read(self._reading, ask_primary)
+        admission, position = transactions.read(self._reading, ask_primary)
         try:
             return transactions.read(replica, ask_replica)
         except NotFound:
@@ -215,7 +219,7 @@ def _may_read_replica(route: Route) -> bool:
     return route.reads and (route.operation.from_replica or route.operation.reads_many)
 
 
-def _permitted(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> _Permitted:
+def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> _Admission:
     """The organization, the callers and, if it can be read together with them, the first record of an only call."""
     operation = route.operation
     if operation.operation_id in WITHOUT_ORGANIZATION:
@@ -276,7 +280,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], most
     if len(ready) > 1:
         items = 0
         for batched in ready:
-            size = handler.size(batched.result)
+            size = handler.size(batched.requested)
             if size is None or items + size > most:
                 batched.outcome = NotBatchable()
             else:
@@ -284,7 +288,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], most
         ready = [batched for batched in batch if batched.outcome is None]
     if not ready:
         return
-    results = handler.run([batched.call for batched in ready], [batched.result for batched in ready])
+    results = handler.run([batched.call for batched in ready], [batched.requested for batched in ready])
     for batched, result in zip(ready, results, strict=True):
         if isinstance(result, Exception):
             batched.outcome = result

@@ -43,7 +43,7 @@ from persistence.transactions import is_away, is_lock_timeout
 # status, headers, body
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
 
-_log = logging.getLogger("loyalty.groups")
+_log = logging.getLogger("loyalty.batches")
 
 _CLIENT_CLOSED_REQUEST = 499
 # A file may take so many times as long to arrive as any other request takes in all.
