@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -54,12 +54,19 @@ class TransactionDeadline:
 
     @contextmanager
     def watching(self, db: Connection) -> Iterator[None]:
-        """Watch over the work on a connection; it is discarded if it was ended, as the request to end may come late."""
+        """Watch over the work on a connection; raises TransactionDeadlineExceeded if it was ended.
+
+        The connection is then discarded, as the request to end may come late.
+        """
         self.check()
         with self._lock:
             self._working = db.connection.dbapi_connection
         try:
             yield
+        except DBAPIError as error:
+            if self._expired:
+                raise TransactionDeadlineExceeded from error
+            raise
         finally:
             with self._lock:
                 self._working = None
@@ -99,17 +106,7 @@ def check_deadline() -> None:
         raise TransactionDeadlineExceeded
 
 
-@contextmanager
-def within_deadline(db: Connection) -> Iterator[None]:
+def within_deadline(db: Connection) -> AbstractContextManager[None]:
     """Work on a connection within the deadline of the running thread, if any; raises TransactionDeadlineExceeded."""
     deadline = deadline_of_thread.get()
-    if deadline is None:
-        yield
-        return
-    try:
-        with deadline.watching(db):
-            yield
-    except DBAPIError as error:
-        if deadline.expired:
-            raise TransactionDeadlineExceeded from error
-        raise
+    return nullcontext() if deadline is None else deadline.watching(db)
