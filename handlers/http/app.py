@@ -23,8 +23,7 @@ from handlers.http.envelope import Envelope
 from handlers.http.logging import configure
 from handlers.http.operations import Dispatch, Operations
 from handlers.http.pages import Site, pages, unknown
-from handlers.http.resolver import SurfaceResolver
-from handlers.http.routing import Routing
+from handlers.http.routing import Routing, SurfaceResolver
 from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import FairThreads, Threads
 from handlers.http.throttle import Throttle

@@ -1,10 +1,13 @@
 """Routing by a tree of path segments over all documents at once, instead of connexion's linear scan."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
+from connexion.exceptions import ResolverError
 from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
+from connexion.operations import AbstractOperation
+from connexion.resolver import Resolution, Resolver
 from connexion.spec import Specification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -116,6 +119,24 @@ class _Route:
         self.template = template
         self.variables = variables_of(template)
         self.without_body = without_body
+
+
+class SurfaceResolver(Resolver):  # type: ignore[misc]
+    """Maps every operation of one document, named `surface:operationId`, to one dispatcher.
+
+    Both documents may have the same operationId.
+    """
+
+    def __init__(self, surface: str, dispatch: Callable[..., Any]) -> None:
+        super().__init__()
+        self._surface = surface
+        self._dispatch = dispatch
+
+    def resolve(self, operation: AbstractOperation) -> Resolution:
+        """The dispatcher, for any operation; raises ResolverError for one without an operationId."""
+        if not operation.operation_id:
+            raise ResolverError(f"{operation.method} {operation.path} has no operationId")
+        return Resolution(self._dispatch, f"{self._surface}:{operation.operation_id}")
 
 
 class Routing(SpecMiddleware):  # type: ignore[misc]
