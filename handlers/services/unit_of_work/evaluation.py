@@ -170,17 +170,31 @@ def _result(
 
 
 def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
-    """Evaluate one event in missions, campaigns and referral programs."""
-    event_type = tracked.event.event_type
+    """Evaluate one event in missions, campaigns and referral programs, if any of them considers its type."""
+    configuration, event_type = unit.configuration, tracked.event.event_type
+    plan, is_rewarded = unit.plan_of(event_type), unit.mode in (FULL, DRY_RUN)
+    moves_missions = is_rewarded and event_type in configuration.missions_by_type
+    is_referral = is_rewarded and event_type in configuration.referral_programs.types
+    if not (plan.campaigns or moves_missions or is_referral):
+        return Evaluation()
     errors_of_missions: Sequence[RuleError] = ()
     facts, deadline = _facts(unit, tracked, order), event_deadline(unit.call_deadline)
-    is_rewarded = unit.mode in (FULL, DRY_RUN)
-    if is_rewarded and event_type in unit.configuration.missions_by_type:
+    if moves_missions:
         if unit.missions.handle(facts, deadline):
             # Campaigns see the missions' counts and rewards.
             facts = _facts(unit, tracked, order)
         errors_of_missions = unit.missions.take_errors()
-    evaluator = Evaluator(
+    evaluation = _evaluator(unit, facts, deadline).run(plan)
+    if errors_of_missions:
+        evaluation.errors[:] = [*errors_of_missions, *evaluation.errors][:MAX_ERRORS]
+    if is_referral:
+        unit.referrals.handle(facts, tracked.event, None if order is None else order[0])
+    return evaluation
+
+
+def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evaluator:
+    """The evaluator of the campaigns for one event."""
+    return Evaluator(
         facts,
         unit.ledger,
         unit.counters,
@@ -191,12 +205,6 @@ def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) 
         tracing=unit.tracing,
         deadline=deadline,
     )
-    evaluation = evaluator.run(unit.plan_of(event_type))
-    if errors_of_missions:
-        evaluation.errors[:] = [*errors_of_missions, *evaluation.errors][:MAX_ERRORS]
-    if is_rewarded and event_type in unit.configuration.referral_programs.types:
-        unit.referrals.handle(facts, tracked.event, None if order is None else order[0])
-    return evaluation
 
 
 def _executor_of(unit: UnitOfWork, effect_id: str) -> Executor:
