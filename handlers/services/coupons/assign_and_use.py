@@ -177,7 +177,7 @@ class _Requests:
             return sorted(before, key=lambda usage: usage.coupon_usage_id)
         coupons = unit.coupons
         loaded = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
-        made = coupons.together(lambda: self._do(coupons, call, request, loaded, digest))
+        made = self._do(coupons, call, request, loaded, digest)
         for usage in made:
             self._usages.add(usage.system_unique_key, usage.request_digest, usage)
         return made
@@ -199,7 +199,7 @@ def _assign(
     coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes
 ) -> list[CouponUsage]:
     _refuse_past_expiry(call, request.command)
-    return _assign_each(coupons, request.member, book, request.command, digest)
+    return coupons.together(lambda: _assign_each(coupons, request.member, book, request.command, digest))
 
 
 def _assign_each(

@@ -84,10 +84,10 @@ class CouponLoader:
 
     def count(self, book: CouponBook) -> CouponBook:
         """The book, locked for this unit alone if a figure limits how much of it is left."""
-        capped = book.type != LIST and stock_left(book) is not None
-        if capped and book.coupon_book_id not in self._counted:
+        if book.coupon_book_id not in self._counted:
             self._counted.add(book.coupon_book_id)
-            if not self._is_dry_run:
+            capped = book.type != LIST and stock_left(book) is not None
+            if capped and not self._is_dry_run:
                 self.state.put_book(holdings.lock_book(self._db, book))
         return self.state.books[book.coupon_book_id]
 
