@@ -1,4 +1,7 @@
-"""Routing by a tree of path segments over all documents at once, instead of connexion's linear scan."""
+"""Routing by a tree of path segments over all documents at once, instead of connexion's linear scan.
+
+connexion's resolver, which names the operations for it, is beside it.
+"""
 
 import re
 from collections.abc import Callable, Mapping
