@@ -92,20 +92,25 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
 
 def _locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
     """The version of each document: that in the best of the locales that it is published in."""
-    locales = locales_for(locale)
-    conditions = []
-    for place, chosen in enumerate(locales):
-        other = documents.alias()
-        has_better = exists().where(
-            other.c.organization_id == collection.organization_id,
-            other.c.content_collection_id == collection.content_collection_id,
-            other.c.document_key == documents.c.document_key,
-            other.c.locale.in_(locales[:place]),
-            other.c.status == PUBLISHED,
-            other.c.deleted_at.is_(None),
-        )
-        conditions.append(and_(documents.c.locale == chosen, ~has_better) if place else documents.c.locale == chosen)
+    best, *fallbacks = locales_for(locale)
+    better, conditions = [best], [documents.c.locale == best]
+    for fallback in fallbacks:
+        conditions.append(and_(documents.c.locale == fallback, ~_is_published_in(collection, better)))
+        better = [*better, fallback]
     return or_(*conditions)
+
+
+def _is_published_in(collection: ContentCollection, locales: Collection[str]) -> ColumnElement[bool]:
+    """The condition that the document has a published version in one of the locales."""
+    other = documents.alias()
+    return exists().where(
+        other.c.organization_id == collection.organization_id,
+        other.c.content_collection_id == collection.content_collection_id,
+        other.c.document_key == documents.c.document_key,
+        other.c.locale.in_(locales),
+        other.c.status == PUBLISHED,
+        other.c.deleted_at.is_(None),
+    )
 
 
 def _is_open(viewer: Viewer) -> ColumnElement[bool]:
