@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +17,7 @@ from domain.organizations import Organization
 from persistence import ledger
 from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
-from persistence.rows import columns_of, given, next_ids
+from persistence.rows import columns_of, given, next_ids, records
 from persistence.tables.ledger import ledger_accounts
 
 _LOCK_WALLETS = Prepared("""
@@ -178,29 +178,25 @@ def open_session(
 ) -> LedgerSession:
     """The session of locked wallets, with their accounts as they are now; expired value is burned first."""
     organization_id, wallets = organization.organization_id, list(wallet_ids)
-    accounts: dict[int, LedgerAccount] = {}
-    tracked: dict[int, LedgerAccount] = {}
-    capped: list[int] = []
-    for account_row in query(db, _SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids))):
-        account = LedgerAccount(*account_row)
-        accounts[account.ledger_account_id] = account
-        if account.point_tracking_enabled:
-            tracked[account.ledger_account_id] = account
-        if account.max_supply is not None:
-            capped.append(account.ledger_account_id)
+    shared = query(db, _SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
+    accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}
+    capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
     if capped:
         defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
         issued = ledger.issued(db, organization_id, capped)
-    holdings: dict[Pair, Holding] = {}
-    have_expired = False
-    for wallet_id, account_id, *values, has_expired in query(db, _HOLDINGS, (at, organization_id, wallets)):
-        holdings[wallet_id, account_id] = Holding(*values)
-        have_expired = have_expired or has_expired
+    rows = query(db, _HOLDINGS, (at, organization_id, wallets))
+    holdings = {(row[0], row[1]): Holding(*row[2:-1]) for row in rows}
     session = LedgerSession(accounts, holdings, issued, at, organization.zone)
+    tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
+        have_expired = any(row[-1] for row in rows)
         _expire(db, organization_id, session, wallets if have_expired else [], holdings, tracked)
     return session
+
+
+def _end_of_idle(account: LedgerAccount, held: Holding, zone: tzinfo) -> datetime | None:
+    return end_of_idle_balance(account.expires_after_last_transaction, held.last_transaction_date, zone)
 
 
 def _expire(
@@ -220,15 +216,13 @@ def _expire(
     for wallet_id, account_id, lot_id, remaining, moment in lots_of:
         if account_id in accounts:
             expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
-    ended: dict[Pair, datetime] = {}
-    for account_id, account in accounts.items():
-        months = account.expires_after_last_transaction
-        if months is not None:
-            for pair, held in holdings.items():
-                if pair[1] == account_id:
-                    end = end_of_idle_balance(months, held.last_transaction_date, session.zone)
-                    if end is not None and end <= session.at:
-                        ended[pair] = end
+    ended = {
+        pair: end
+        for pair, held in holdings.items()
+        if pair[1] in accounts
+        and (end := _end_of_idle(accounts[pair[1]], held, session.zone)) is not None
+        and end <= session.at
+    }
     if ended:
         rows = query(db, _ALL_LOTS, (*given(as_pairs(ended)), organization_id))
         for wallet_id, account_id, lot_id, remaining, expires_at in rows:
