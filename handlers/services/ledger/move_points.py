@@ -9,8 +9,9 @@ from domain.ledger.records import MINT, LedgerAccount
 from domain.members import Member, inactive, refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call, NotBatchable
-from handlers.services.ledger.post_transactions import Movement, MovementBatch, unit_of_calls
+from handlers.services.ledger.post_transactions import Movement, MovementBatch
 from handlers.services.references import account_of_members
+from handlers.services.unit_of_work.requests import unit_of_calls
 from handlers.services.unit_of_work.unit import UnitOfWork
 
 

@@ -24,8 +24,8 @@ from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
 from handlers.services.idempotency import digest_of
-from handlers.services.unit_of_work.evaluation import call_deadline, evaluate_changes
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.evaluation import evaluate_changes
+from handlers.services.unit_of_work.requests import opened, unit_of_calls
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import ledger_transactions, posting
 from persistence.ledger import ACCOUNTS
@@ -78,16 +78,6 @@ _REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name n
 
 # The outcome of one movement: the id of its transaction, or why it was not posted.
 MovementOutcome = int | Refusal | NotBatchable
-
-
-def unit_of_calls(calls: Sequence[Call]) -> UnitOfWork:
-    """The unit of work for movements of calls of one organization and moment.
-
-    Rules that the movements of one call cause share its time. Where there are several calls, each event only has a time
-    of its own, so that no call takes time from another.
-    """
-    is_only = calls[0] is calls[-1]
-    return UnitOfWork(calls[0], call_deadline=call_deadline() if is_only else None)
 
 
 def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False) -> list[MovementOutcome]:
@@ -185,9 +175,13 @@ class MovementBatch:
 
         So interleaved sets have the same result as sets posted one after the other.
         """
-        for position, outcome in list(self._outcomes.items()):
-            if isinstance(outcome, Refusal):
-                self._fail_set(self.movements[position].atomic_set_id)
+        refused = {
+            self.movements[position].atomic_set_id
+            for position, outcome in self._outcomes.items()
+            if isinstance(outcome, Refusal)
+        }
+        for set_id in refused:
+            self._fail_set(set_id)
         sets: dict[tuple[str | None, int], list[int]] = {}
         for position, movement in enumerate(self.movements):
             if position not in self._outcomes and position not in self._repeats:

@@ -15,6 +15,16 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 T = TypeVar("T")
 
 
+def unit_of_calls(calls: Sequence[Call]) -> UnitOfWork:
+    """The unit of work of calls of one organization and moment, one of which may ask for several changes.
+
+    Rules that the changes of one call cause share its time. Where there are several calls, each event only has a time
+    of its own, so that no call takes time from another.
+    """
+    is_only = calls[0] is calls[-1]
+    return UnitOfWork(calls[0], call_deadline=call_deadline() if is_only else None)
+
+
 @contextmanager
 def opened(unit: UnitOfWork, reason: str, **options: Any) -> Iterator[None]:
     """Open a unit, whose members are locked, for a request; flush it at the end of the block.
