@@ -189,7 +189,7 @@ class RowReader:
                 sent = cells
             values = columns.values(cells)
         except RowFault as fault:
-            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values, _kept(fault))
+            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values, _without_frames(fault))
         return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
 
     def _json_row(self, raw: RawRow) -> ImportRow:
@@ -199,11 +199,11 @@ class RowReader:
             row = _parsed(sent)
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
-            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, {}, _kept(fault))
+            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, {}, _without_frames(fault))
         return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
 
 
-def _kept(fault: RowFault) -> RowFault:
+def _without_frames(fault: RowFault) -> RowFault:
     """A fault that was raised, without the frames of the calls, which hold the row and are held by it."""
     return RowFault(fault.reason, fault.column)
 

@@ -123,16 +123,19 @@ class Importer:
             time.sleep((time.monotonic() - began) * (1 / share - 1))
         return has_worked
 
+    def _open_import(self) -> _OpenImport | None:
+        """The import whose step is under way, unless it has ended."""
+        return None if self._begun is None else self._open.get(_address(self._begun))
+
     def _discard_reader(self) -> _OpenImport | None:
-        current = None if self._begun is None else self._open.get(_address(self._begun))
+        current = self._open_import()
         if current is not None:
             current.close()
         return current
 
     def _go_on(self, seconds: float) -> None:
         """Pass over the rows that are committed; do more rows at once next time, or fewer if they took too long."""
-        current = None if self._begun is None else self._open.get(_address(self._begun))
-        self._begun = None
+        current, self._begun = self._open_import(), None
         if current is None:
             return
         if current.reader is not None:
