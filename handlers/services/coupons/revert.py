@@ -20,7 +20,7 @@ MOST_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class UsageToRevert:
-    """A usage that a call reverts; with `force` also one whose points cannot be taken back."""
+    """A usage that a call reverts; with `force` also an assignment of which something is used."""
 
     usage: CouponUsage
     force: bool = False
