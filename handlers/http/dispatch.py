@@ -226,25 +226,25 @@ def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datet
         return None, [request.caller for request in requests], None
     address = None
     # What changes the record of its path has to read it after it has locked it.
-    if len(requests) == 1 and _changed(operation) is None:
+    if len(requests) == 1 and _audit_of_change(operation) is None:
         address = first_address(requests[0].path, operation.arguments, now)
     return permitted_callers(db, requests, route.scopes, address)
 
 
-def _changed(operation: Operation) -> Audited | None:
-    """How the operation changes the record of its path, if it does."""
+def _audit_of_change(operation: Operation) -> Audited | None:
+    """The audit of the change of the record of the path; None if the operation changes none."""
     audited = operation.audit
     return audited if isinstance(audited, Audited) and audited.before is not None else None
 
 
 def _find_records(operation: Operation, batch: Sequence[BatchedCall], first: Any) -> None:
     """Find the records that the paths of the open calls address; `first` is the first of them, if it was read."""
-    changed = _changed(operation)
-    if changed is not None:
+    audit = _audit_of_change(operation)
+    if audit is not None:
         for batched in batch:
             if batched.outcome is None:
                 # Locked, so that nobody else changes the addressed record before this call does.
-                call, lock = batched.call, lock_of(batched.request.path, changed)
+                call, lock = batched.call, lock_of(batched.request.path, audit)
                 audit_log.take_turn(call.db, call.organization.organization_id, lock)
     resolve_addresses(batch, operation.arguments, first)
 
