@@ -53,6 +53,7 @@ class CouponBook:
     usage_period_type: str | None
     timezone: str | None
     max_discount_per_use: Decimal | None
+    min_order_total: Decimal | None
     assignment_required_points: Decimal | None
     usage_required_points: Decimal | None
     required_points_config: Mapping[str, str] | None

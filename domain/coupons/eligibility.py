@@ -22,6 +22,7 @@ from domain.coupons.refusals import (
     ConditionNotMet,
     DiscountLimitReached,
     DiscountTooHigh,
+    OrderTotalTooLow,
     OutOfStock,
     QuotaReached,
     TierNotEligible,
@@ -65,11 +66,15 @@ class MemberFacts:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A requested operation: an assignment of `amount`, a use with or without a discount, or both."""
+    """A requested operation: an assignment of `amount`, a use with or without a discount, or both.
+
+    `order_total` is the total of the order that the coupon is for, None if it is not known.
+    """
 
     purpose: frozenset[str]
     amount: Decimal = ONE
     amount_discounted: Decimal | None = None
+    order_total: Decimal | None = None
 
 
 def exclusions(
@@ -91,12 +96,12 @@ def refuse_excluded(
         raise refusal
 
 
-def exclusions_of_list(book: CouponBook, facts: MemberFacts) -> list[Conflict]:
-    """Reasons that keep a book out of a member's list: everything that prevents using it now.
+def exclusions_of_list(book: CouponBook, facts: MemberFacts, order_total: Decimal | None = None) -> list[Conflict]:
+    """Reasons that keep a book out of a member's list: everything that prevents using it now, for an order if known.
 
     A member without unused coupons would be assigned one first. Known stock counts in any case.
     """
-    attempt = Attempt(USE if facts.unused >= ONE else ASSIGN_AND_USE)
+    attempt = Attempt(USE if facts.unused >= ONE else ASSIGN_AND_USE, order_total=order_total)
     reasons = list(exclusions(book, facts, attempt, {OutOfStock}))
     shortage = _stock(book, facts, attempt)
     return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
@@ -151,6 +156,13 @@ def _audience(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | N
 
 def _condition(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     return None if holds(book.condition, facts.context) else "The condition of the coupon book does not hold."
+
+
+def _order_total(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    least, total = book.min_order_total, attempt.order_total
+    if least is None or total is None or total >= least:
+        return None
+    return f"The coupon book needs an order of at least {_plain(least)}, and this one has a total of {_plain(total)}."
 
 
 def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
@@ -227,6 +239,7 @@ _RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (
     (ASSIGN_AND_USE, TierNotEligible, _tier),
     (ASSIGN_AND_USE, AudienceNotEligible, _audience),
     (ASSIGN_AND_USE, ConditionNotMet, _condition),
+    (ASSIGN_AND_USE, OrderTotalTooLow, _order_total),
     (ASSIGN, OutOfStock, _stock),
     (ASSIGN, QuotaReached, _quota),
     (USE, UsageLimitReached, _usage_limit),

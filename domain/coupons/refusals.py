@@ -52,6 +52,13 @@ class ConditionNotMet(Conflict):
     title = "The condition of the coupon book is not met"
 
 
+class OrderTotalTooLow(Conflict):
+    """The total of the order is below the book's minimum."""
+
+    slug = "coupon-order-total"
+    title = "The order is below the minimum of the coupon book"
+
+
 class OutOfStock(Conflict):
     """The stock of the book is less than the requested amount."""
 

@@ -34,13 +34,15 @@ _LEDGER_SAYS: frozenset[type[Conflict]] = frozenset({InsufficientBalance})
 class Assignment:
     """Command to assign `amount` of the named coupon, or of the next one of the book.
 
-    The assignment becomes a lot of its own, with this expiry (None is never) and this data.
+    The assignment becomes a lot of its own, with this expiry (None is never) and this data. `order_total` is that of
+    the order that the coupon is for, if it is known.
     """
 
     amount: Decimal = ONE
     coupon: Coupon | None = None
     expires_at: datetime | None = None
     coupon_data: Mapping[str, Any] | None = None
+    order_total: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Use:
     """Command to use `amount` of the named coupon, or of any of the book; lots that expire soonest are used first.
 
     `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first.
+    `order_total` is as in an assignment.
     """
 
     amount: Decimal = ONE
@@ -55,6 +58,7 @@ class Use:
     amount_discounted: Decimal | None = None
     bypass: bool = False
     auto_assign: bool = False
+    order_total: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ class CouponService:
         book = self._state.books[book.coupon_book_id]
         had = self._state.had(member.member_id, book.coupon_book_id)
         facts = replace(self._facts(member, book), assigned=had.assigned, stock_left=self._state.stock_left(book))
-        refuse_excluded(book, facts, Attempt(ASSIGN, command.amount), _LEDGER_SAYS)
+        refuse_excluded(book, facts, Attempt(ASSIGN, command.amount, order_total=command.order_total), _LEDGER_SAYS)
         savepoint, key = self._state.savepoint(), self._new_key()
         try:
             coupon = self._state.to_assign(member.member_id, book, self._current(command.coupon), command.amount)
@@ -132,7 +136,8 @@ class CouponService:
             had = self._state.had(member.member_id, book.coupon_book_id)
             facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
             without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
-            refuse_excluded(book, facts, Attempt(USE, amount_discounted=command.amount_discounted), without)
+            attempt = Attempt(USE, amount_discounted=command.amount_discounted, order_total=command.order_total)
+            refuse_excluded(book, facts, attempt, without)
             lot = self._to_use(member, book, command, details, count)
             usages.append(self._use(member, book, lot, command.amount_discounted, details))
         return usages

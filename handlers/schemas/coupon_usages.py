@@ -35,6 +35,7 @@ class CouponBody:
     coupon_data: Mapping[str, Any] | None = None
     expires_at: datetime | None = None
     amount_discounted: Decimal | None = None
+    order_total: Decimal | None = None
     bypass: bool = field(default=False, metadata={"wire": "bypassUsageRestrictions"})
     auto_assign: bool = False
     system_unique_keys: Sequence[str] = ()
@@ -123,6 +124,7 @@ def command_of(body: CouponBody, *, coupon_id: int | None = None) -> CouponComma
         amount_discounted=body.amount_discounted,
         bypass=body.bypass,
         auto_assign=body.auto_assign,
+        order_total=body.order_total,
     )
 
 

@@ -299,6 +299,7 @@ def _book_body(organization: Organization) -> dict[str, Any]:
         "usagePeriodType": "daily",
         "timezone": "America/Buenos_Aires",
         "maxDiscountPerUse": 5,
+        "minOrderTotal": 30,
         "assignmentRequiredPoints": 100,
         "usageRequiredPoints": 1,
         "requiredPointsConfig": {"ledgerKey": account["ledgerKey"], "ledgerAccountKey": account["ledgerAccountKey"]},

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from decimal import Decimal
 
 import pytest
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
+from tests.builders.partners import PAYMENT, Partner
 from tests.builders.statements import count
-from tests.builders.tracking import GENERIC, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
 
 @pytest.fixture
@@ -61,6 +63,23 @@ def test_what_the_book_refuses_is_skipped(shop, books):
         ("skipped", "/problems/coupon-out-of-stock"),
         ("skipped", "/problems/zero-amount"),
     ]
+
+
+@pytest.mark.parametrize(("total", "status"), [("29.99", "skipped"), ("30", "executed")])
+def test_an_effect_uses_a_coupon_for_the_order_and_assigns_one_for_a_later_order(shop, books, total, status):
+    book, member = books.make(type="codeless", minOrderTotal=30), shop.member()
+    shop.campaign(running(assign(book), use(book)), eventType=ORDER_CREATED)
+    assigned, used = shop.track_one(order(member, total))["effects"]
+    assert (assigned["status"], used["status"]) == ("executed", status)
+    assert used.get("error", {}).get("type") == ("/problems/coupon-order-total" if status == "skipped" else None)
+
+
+@pytest.mark.parametrize(("total", "uses"), [("29.99", 0), ("30", 1)])
+def test_an_effect_uses_a_coupon_for_the_payment_of_a_partner(shop, books, total, uses):
+    book, member = books.make(type="codeless", minOrderTotal=30), shop.member()
+    shop.campaign(running(assign(book), use(book)), eventType=PAYMENT)
+    Partner.of(shop).pay(member, Decimal(total))
+    assert sums(books, book) == (1, uses)
 
 
 def test_a_use_of_several_is_all_or_nothing(shop, books):

@@ -101,6 +101,32 @@ def test_discounts_of_the_period(visit):
     at.do("use")
 
 
+def test_the_minimum_total_of_an_order_counts_where_the_total_is_known(visit):
+    at = visit(minOrderTotal=30)
+    refused = at.do("assign", orderTotal=29.99, expect=409)
+    assert refused["type"] == "/problems/coupon-order-total"
+    assert refused["detail"] == "The coupon book needs an order of at least 30, and this one has a total of 29.99."
+    at.do("assign", orderTotal=30)
+    at.do("assign", amount=3)
+    assert at.do("use", orderTotal=0, expect=409)["type"] == "/problems/coupon-order-total"
+    at.do("use", orderTotal=30.01)
+    at.do("use")
+    own = {"memberId": at.member["memberId"], "orderTotal": 29}
+    path = f"/coupon-books/{at.book['couponBookId']}/use"
+    refused = at.books.organization.administration.post(path, own, expect=409)
+    assert refused["type"] == "/problems/coupon-order-total"
+    assert at.reasons() == []
+
+
+def test_a_repeated_use_names_the_same_total(visit):
+    at = visit(minOrderTotal=30)
+    at.do("assign", amount=5)
+    first = at.do("use", systemUniqueKey="use-1", orderTotal=30)
+    assert at.do("use", systemUniqueKey="use-1", orderTotal=30) == first
+    for other in ({}, {"orderTotal": 31}):
+        assert at.do("use", systemUniqueKey="use-1", expect=409, **other)["type"] == "/problems/key-reused"
+
+
 def test_points(visit, shop, points):
     at = visit(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
     assert at.refused("assign") == ("insufficient-balance", "insufficient-balance")

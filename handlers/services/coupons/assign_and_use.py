@@ -47,10 +47,14 @@ class CouponCommand:
     amount_discounted: Decimal | None = None
     bypass: bool = False
     auto_assign: bool = False
+    order_total: Decimal | None = None
 
     def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
         """The digest by which two requests are the same: all fields, except the keys of a batch's other items."""
-        details = [getattr(self, name) for name in self.__slots__]
+        details = [getattr(self, name) for name in self.__slots__ if name != "order_total"]
+        if self.order_total is not None:
+            # Requests without it keep the digest that they were stored with before there was the field.
+            details.append(self.order_total)
         return digest_of([kind, member_id, book.coupon_book_id, *details])
 
     def details(self, key: str | None, digest: bytes) -> UsageDetails:
@@ -191,6 +195,7 @@ def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBo
         amount_discounted=command.amount_discounted,
         bypass=command.bypass,
         auto_assign=command.auto_assign,
+        order_total=command.order_total,
     )
     return coupons.use(request.member.member_id, book, use, command.details(_first(command.keys), digest))
 
@@ -213,7 +218,9 @@ def _assign_each(
     refused: list[Refusal] = []
     for position, find in enumerate(_finders(coupons, book, command)):
         try:
-            assignment = Assignment(command.amount, find(), command.expires_at, command.coupon_data)
+            assignment = Assignment(
+                command.amount, find(), command.expires_at, command.coupon_data, command.order_total
+            )
             key = command.keys[position] if command.keys else None
             made.append(coupons.assign(member.member_id, book, assignment, command.details(key, digest)))
         except (Conflict, NotFound) as refusal:

@@ -46,6 +46,7 @@ class CouponBookProperties:
     usage_period_type: str | None = None
     timezone: str | None = None
     max_discount_per_use: Decimal | None = None
+    min_order_total: Decimal | None = None
     assignment_required_points: Decimal | None = None
     usage_required_points: Decimal | None = None
     required_points_config: Mapping[str, str] | None = field(default=None, metadata={"omit_none": True})

@@ -44,6 +44,21 @@ def test_nothing_stands_in_the_way_of_a_plain_book():
 
 
 @pytest.mark.parametrize(
+    ("total", "expected"),
+    [(None, []), ("29.99", ["coupon-order-total"]), ("30", []), ("30.01", [])],
+)
+def test_by_the_minimum_total_of_an_order(total, expected):
+    book = coupon_book(min_order_total=Decimal(30))
+    order_total = None if total is None else Decimal(total)
+    for purpose in (ASSIGN, USE, ASSIGN_AND_USE):
+        attempt = Attempt(purpose, order_total=order_total)
+        assert slugs(book, attempt=attempt) == expected
+        assert slugs(coupon_book(), attempt=attempt) == []
+    listed = exclusions_of_list(book, facts(), order_total)
+    assert [exclusion.slug for exclusion in listed] == expected
+
+
+@pytest.mark.parametrize(
     ("status", "slug"),
     [
         (DRAFT, ["coupon-book-not-published"]),
@@ -184,6 +199,7 @@ def test_everything_is_listed_in_order_and_the_first_is_raised():
         tier_keys=["gold"],
         audience_keys=["a"],
         condition={"expression": "false"},
+        min_order_total=Decimal(30),
         max_assigned_per_member=0,
         max_usages_per_period=0,
         usage_period_type="daily",
@@ -193,7 +209,7 @@ def test_everything_is_listed_in_order_and_the_first_is_raised():
         usage_required_points=Decimal(1),
     )
     known = facts(is_active=False, stock_left=Decimal(0))
-    attempt = Attempt(ASSIGN_AND_USE, amount_discounted=Decimal(2))
+    attempt = Attempt(ASSIGN_AND_USE, amount_discounted=Decimal(2), order_total=Decimal(29))
     found = list(exclusions(book, known, attempt))
     exclusive = {"coupon-book-not-published", "coupon-book-expired"}
     assert [exclusion.slug for exclusion in found] == [

@@ -168,7 +168,9 @@ class CouponWork:
     def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
         book = self.loader.book(key=params["couponBookKey"])
-        return Performed(amount, _moved_coupons(self.use(event.member_id, book, Use(amount), _details_of(event))))
+        # The coupon is used for what the event is about; one that is assigned is for a later order.
+        command = Use(amount, order_total=event.spend)
+        return Performed(amount, _moved_coupons(self.use(event.member_id, book, command, _details_of(event))))
 
     def _reported(self, usage: CouponUsage) -> DerivedEvent:
         book = self.loader.state.books[usage.coupon_book_id]
