@@ -104,13 +104,23 @@ def add_months(moment: datetime, months: int, zone: tzinfo) -> datetime:
     31 January plus one month is the end of February. The result is in UTC; one after the last moment of the calendar is
     that moment. Raises ValueError for a result before the calendar.
     """
-    local = _local(moment, zone)
+    try:
+        later = months_later(_local(moment, zone), months)
+    except ValueError:
+        if months < 0:
+            raise
+        return LAST_MOMENT
+    return _local(later, UTC).replace(tzinfo=UTC)
+
+
+def months_later(local: datetime, months: int) -> datetime:
+    """The same time of day on the same day of the month, `months` later; a day that the month lacks becomes its last.
+
+    Raises ValueError for a result outside the calendar.
+    """
     years, month_index = divmod(local.month - 1 + months, 12)
     year, month = local.year + years, month_index + 1
-    if year > datetime.max.year:
-        return LAST_MOMENT
-    later = local.replace(year=year, month=month, day=min(local.day, monthrange(year, month)[1]), fold=0)
-    return _local(later, UTC).replace(tzinfo=UTC)
+    return local.replace(year=year, month=month, day=min(local.day, monthrange(year, month)[1]), fold=0)
 
 
 def add_days(moment: datetime, days: int, zone: tzinfo) -> datetime:

@@ -3,10 +3,11 @@
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
-from domain.expressions import numbers, texts, times
+from domain.expressions import calendar_units, numbers, texts, times
 from domain.expressions.errors import EvaluationError
 from domain.expressions.runtime import Budget, accepts, classes_of, limited_list, name_of, sized, type_of
 from domain.expressions.types import (
@@ -307,3 +308,31 @@ for _name, _access in times.ACCESSORS.items():
         Overload((TIMESTAMP, STRING), INT, _access, validators={1: times.zone}),
         *((Overload((DURATION,), INT, times.DURATION_ACCESSORS[_name]),) if _name in times.DURATION_ACCESSORS else ()),
     )
+
+
+def _calendar_method(
+    argument: Type, check: Callable[[Any], None], compute: Callable[[datetime, Any, tzinfo], datetime]
+) -> tuple[Overload, ...]:
+    """The overloads of a method on the calendar of the budget's zone, or of the zone that the last argument names."""
+
+    def in_local_zone(budget: Budget, value: datetime, given: Any) -> datetime:
+        check(given)
+        return compute(value, given, budget.zone)
+
+    def in_named_zone(value: datetime, given: Any, name: str) -> datetime:
+        check(given)
+        return compute(value, given, times.zone(name))
+
+    return (
+        Overload((TIMESTAMP, argument), TIMESTAMP, in_local_zone, metered=True, validators={1: check}),
+        Overload((TIMESTAMP, argument, STRING), TIMESTAMP, in_named_zone, validators={1: check, 2: times.zone}),
+    )
+
+
+METHODS |= {
+    "addDays": _calendar_method(INT, calendar_units.at_most(calendar_units.MAX_DAYS), calendar_units.add_days),
+    "addMonths": _calendar_method(INT, calendar_units.at_most(calendar_units.MAX_MONTHS), calendar_units.add_months),
+    "addYears": _calendar_method(INT, calendar_units.at_most(calendar_units.MAX_YEARS), calendar_units.add_years),
+    "startOf": _calendar_method(STRING, calendar_units.check_unit, calendar_units.start_of),
+    "endOf": _calendar_method(STRING, calendar_units.check_unit, calendar_units.end_of),
+}

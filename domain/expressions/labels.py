@@ -89,7 +89,13 @@ _METHODS = {
     "getMinutes": ("minutes of {0}", "minutes of {0} in {1}"),
     "getSeconds": ("seconds of {0}", "seconds of {0} in {1}"),
     "getMilliseconds": ("milliseconds of {0}", "milliseconds of {0} in {1}"),
+    "addDays": ("{1} days after {0}", "{1} days after {0} in {2}"),
+    "addMonths": ("{1} months after {0}", "{1} months after {0} in {2}"),
+    "addYears": ("{1} years after {0}", "{1} years after {0} in {2}"),
+    "startOf": ("the start of the {1} of {0}", "the start of the {1} of {0} in {2}"),
+    "endOf": ("the end of the {1} of {0}", "the end of the {1} of {0} in {2}"),
 }
+_OF_UNITS = frozenset({"startOf", "endOf"})
 _NEGATED = {
     "contains": "{0} does not contain {1}",
     "startsWith": "{0} does not start with {1}",
@@ -206,6 +212,8 @@ class _Labeller:
         host = self.environment.functions.get(name) if node.target is None else None
         if host is not None:
             return host.label.format(*values) if host.label else f"{name}({', '.join(values)})"
+        if node.target is not None and name in _OF_UNITS and isinstance(node.args[0], Constant):
+            values[1] = str(node.args[0].value)
         given = len(node.args)
         templates = (_METHODS if node.target is not None else _CALLS).get(name, ())
         for template in templates:

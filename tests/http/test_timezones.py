@@ -125,6 +125,19 @@ def test_limits_count_days_of_23_and_25_hours_and_months_of_the_zone(shop, membe
     assert at(shop, member, "2026-11-02T08:00:00Z") == 6
 
 
+def test_calendar_methods_of_rules_and_amounts_are_in_the_zone_of_the_campaign(shop, member):
+    move(shop, LOS_ANGELES)
+    stars = shop.account(alias="stars", pointTrackingEnabled=True)["ledgerAccountKey"]
+    started = 'event.externalEventDate.startOf("quarter") == timestamp("%s")'
+    expiry = ("=", 'event.externalEventDate.addYears(100).endOf("quarter")')
+    for zone, start in ((None, "2026-01-01T08:00:00Z"), ("Europe/Madrid", "2025-12-31T23:00:00Z")):
+        given = running(mint(1, ledgerAccountKey=stars, expirationDate=expiry), rule=started % start)
+        shop.campaign(given, eventType=GENERIC, timezone=zone)
+    tracked = shop.track_one(event(member, externalEventDate="2026-02-10T12:00:00Z"))
+    params = [{param["id"]: param["value"] for param in each["params"]} for each in tracked["effects"]]
+    assert [each["expirationDate"] for each in params] == ["2126-04-01T07:00:00Z", "2126-03-31T22:00:00Z"]
+
+
 def test_a_zone_that_changes_counts_from_the_next_event_on(shop, member):
     shop.campaign(running(mint(1)), eventType=GENERIC, daysOfWeek=[7])
     assert at(shop, member, "2026-03-08T07:00:00Z") == 1

@@ -1,0 +1,118 @@
+"""Calendar arithmetic of expressions: days, months and years later, the start and the end of a unit.
+
+All of it is about the local time of a zone. A local time that clocks skip is the first moment after the gap; of one
+that occurs twice, the first occurrence is taken.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from domain.calendar import months_later
+from domain.expressions.errors import EvaluationError
+from domain.expressions.times import aware
+from domain.problems import nearest
+
+MAX_DAYS = 36_600
+MAX_MONTHS = MAX_YEARS = 1_200
+
+_DAYS_OF_UNIT = {"day": 1, "week": 7}
+_MONTHS_OF_UNIT = {"month": 1, "quarter": 3, "half-year": 6, "year": 12}
+UNITS = (*_DAYS_OF_UNIT, *_MONTHS_OF_UNIT)
+
+
+def at_most(limit: int) -> Callable[[int], None]:
+    """The check of a number of units: raises EvaluationError beyond the limit in either direction."""
+
+    def check(count: int) -> None:
+        if not -limit <= count <= limit:
+            raise EvaluationError("invalid", f"{count} is not between -{limit} and {limit}")
+
+    return check
+
+
+def check_unit(name: str) -> None:
+    """Raise EvaluationError for a text that is no unit."""
+    if name not in UNITS:
+        close = nearest(name, UNITS)
+        hint = f"did you mean '{close}'?" if close is not None else f"the units are {', '.join(UNITS)}"
+        raise EvaluationError("invalid", f"no such unit; {hint}")
+
+
+def add_days(value: datetime, count: int, zone: tzinfo) -> datetime:
+    """The same local time in `zone` so many days later."""
+    return _moved(value, count, zone, lambda local: local + timedelta(days=count))
+
+
+def add_months(value: datetime, count: int, zone: tzinfo) -> datetime:
+    """The same local time in `zone` so many months later; a day that the month lacks becomes its last one."""
+    return _moved(value, count, zone, lambda local: months_later(local, count))
+
+
+def add_years(value: datetime, count: int, zone: tzinfo) -> datetime:
+    """The same local time in `zone` so many years later; 29 February becomes the 28th where there is none."""
+    return add_months(value, 12 * count, zone)
+
+
+def _moved(value: datetime, count: int, zone: tzinfo, move: Callable[[datetime], datetime]) -> datetime:
+    # Nothing is added to a moment of a repeated hour: it keeps being the second occurrence if it is that.
+    return aware(value) if count == 0 else _in_calendar(lambda: _moment(move(_local(value, zone)), zone))
+
+
+def start_of(value: datetime, unit: str, zone: tzinfo) -> datetime:
+    """The first moment of the unit in `zone` that contains the time."""
+    return _in_calendar(lambda: _moment(_first_local(value, unit, zone), zone))
+
+
+def end_of(value: datetime, unit: str, zone: tzinfo) -> datetime:
+    """The first moment of the unit in `zone` after the one that contains the time."""
+
+    def end() -> datetime:
+        first = _first_local(value, unit, zone)
+        if unit in _DAYS_OF_UNIT:
+            following = first + timedelta(days=_DAYS_OF_UNIT[unit])
+        else:
+            following = months_later(first, _MONTHS_OF_UNIT[unit])
+        moment = _moment(following, zone)
+        # Where clocks go back at midnight, that of the next day may come twice, and the first one be past.
+        return moment if moment > value else _moment(following, zone, fold=1)
+
+    return _in_calendar(end)
+
+
+def _first_local(value: datetime, unit: str, zone: tzinfo) -> datetime:
+    """The local time at which the unit that contains the time begins."""
+    midnight = _local(value, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    if unit == "day":
+        return midnight
+    if unit == "week":
+        return midnight - timedelta(days=midnight.weekday())
+    return midnight.replace(day=1, month=midnight.month - (midnight.month - 1) % _MONTHS_OF_UNIT[unit])
+
+
+def _in_calendar(compute: Callable[[], datetime]) -> datetime:
+    try:
+        return compute()
+    except (OverflowError, ValueError):
+        raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+
+
+def _local(value: datetime, zone: tzinfo) -> datetime:
+    """The local time, without a zone."""
+    return aware(value).astimezone(zone).replace(tzinfo=None, fold=0)
+
+
+def _moment(local: datetime, zone: tzinfo, fold: int = 0) -> datetime:
+    """The moment of a local time in UTC: the first or, with `fold`, the second; after the gap if clocks skip it."""
+    moment = local.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+    if _local(moment, zone) == local:
+        return moment
+    # In a gap, the offset of fold 0 is the one before it and gives the later moment, that of fold 1 the earlier.
+    before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    offset = before.astimezone(zone).utcoffset()
+
+    def is_after_gap(seconds: int) -> bool:
+        return (before + timedelta(seconds=seconds)).astimezone(zone).utcoffset() != offset
+
+    gap = range(int((moment - before).total_seconds()))
+    return (before + timedelta(seconds=bisect_left(gap, True, key=is_after_gap))).replace(microsecond=0)
