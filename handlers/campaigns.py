@@ -17,6 +17,7 @@ from handlers.schemas.campaigns import (
     CAMPAIGN_BODY,
     CAMPAIGN_CHANGES,
     campaign_record,
+    saved_action,
 )
 from handlers.services.campaigns import (
     ActionProperties,
@@ -86,7 +87,7 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
 @operation(
     "createAction",
     body=ACTION_BODY,
-    answer=wrapped("action", ACTION),
+    answer=saved_action,
     audit=_AUDITED_ACTION,
     changes_configuration=True,
 )
@@ -112,7 +113,7 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
     "updateAction",
     body=ACTION_CHANGES,
     merge_into="action",
-    answer=wrapped("action", ACTION),
+    answer=saved_action,
     audit=_AUDITED_ACTION.changing("action"),
     changes_configuration=True,
 )

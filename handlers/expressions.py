@@ -3,27 +3,28 @@
 from typing import Any
 
 from domain.campaigns.variables import ENVIRONMENT
+from domain.campaigns.warnings import warnings_of
 from domain.expressions import BOOL, MAX_TEXTS, ExpressionError, Fault, check, from_tree, label, parse, to_text, to_tree
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.operation import operation
-from handlers.schemas.expressions import TEXTS, TREES, TextInput, Texts, TreeInput, Trees
+from handlers.schemas.expressions import TEXTS, TREES, WARNING, TextInput, Texts, TreeInput, Trees
 
 
 @operation("parseExpressions", body=TEXTS)
 def parse_expressions(call: Call, body: Texts) -> dict[str, Any]:
-    """Parse each text. Returns its tree, its printed form, its form in words, and its faults."""
+    """Parse each text. Returns its tree, its printed form, its form in words, its faults and warnings."""
     _refuse_longer(sum(len(given.expression) for given in body.inputs))
-    return {"nodes": [_parsed(given, body.annotate) for given in body.inputs]}
+    return {"nodes": [_parsed(index, given, body.annotate) for index, given in enumerate(body.inputs)]}
 
 
 @operation("formatExpressions", body=TREES)
 def format_expressions(call: Call, body: Trees) -> dict[str, Any]:
-    """Print each tree as text and in words, with its faults."""
+    """Print each tree as text and in words, with its faults and warnings."""
     nodes: list[dict[str, Any]] = []
     characters = 0
-    for given in body.inputs:
-        nodes.append(_parsed(given, body.annotate))
+    for index, given in enumerate(body.inputs):
+        nodes.append(_parsed(index, given, body.annotate))
         characters += len(nodes[-1]["expression"] or "")
         _refuse_longer(characters)
     return {"nodes": nodes}
@@ -36,12 +37,13 @@ def _refuse_longer(characters: int) -> None:
         raise InvalidRequest([FieldFault(detail, pointer="/inputs")])
 
 
-def _parsed(given: TextInput | TreeInput, annotate: bool) -> dict[str, Any]:
+def _parsed(index: int, given: TextInput | TreeInput, annotate: bool) -> dict[str, Any]:
     is_effect = given.is_effect_expression
     answer: dict[str, Any] = {
         "expression": given.expression if isinstance(given, TextInput) else None,
         "labelledExpression": None,
         "errors": [],
+        "warnings": [],
         "isEffectExpression": is_effect,
     }
     try:
@@ -50,6 +52,8 @@ def _parsed(given: TextInput | TreeInput, annotate: bool) -> dict[str, Any]:
         answer["labelledExpression"] = label(node, ENVIRONMENT)
         checked = check(node, ENVIRONMENT, None if is_effect else BOOL)
         answer["errors"] = [_fault(fault) for fault in checked.faults]
+        pointer = f"/inputs/{index}/{'expression' if isinstance(given, TextInput) else 'node'}"
+        answer["warnings"] = list(map(WARNING, warnings_of(pointer, node, is_condition=not is_effect)))
         answer["node"] = to_tree(node, annotate=checked if annotate else False)
     except ExpressionError as error:
         answer["errors"] = [_fault(fault) for fault in error.faults]

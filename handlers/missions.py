@@ -9,7 +9,14 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import listed, values_of, wrapped
 from handlers.operation import BatchHandler, operation
-from handlers.schemas.missions import MISSION, MISSION_BODY, MISSION_CHANGES, PROGRESS_BODY, member_mission
+from handlers.schemas.missions import (
+    MISSION,
+    MISSION_BODY,
+    MISSION_CHANGES,
+    PROGRESS_BODY,
+    member_mission,
+    saved_mission,
+)
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.missions.advance import AdvanceRequest, MissionAdvance, advance_missions
@@ -27,9 +34,7 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
     return MISSIONS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation(
-    "createMission", body=MISSION_BODY, answer=wrapped("mission", MISSION), audit=_AUDITED, changes_configuration=True
-)
+@operation("createMission", body=MISSION_BODY, answer=saved_mission, audit=_AUDITED, changes_configuration=True)
 def create_mission(call: Call, body: MissionProperties) -> Mission:
     """Create a mission, which counts from the next event on."""
     values = {"mission_key": call.new_key(), **values_of(validated_mission(call, body, None))}
@@ -46,7 +51,7 @@ def get_mission(call: Call, mission: Mission) -> Mission:
     "updateMission",
     body=MISSION_CHANGES,
     merge_into="mission",
-    answer=wrapped("mission", MISSION),
+    answer=saved_mission,
     audit=_AUDITED.changing("mission"),
     changes_configuration=True,
 )

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from domain.campaigns.compiled import compile_action
 from domain.campaigns.effects import Effect
 from domain.campaigns.records import Action, Campaign
+from domain.campaigns.warnings import warnings_of_action
 from handlers.messages.base import Body, Shape, Update
+from handlers.schemas.expressions import WARNING
 from handlers.services.campaigns import ActionProperties, CampaignProperties
 
 CAMPAIGN_BODY = Body(CampaignProperties)
@@ -20,6 +23,11 @@ def campaign_record(campaign: Any) -> dict[str, Any]:
     answer = _CAMPAIGN.dump(campaign)
     answer["limitRules"] = [{"ledgerAccountKey": None, **rule} for rule in campaign.limit_rules]
     return answer
+
+
+def saved_action(action: Action) -> dict[str, Any]:
+    """The answer to a request that saved an action: its record, and the warnings about its expressions."""
+    return {"action": ACTION.dump(action), "warnings": list(map(WARNING, warnings_of_action(compile_action(action))))}
 
 
 def effect_record(effect: Effect, organization_id: int) -> dict[str, Any]:

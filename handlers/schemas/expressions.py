@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from handlers.messages.base import Body
+from domain.campaigns.warnings import ExpressionWarning
+from handlers.messages.base import Body, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +45,4 @@ class Trees:
 
 TEXTS = Body(Texts)
 TREES = Body(Trees)
+WARNING = Shape(ExpressionWarning)

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from domain.campaigns.warnings import warnings_of_mission
 from domain.missions.records import MemberMission, Mission
 from handlers.messages.base import Body, Shape, Update
 from handlers.messages.missions import BALANCE
+from handlers.schemas.expressions import WARNING
 from handlers.services.missions.advance import MissionAdvance
 from handlers.services.missions.validate import MissionProperties
 
@@ -12,6 +14,11 @@ MISSION_BODY = Body(MissionProperties)
 MISSION_CHANGES = Update(MissionProperties)
 MISSION = Shape(MissionProperties, Mission)
 PROGRESS_BODY = Body(MissionAdvance)
+
+
+def saved_mission(mission: Mission) -> dict[str, Any]:
+    """The answer to a request that saved a mission: its record, and the warnings about its count expression."""
+    return {"mission": MISSION.dump(mission), "warnings": list(map(WARNING, warnings_of_mission(mission)))}
 
 
 def member_mission(mission: MemberMission) -> dict[str, Any]:

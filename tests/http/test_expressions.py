@@ -47,6 +47,7 @@ def test_a_text_is_answered_as_tree_text_and_words(parse):
         "expression": "order.total >= 20",
         "labelledExpression": "order total is at least 20",
         "errors": [],
+        "warnings": [],
         "isEffectExpression": False,
     }
 

@@ -203,6 +203,25 @@ def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
     assert run("plan", folder, "--organization", "Nobody").exit_code == 1
 
 
+def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, settings, files, tmp_path):
+    environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
+    target = made(engine)
+    apply(engine, api, target, files)
+    action = next(path for path in files.rglob("action/*.yaml") if "getHours" in path.read_text())
+    text = action.read_text()
+    action.write_text(text.replace("event.externalEventDate.getHours", "now.getHours"))
+    [line] = [number for number, row in enumerate(text.splitlines(), 1) if "getHours" in row]
+    warning = f"action/{action.name}, line {line}: `now` is when the event is evaluated; use `event.externalEventDate`"
+    command = ["plan", str(files), "--organization", str(target)]
+    planned = CliRunner().invoke(config, command, env=environment)
+    assert f"Warning: {warning}.\n0 would be made, 1 would be changed, " in planned.output
+    as_json = json.loads(CliRunner().invoke(config, [*command, "--json"], env=environment).output)
+    assert as_json["warnings"] == [warning]
+    # What is in the organization already is not told again.
+    apply(engine, api, target, files)
+    assert json.loads(CliRunner().invoke(config, [*command, "--json"], env=environment).output)["warnings"] == []
+
+
 def test_the_commands_tell_programs_what_they_do(engine, settings, source, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
     folder = tmp_path / "files"

@@ -194,7 +194,12 @@ def _told(outcome: ConfigurationOutcome) -> dict[str, Any]:
         }
         for change in outcome.changes
     ]
-    return {"changes": changes, "unchanged": outcome.unchanged, "inNoFile": list(map(str, outcome.in_no_file))}
+    return {
+        "changes": changes,
+        "unchanged": outcome.unchanged,
+        "inNoFile": list(map(str, outcome.in_no_file)),
+        "warnings": outcome.warnings,
+    }
 
 
 def _show(outcome: ConfigurationOutcome, made: str, changed: str) -> None:
@@ -205,6 +210,8 @@ def _show(outcome: ConfigurationOutcome, made: str, changed: str) -> None:
             click.echo(
                 f"    {name}: {click.style(to_json(before), fg='red')} -> {click.style(to_json(after), fg='green')}"
             )
+    for warning in outcome.warnings:
+        click.echo(click.style(f"Warning: {warning}.", fg="yellow"))
     counted = [sum(change.action == action for change in outcome.changes) for action in _SIGNS]
     click.echo(f"{counted[0]} {made}, {counted[1]} {changed}, {outcome.unchanged} unchanged.")
     if outcome.in_no_file:

@@ -34,12 +34,16 @@ class Change:
 
 @dataclass(slots=True)
 class ConfigurationOutcome:
-    """The changes, how many files differ in nothing, the records in no file, and secrets that cannot be read again."""
+    """The changes, how many files differ in nothing, the records in no file, and secrets that cannot be read again.
+
+    `warnings` are about expressions that were made or changed, each with file and line.
+    """
 
     changes: list[Change] = field(default_factory=list)
     unchanged: int = 0
     in_no_file: list[Ref] = field(default_factory=list)
     secrets: list[tuple[Ref, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def exported(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
@@ -139,7 +143,9 @@ def _apply_one(
     body = records.in_bodies("", file.fields)
     if stored is None:
         path = _path_of_parent(records, kind, file)
-        made = _call(calls, kind, kind.create, {**kind.added, **body}, path)[kind.envelope]
+        answer = _call(calls, kind, kind.create, {**kind.added, **body}, path)
+        made = answer[kind.envelope]
+        outcome.warnings += _warnings_in(answer, file)
         records.add(kind, file.ref, made, path)
         if kind.name == "trigger" and file.fields.get("settings", {}).get("secret") is None:
             outcome.secrets.append((file.ref, made["settings"]["secret"]))
@@ -153,8 +159,14 @@ def _apply_one(
         outcome.unchanged += 1
         return
     _refuse_without_name(kind, stored, file)
-    _update(api, calls, kind, stored, file, body, [name for name, _, _ in differing])
+    answer = _update(api, calls, kind, stored, file, body, [name for name, _, _ in differing])
+    outcome.warnings += _warnings_in(answer, file)
     outcome.changes.append(Change(file.ref, UPDATE, differing))
+
+
+def _warnings_in(answer: Mapping[str, Any], file: RecordFile) -> list[str]:
+    """The warnings that an operation answered, each with its place in the file."""
+    return [f"{file.place(warning['pointer'])}: {warning['message']}" for warning in answer.get("warnings", ())]
 
 
 def _refuse_without_name(kind: Kind, stored: StoredRecord, file: RecordFile) -> None:
@@ -175,7 +187,8 @@ def _update(
     file: RecordFile,
     body: Mapping[str, Any],
     differing: Sequence[str],
-) -> None:
+) -> Mapping[str, Any]:
+    """Change a record, and return the answer; it is empty if the operation of the record changes nothing."""
     accepted = frozenset() if kind.update is None else api.fields_of((kind.surface, kind.update))
     known = api.fields_of((kind.surface, kind.create))
     left = [name for name in differing if name in known and name not in accepted]
@@ -188,12 +201,13 @@ def _update(
             [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in left]
         )
     if kind.update is None or all(name in known and name not in accepted for name in differing):
-        return
+        return {}
     sent = {name: value for name, value in body.items() if name in accepted or name not in known}
     if kind.name == "trigger" and "settings" in sent:
         kept = {name: stored.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"}
         sent["settings"] = {**kept, **sent["settings"]}
-    _call(calls, kind, kind.update, {**kind.added, **sent}, stored.path)
+    answer: Mapping[str, Any] = _call(calls, kind, kind.update, {**kind.added, **sent}, stored.path)
+    return answer
 
 
 def _path_of_parent(records: ConfigurationRecords, kind: Kind, file: RecordFile) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from loyalty_administration_client.models import (
     ActionRules,
     ActionStatus,
     CampaignActionBody,
-    CampaignActionEnvelope,
     CampaignBody,
     CampaignEnvelope,
     LedgerAccountCreate,
     LedgerAccountEnvelope,
     MemberPointsRequest,
+    SavedCampaignAction,
 )
 from loyalty_integration_client import AuthenticatedClient, Client
 from loyalty_integration_client.api.auth import create_access_token
@@ -132,7 +132,7 @@ gems_effect = ActionEffect(
     ],
 )
 expect(
-    CampaignActionEnvelope,
+    SavedCampaignAction,
     create_action.sync(
         organization_id,
         campaign.campaign_id,

@@ -1,0 +1,74 @@
+"""Warnings about the expressions of actions and missions: they can be saved, and are probably not what was meant."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from domain.campaigns.compiled import CompiledAction
+from domain.campaigns.references import Sources, sources_of
+from domain.campaigns.variables import ENVIRONMENT
+from domain.expressions import Fault, Node, check
+from domain.expressions.times import ACCESSORS
+from domain.expressions.tree import FunctionCall, Identifier, Macro, parts
+from domain.missions.progress import count_sources
+from domain.missions.records import Mission
+from domain.problems import InvalidRequest
+
+NOW_IN_CONDITION = "NOW_IN_CONDITION"
+_READS_OF_CALENDAR = frozenset({*ACCESSORS, "startOf", "endOf"})
+_ADVICE = "`now` is when the event is evaluated; use `event.externalEventDate`"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionWarning:
+    """A warning about the expression at `pointer` of a request: its part from `start` to `end`, in characters."""
+
+    code: str
+    message: str
+    pointer: str
+    start: int
+    end: int
+
+
+def warnings_of(pointer: str, node: Node, *, is_condition: bool) -> list[ExpressionWarning]:
+    """The warnings about one expression, in the order of its text.
+
+    An event may be evaluated long after it happened, so a condition on the calendar of `now` is one of them. In the
+    amounts of effects it is not: points often expire from the evaluation on.
+    """
+    faults = [*check(node, ENVIRONMENT).warnings, *(_reads_of_now(node) if is_condition else ())]
+    return [
+        ExpressionWarning(fault.code, fault.message, pointer, fault.start, fault.end)
+        for fault in sorted(faults, key=lambda fault: (fault.start, fault.end))
+    ]
+
+
+def warnings_of_action(action: CompiledAction) -> list[ExpressionWarning]:
+    """The warnings about the rule and the effects of an action; none if it can no longer be compiled."""
+    if action.fault is not None:
+        return []
+    record = action.action
+    sources = sources_of(record.rules, action.node, record.effects, action.effects)
+    return [
+        warning for pointer, node in sources for warning in warnings_of(pointer, node, is_condition=node is action.node)
+    ]
+
+
+def warnings_of_mission(mission: Mission) -> list[ExpressionWarning]:
+    """The warnings about the count expression of a mission; none if there is none, or it can no longer be compiled."""
+    sources: Sources = ()
+    if mission.count_expression is not None:
+        try:
+            sources = count_sources(mission.count_expression)
+        except InvalidRequest:
+            return []
+    return [warning for pointer, node in sources for warning in warnings_of(pointer, node, is_condition=True)]
+
+
+def _reads_of_now(node: Node) -> Iterator[Fault]:
+    """The calls that read the calendar of the variable `now`."""
+    match node:
+        case FunctionCall(target=Identifier(name="now"), function=name) if name in _READS_OF_CALENDAR:
+            yield Fault(_ADVICE, node.start, node.end, NOW_IN_CONDITION)
+    for part in parts(node):
+        if not (isinstance(node, Macro) and node.variable == "now" and part is not node.target):
+            yield from _reads_of_now(part)

@@ -1,0 +1,105 @@
+"""Warnings about expressions that are saved: in the answers of whatever saves or parses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import missions
+from tests.builders.campaigns import mint
+from tests.builders.tracking import Shop, running
+
+ADVICE = "`now` is when the event is evaluated; use `event.externalEventDate`"
+MIDNIGHT = "now.getHours() == 0"
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def actions(shop):
+    return f"/campaigns/{shop.campaign()['campaignId']}/actions"
+
+
+def about_now(pointer, start, end):
+    return {"code": "NOW_IN_CONDITION", "message": ADVICE, "pointer": pointer, "start": start, "end": end}
+
+
+def parsed(shop, *inputs):
+    body = {"inputs": [each if isinstance(each, dict) else {"expression": each} for each in inputs]}
+    return [node["warnings"] for node in shop.administration.post("/expressions/parse", body, expect=200)["nodes"]]
+
+
+def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions):
+    saved = shop.administration.post(actions, running(mint(1), rule=MIDNIGHT), expect=201)
+    assert saved["warnings"] == [about_now("/rules/expression", 0, 14)]
+    path = f"{actions}/{saved['action']['actionId']}"
+    assert shop.administration.get(path) == {"action": saved["action"]}
+    changed = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
+    assert changed["warnings"] == [about_now("/rules/expression", 8, 22)]
+    # An update that leaves the rule as it is tells it again.
+    again = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
+    assert again["warnings"] == changed["warnings"]
+
+
+def test_a_rule_as_a_tree_has_the_same_warning(shop, actions):
+    tree = shop.administration.post("/expressions/parse", {"inputs": [{"expression": MIDNIGHT}]}, expect=200)
+    body = {**running(mint(1)), "rules": {"node": tree["nodes"][0]["node"]}}
+    saved = shop.administration.post(actions, body, expect=201)
+    assert saved["warnings"] == [about_now("/rules/node", 0, 14)]
+
+
+def test_effects_may_go_by_now_and_have_their_own_warnings(shop, actions):
+    expiry = mint(("=", "7 / 2"), expirationDate=("=", 'now.endOf("quarter")'))
+    saved = shop.administration.post(actions, running(expiry), expect=201)
+    [warning] = saved["warnings"]
+    assert (warning["code"], warning["pointer"]) == (
+        "integer-division",
+        "/effects/items/0/params/0/expression",
+    )
+
+
+def test_a_count_expression_that_goes_by_now_is_saved_with_a_warning(shop):
+    body = missions.body(countExpression='now.startOf("day") == now ? 1 : 2')
+    saved = shop.administration.post("/missions", body, expect=201)
+    assert saved["warnings"] == [about_now("/countExpression", 0, 18)]
+    path = f"/missions/{saved['mission']['missionId']}"
+    assert shop.administration.get(path) == {"mission": saved["mission"]}
+    for expression in ("event.externalEventDate.getDate()", None):
+        body = missions.body(countExpression=expression)
+        assert shop.administration.put(path, body, expect=200)["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ("now.endOf('day') > now", ["now.endOf('day')"]),
+        ("(now).getDayOfWeek('UTC') in [6, 7]", ["(now).getDayOfWeek('UTC')"]),
+        ("!(now.getMonth() > 5) && now.startOf('year') < now", ["now.getMonth()", "now.startOf('year')"]),
+        ("order.items.exists(i, now.getHours() < 9)", ["now.getHours()"]),
+        ("order.tags.exists(now, now.size() > now.getHours())", None),
+        ("now - member.createdAt > duration('720h')", []),
+        ("(now - member.createdAt).getHours() > 720", []),
+        ("now.addDays(-30) > member.createdAt", []),
+        ("event.externalEventDate.getHours() == 0", []),
+    ],
+)
+def test_conditions_on_the_calendar_of_now_and_no_others_have_the_warning(shop, rule, found):
+    [warnings] = parsed(shop, rule)
+    codes = [warning["code"] for warning in warnings]
+    if found is None:
+        assert codes == ["shadowed-variable"]
+        return
+    assert codes == ["NOW_IN_CONDITION"] * len(found)
+    assert [rule[warning["start"] : warning["end"]] for warning in warnings] == found
+
+
+def test_parsing_tells_the_input_that_a_warning_is_about(shop):
+    effect = {"expression": "now.getHours()", "isEffectExpression": True}
+    first, second, third, faulty = parsed(shop, "7 / 2 > 1", MIDNIGHT, effect, "now.getHour() > 1")
+    assert [(warning["code"], warning["pointer"]) for warning in first] == [
+        ("integer-division", "/inputs/0/expression")
+    ]
+    assert second == [about_now("/inputs/1/expression", 0, 14)]
+    assert third == faulty == []
