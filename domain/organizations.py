@@ -16,6 +16,7 @@ LIVE, TEST = "live", "test"
 class Organization:
     """A tenant; `timezone` is used for everything without a time zone of its own.
 
+    `late_event_tiers` says by which tiers late events are evaluated, see `domain.tier_history`.
     `configuration_version` rises with every change that the evaluation of events depends on.
     """
 
@@ -34,6 +35,7 @@ class Organization:
     timezone: str
     # Decided at the creation: only records of test organizations can be removed as a whole.
     environment: str
+    late_event_tiers: str
     custom_attributes: Mapping[str, Any]
     configuration_version: int
     created_at: datetime

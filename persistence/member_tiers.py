@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from domain.members import Member, MemberTier
+from domain.tier_history import TierPeriod
 from domain.tiers import HeldTier, MemberProgram, TierTracking
 from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records
@@ -38,28 +39,54 @@ WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 ORDER BY t.loyalty_program_id
 """)
 
-_MOVE = Prepared("""
+# A tier that goes by points and stays has no new beginning. Others end, and are kept for events that arrive late.
+_STAYS = "{0}.loyalty_tier_id = {1}.loyalty_tier_id AND NOT {0}.is_manual AND NOT {1}.is_manual"
+
+_PAST_COLUMNS = "organization_id, member_id, loyalty_program_id, loyalty_tier_id, began_at, expires_at, ended_at"
+
+_MOVE = Prepared(f"""
+WITH x AS (
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(member_id bigint, loyalty_program_id bigint,
+        loyalty_tier_id bigint, is_manual boolean, expires_at timestamptz)
+), ended AS (
+    INSERT INTO past_member_tiers ({_PAST_COLUMNS})
+    SELECT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.created_at, t.expires_at, %s
+    FROM member_tiers t JOIN x USING (member_id, loyalty_program_id)
+    WHERE t.organization_id = %s AND t.created_at < %s AND NOT ({_STAYS.format("t", "x")})
+)
 INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at,
     created_at)
-SELECT %s, x.member_id, x.loyalty_program_id, x.loyalty_tier_id, x.is_manual, x.expires_at, %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, loyalty_program_id bigint, loyalty_tier_id bigint,
-    is_manual boolean, expires_at timestamptz)
+SELECT %s, x.member_id, x.loyalty_program_id, x.loyalty_tier_id, x.is_manual, x.expires_at, %s FROM x
 ORDER BY x.member_id, x.loyalty_program_id
 ON CONFLICT (organization_id, member_id, loyalty_program_id) DO UPDATE SET
     loyalty_tier_id = excluded.loyalty_tier_id, is_manual = excluded.is_manual, expires_at = excluded.expires_at,
     created_at = CASE
-        WHEN member_tiers.loyalty_tier_id = excluded.loyalty_tier_id AND NOT member_tiers.is_manual
-            AND NOT excluded.is_manual THEN member_tiers.created_at
+        WHEN {_STAYS.format("member_tiers", "excluded")} THEN member_tiers.created_at
         ELSE excluded.created_at END
 """)
 
-_LEAVE = """
-DELETE FROM member_tiers t
-USING (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(member_id bigint, loyalty_program_id bigint) LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.loyalty_program_id = x.loyalty_program_id
+_LEAVE = f"""
+WITH ended AS (
+    DELETE FROM member_tiers t
+    USING (
+        SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(member_id bigint, loyalty_program_id bigint) LIMIT %s
+    ) AS x
+    WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.loyalty_program_id = x.loyalty_program_id
+    RETURNING t.*
+)
+INSERT INTO past_member_tiers ({_PAST_COLUMNS})
+SELECT organization_id, member_id, loyalty_program_id, loyalty_tier_id, created_at, expires_at, %s FROM ended
+WHERE created_at < %s
 """
+
+_PERIODS = Prepared(f"""
+SELECT t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT}, t.created_at, NULL
+FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
+WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
+UNION ALL
+SELECT member_id, loyalty_program_id, loyalty_tier_id, false, expires_at, began_at, ended_at
+FROM past_member_tiers WHERE organization_id = %s AND member_id = ANY(%s::bigint[])
+""")
 
 # The trackings of events, and all later ones of the same members and programs.
 _TRACKINGS_SINCE = """
@@ -147,9 +174,20 @@ def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, H
             tier = {"loyalty_tier_id": held.loyalty_tier_id, "is_manual": held.is_manual, "expires_at": held.expires_at}
             stay.append(member_program | tier)
     if stay:
-        defer(db, _MOVE, (organization_id, at, as_json(stay)))
+        defer(db, _MOVE, (as_json(stay), at, organization_id, at, organization_id, at))
     if left:
-        defer(db, _LEAVE, (*given(left), organization_id))
+        defer(db, _LEAVE, (*given(left), organization_id, at, at))
+
+
+def find_periods(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[TierPeriod]:
+    """The present and the past tiers of members; one statement for all."""
+    values = (organization_id, list(member_ids))
+    return [
+        TierPeriod(member_id, program_id, HeldTier(tier_id, is_manual, expires_at), began_at, ended_at)
+        for member_id, program_id, tier_id, is_manual, expires_at, began_at, ended_at in query(
+            db, _PERIODS, (*values, *values)
+        )
+    ]
 
 
 def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> TierTracking | None:

@@ -122,6 +122,7 @@ def host_functions(matchers: Mapping[str, ItemPredicate]) -> Functions:
 class EventFacts:
     """Facts about an event; `at` is the moment when it happened, used for windows and periods.
 
+    `tier_keys` are those of the moment `tiers_as_of`, if it is late, else the present ones.
     Effects give nothing to a member or a sponsor who is not active, and take nothing from them.
     """
 
@@ -143,6 +144,7 @@ class EventFacts:
     description: str | None = None
     is_active: bool = True
     is_sponsor_active: bool = True
+    tiers_as_of: datetime | None = None
 
 
 class Performed(NamedTuple):

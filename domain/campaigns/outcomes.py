@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -125,3 +126,5 @@ class Evaluation:
     explanations: list[Explanation] = field(default_factory=list)
     limit_discarded: Decimal = ZERO
     counted: list[tuple[CounterKey, Decimal]] = field(default_factory=list)
+    # The moment whose tiers counted; None for the present ones.
+    tiers_as_of: datetime | None = None

@@ -13,6 +13,8 @@ from handlers.messages.base import Body, Shape, exact_number, json_able
 
 # What only some answers show, and what no answer does.
 _NOT_SHOWN = ("sponsor_member_id", "payload", "result", "actor", "user_id", "cause_loyalty_event_id", "evaluated_at")
+# Fields of results that earlier versions did not store.
+_UNSTORED = {"tiersAsOf": None}
 _RECORD = Shape(LoyaltyEvent, without=_NOT_SHOWN, optional=("last_error",))
 _INCOMING = Body(IncomingEvent)
 
@@ -40,6 +42,7 @@ def track_result(
         "status": status,
         "effects": [_effect(effect) for effect in evaluation.effects],
         "limitDiscardedTotalAmount": exact_number(evaluation.limit_discarded),
+        "tiersAsOf": json_able(evaluation.tiers_as_of),
         "missions": list(missions),
         "referrals": [],
         "explain": [_explanation(explanation) for explanation in evaluation.explanations],
@@ -48,6 +51,11 @@ def track_result(
     if error is not None:
         result["error"] = error.as_problem()
     return result
+
+
+def completed_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored result with the fields that a version before did not store."""
+    return {**_UNSTORED, **result} if _UNSTORED.keys() - result.keys() else dict(result)
 
 
 def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from domain.events import DRY_RUN, FULL, WAITING, IncomingEvent, LoyaltyEvent
 from domain.fields import Key
 from domain.queue import DeadLetter
 from handlers.messages.base import Body, instant_text, loaded_items
-from handlers.messages.events import event_record, incoming_event
+from handlers.messages.events import completed_result, event_record, incoming_event
 from handlers.services.events.track import TrackedBatch
 
 # The allowed values of `include`.
@@ -97,8 +97,9 @@ def event_outcome(event: LoyaltyEvent, include: Collection[str]) -> dict[str, An
 
 
 def _result(event: LoyaltyEvent) -> dict[str, Any]:
-    known = event.result is not None and event.status not in WAITING
-    return {"result": event.result} if known else {}
+    if event.result is None or event.status in WAITING:
+        return {}
+    return {"result": completed_result(event.result)}
 
 
 def tracked(batch: TrackedBatch) -> dict[str, Any]:

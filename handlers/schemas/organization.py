@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.organizations import Organization
+from domain.tier_history import EVENT_DATE
 from handlers.messages.base import Shape, Update
 
 
@@ -19,6 +20,7 @@ class OrganizationProperties:
     default_locale: str | None = None
     locales: list[str] = field(default_factory=list)
     timezone: str = "UTC"
+    late_event_tiers: str = EVENT_DATE
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 

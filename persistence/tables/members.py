@@ -4,6 +4,7 @@ from sqlalchemy import Column, Computed, Index, Text
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from domain.members import Member, MemberTier
+from domain.tier_history import PastMemberTier
 from domain.tiers import TierTracking
 from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
 
@@ -53,6 +54,16 @@ member_tiers = record_table(
     refers_to("loyalty_programs", "loyalty_program_id"),
     refers_to("loyalty_tiers", "loyalty_tier_id"),
     defaults={"is_manual": "false"},
+)
+
+# The tiers that members had before the present ones, for events that arrive late.
+past_member_tiers = record_table(
+    "past_member_tiers",
+    PastMemberTier,
+    "past_member_tier_id",
+    index("ix_past_member_tiers_member", "member_id"),
+    refers_to("members", "member_id"),
+    refers_to("loyalty_programs", "loyalty_program_id"),
 )
 
 # Every request or effect that sets a member's tier, or gives it back to the evaluation by points (no

@@ -41,11 +41,14 @@ organizations = record_table(
     Organization,
     "organization_id",
     CheckConstraint("environment IN ('live', 'test')", "environment"),
+    CheckConstraint("late_event_tiers IN ('event-date', 'evaluation')", "late_event_tiers"),
     defaults={
         "subscription_level": "'not-initialized'",
         "default_locale": "'en'",
         "timezone": "'UTC'",
         "environment": "'live'",
+        # For organizations that there were before it: what they evaluate stays as it was.
+        "late_event_tiers": "'evaluation'",
         "configuration_version": "1",
     },
 )

@@ -1,4 +1,4 @@
-"""The examples of docs/campaigns.md and docs/recipes.md, run: every request of a section in order, answers compared."""
+"""The examples of docs/campaigns.md, docs/recipes.md and docs/offline.md: every request in order, answers compared."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def known_of(organization: Organization) -> dict[str, Any]:
     }
 
 
-SECTIONS = {**sections("campaigns.md"), **sections("recipes.md")}
+SECTIONS = {**sections("campaigns.md"), **sections("recipes.md"), **sections("offline.md")}
 RECIPES = {"Returns", "Referral codes", "Expiry after 12 months", "Migration"}
 
 

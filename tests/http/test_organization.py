@@ -17,6 +17,7 @@ def test_an_organization_is_read_by_its_id(organization):
         "defaultLocale": "en",
         "locales": ["en"],
         "timezone": "UTC",
+        "lateEventTiers": "event-date",
         "customAttributes": {},
         "createdAt": found["createdAt"],
         "updatedAt": found["createdAt"],
@@ -43,6 +44,7 @@ def test_an_update_changes_every_property(organization):
         "defaultLocale": "es",
         "locales": ["en", "es-AR"],
         "timezone": "Europe/Madrid",
+        "lateEventTiers": "evaluation",
         "customAttributes": {"founded": 1999, "towns": ["a", "b"]},
     }
     changed = organization.administration.put("", body)["organization"]

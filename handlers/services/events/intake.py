@@ -18,7 +18,7 @@ from domain.members import Member, MemberInactive, refuse_erased
 from domain.orders import STATUS_OF_EVENT, UNDOING_EVENTS, OrderStatusConflict, UnknownOrder
 from domain.partners import PAYMENT_CONFIRMED, payment_exists, payment_id_of
 from domain.problems import KeyReused, Refusal
-from handlers.messages.events import track_result
+from handlers.messages.events import completed_result, track_result
 from handlers.services.configuration import Configuration
 from handlers.services.references import unknown_event_type, unknown_member
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
@@ -234,4 +234,4 @@ def _refuse_other_event(tracked: TrackedEvent, before: AnsweredEvent) -> None:
 
 def _answered_before(before: AnsweredEvent) -> Result:
     result = before.result
-    return Result(dict(result), RefusedBefore(result["error"]) if "error" in result else None)
+    return Result(completed_result(result), RefusedBefore(result["error"]) if "error" in result else None)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, insert
 
 from domain.access import INTEGRATION_ROLES
 from domain.organizations import LIVE
+from domain.tier_history import EVENT_DATE
 from domain.tier_policies import EARNED, completed
 from handlers.services import passwords
 from persistence import organizations
@@ -58,6 +59,7 @@ def create_organization(
         name=name,
         timezone=timezone,
         environment=environment,
+        late_event_tiers=EVENT_DATE,
         locales=["en"],
         created_at=now,
         updated_at=now,

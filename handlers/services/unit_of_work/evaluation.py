@@ -40,6 +40,7 @@ from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.late_events import tiers_of
 from handlers.services.unit_of_work.reversals import Reversal, extent_of
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, event_digest
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -185,6 +186,7 @@ def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) 
             facts = _facts(unit, tracked, order)
         errors_of_missions = unit.missions.take_errors()
     evaluation = _evaluator(unit, facts, deadline).run(plan)
+    evaluation.tiers_as_of = facts.tiers_as_of
     if errors_of_missions:
         evaluation.errors[:] = [*errors_of_missions, *evaluation.errors][:MAX_ERRORS]
     if is_referral:
@@ -260,7 +262,7 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
     record, items = order or (None, ())
     configuration, event, member = unit.configuration, tracked.event, tracked.member
     payment = payment_variable(event.payload)
-    tier_ids = unit.tier_assignments.tier_ids(member.member_id, unit.tier_points.of(member.wallet_id))
+    tier_ids, tiers_as_of = tiers_of(unit, tracked)
     # A tier created after the configuration was read does not matter to any campaign yet.
     tier_keys = frozenset([key for tier_id in tier_ids if (key := configuration.tier_keys.get(tier_id)) is not None])
     audience_keys = [audience.audience_key for audience in unit.audiences[member.member_id]]
@@ -299,6 +301,7 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
         description=event.description,
         is_active=member.active,
         is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,
+        tiers_as_of=tiers_as_of,
     )
 
 

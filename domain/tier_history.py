@@ -1,0 +1,84 @@
+"""The tiers that members had at earlier moments, as they were recorded then."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from domain.tiers import HeldTier
+
+# How an organization evaluates late events: with the tiers of the event's date, or with the present ones.
+EVENT_DATE, EVALUATION = "event-date", "evaluation"
+# An event is late if it happened longer before its evaluation than this.
+_LATE_AFTER = timedelta(hours=1)
+
+
+def is_late(happened_at: datetime, evaluated_at: datetime) -> bool:
+    """True for an event that happened so long before its evaluation that the member may have had another tier."""
+    return evaluated_at - happened_at > _LATE_AFTER
+
+
+@dataclass(frozen=True, slots=True)
+class PastMemberTier:
+    """A tier that a member had in a program from `began_at` until `ended_at`; `expires_at` is that of the tier."""
+
+    organization_id: int
+    past_member_tier_id: int
+    member_id: int
+    loyalty_program_id: int
+    loyalty_tier_id: int
+    began_at: datetime
+    expires_at: datetime | None
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TierPeriod:
+    """A period in which a member had a tier in a program; `ended_at` None is the present one."""
+
+    member_id: int
+    loyalty_program_id: int
+    held: HeldTier
+    began_at: datetime
+    ended_at: datetime | None
+
+
+class TierHistory:
+    """The recorded tiers of members: what their apps showed, whatever has become known since.
+
+    `default_tiers` has the default tier of each active program.
+    """
+
+    def __init__(self, periods: Iterable[TierPeriod], default_tiers: Mapping[int, int | None]) -> None:
+        self._default_tiers = default_tiers
+        self._by_member: dict[int, dict[int, list[TierPeriod]]] = {}
+        for period in sorted(periods, key=lambda period: period.began_at):
+            programs = self._by_member.setdefault(period.member_id, {})
+            programs.setdefault(period.loyalty_program_id, []).append(period)
+
+    def tier_ids(self, member_id: int, at: datetime, evaluate: Callable[[int, HeldTier], int | None]) -> list[int]:
+        """The tiers that the member had at a moment, in the order of the programs; before enrolment the default ones.
+
+        `evaluate` returns the present tier of a program whose stored one has lapsed.
+        """
+        programs = self._by_member.get(member_id, {})
+        tiers = [self._tier_at(programs[program_id], at, evaluate) for program_id in sorted(programs)]
+        return [tier_id for tier_id in tiers if tier_id is not None]
+
+    def _tier_at(
+        self, periods: list[TierPeriod], at: datetime, evaluate: Callable[[int, HeldTier], int | None]
+    ) -> int | None:
+        begun = [period for period in periods if period.began_at <= at]
+        if not begun:
+            return self._default_tiers.get(periods[0].loyalty_program_id)
+        period = begun[-1]
+        if period.ended_at is None:
+            if period.held.has_lapsed(at):
+                return evaluate(period.loyalty_program_id, period.held)
+            return period.held.loyalty_tier_id
+        if period.ended_at <= at:
+            return None
+        if not period.held.has_lapsed(at):
+            return period.held.loyalty_tier_id
+        # Between the end of a tier and its evaluation the member was shown what the evaluation led to.
+        following = periods[len(begun)] if len(begun) < len(periods) else None
+        return following.held.loyalty_tier_id if following and following.began_at == period.ended_at else None

@@ -1,0 +1,75 @@
+"""The tiers that a member had at an earlier moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.tier_history import TierHistory, TierPeriod, is_late
+from domain.tiers import HeldTier
+
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+PROGRAM, OTHER_PROGRAM, MEMBER = 1, 2, 7
+BASIC, SILVER, GOLD = 100, 200, 300
+DAY = timedelta(days=1)
+
+
+def period(tier, began, ended=None, *, expires=None, program=PROGRAM):
+    """A tier from day `began` to day `ended`; one that `expires` on a day is set by hand."""
+    at = [None if day is None else NOON + day * DAY for day in (began, ended, expires)]
+    return TierPeriod(MEMBER, program, HeldTier(tier, expires is not None, at[2]), at[0], at[1])
+
+
+def tiers_at(day, *periods, evaluated=None, defaults=None):
+    """The member's tiers on a day; a present tier that has lapsed is `evaluated` to another."""
+    history = TierHistory(periods, {PROGRAM: BASIC} if defaults is None else defaults)
+    return history.tier_ids(MEMBER, NOON + day * DAY, lambda program_id, lapsed: evaluated)
+
+
+@pytest.mark.parametrize(
+    ("day", "tier"), [(0, BASIC), (0.99, BASIC), (1, SILVER), (4.99, SILVER), (5, GOLD), (100, GOLD)]
+)
+def test_each_tier_counts_from_its_beginning_until_the_next_one(day, tier):
+    assert tiers_at(day, period(GOLD, 5), period(BASIC, 0, 1), period(SILVER, 1, 5)) == [tier]
+
+
+def test_before_the_enrolment_the_default_tier_counts():
+    assert tiers_at(-1, period(GOLD, 5), period(SILVER, 0, 5)) == [BASIC]
+    assert tiers_at(-1, period(GOLD, 0), defaults={PROGRAM: None}) == []
+    assert tiers_at(-1, period(GOLD, 0), defaults={}) == []
+
+
+def test_a_member_whose_tier_was_taken_away_had_none():
+    assert tiers_at(2, period(SILVER, 0, 1), period(GOLD, 3)) == []
+    assert tiers_at(3, period(SILVER, 0, 1), period(GOLD, 3)) == [GOLD]
+    assert tiers_at(2, period(SILVER, 0, 1)) == []
+
+
+def test_a_tier_that_had_ended_counts_as_what_it_was_evaluated_to():
+    set_by_hand = period(GOLD, 0, 4, expires=2)
+    assert tiers_at(1.99, set_by_hand, period(SILVER, 4)) == [GOLD]
+    assert tiers_at(2, set_by_hand, period(SILVER, 4)) == [SILVER]
+    assert tiers_at(3, set_by_hand, period(SILVER, 4, 6), period(BASIC, 6)) == [SILVER]
+    assert tiers_at(3, set_by_hand) == []
+    assert tiers_at(3, set_by_hand, period(SILVER, 5)) == []
+
+
+def test_a_present_tier_that_had_ended_is_evaluated():
+    assert tiers_at(1, period(GOLD, 0, expires=2), evaluated=SILVER) == [GOLD]
+    assert tiers_at(2, period(GOLD, 0, expires=2), evaluated=SILVER) == [SILVER]
+    assert tiers_at(2, period(GOLD, 0, expires=2), evaluated=None) == []
+
+
+def test_the_tiers_of_several_programs_are_independent():
+    periods = [period(GOLD, 0, program=OTHER_PROGRAM), period(BASIC, 0, 1), period(SILVER, 1)]
+    assert tiers_at(0, *periods) == [BASIC, GOLD]
+    assert tiers_at(1, *periods) == [SILVER, GOLD]
+    assert TierHistory(periods, {}).tier_ids(8, NOON, lambda program_id, lapsed: None) == []
+
+
+def test_an_event_is_late_after_more_than_an_hour():
+    hour = timedelta(hours=1)
+    assert not is_late(NOON - hour, NOON)
+    assert is_late(NOON - hour - timedelta(microseconds=1), NOON)
+    assert not is_late(NOON + hour, NOON)
