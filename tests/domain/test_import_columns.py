@@ -1,0 +1,189 @@
+"""The columns of imported files and the fields of JSON rows: how they are named, read and refused."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from domain.imports.cells import MAX_COLUMNS, Columns, cells_of, object_values
+from domain.imports.records import BADGES, BALANCES, COUPON_CODES, COUPONS, EVENTS, MEMBERS, FileFault, RowFault
+
+
+def columns(kind, header, ignores_unknown=False, **column_names):
+    return Columns(kind, header.split(","), column_names, ignores_unknown, lambda name, cell: {name: cell})
+
+
+def row_fault(read, *values):
+    with pytest.raises(RowFault) as caught:
+        read(*values)
+    return str(caught.value), caught.value.column
+
+
+def test_cells_become_values_of_their_fields():
+    header = "loyaltyMemberId,amount,pending,tags,expiresAt"
+    cells = ["ana", "12.50", "Yes", "a | b||c", "2026-03-04"]
+    assert columns(BALANCES, header).values(cells) == {
+        "loyaltyMemberId": "ana",
+        "amount": Decimal("12.50"),
+        "pending": True,
+        "tags": ["a", "b", "c"],
+        "expiresAt": "2026-03-04",
+    }
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"), [("true", True), ("YES", True), ("1", True), ("false", False), ("no", False), ("0", False)]
+)
+def test_truth_is_written_in_three_ways(cell, value):
+    assert columns(BALANCES, "loyaltyMemberId,amount,pending").values(["ana", "1", cell])["pending"] is value
+
+
+def test_empty_cells_have_no_value():
+    assert columns(BALANCES, "loyaltyMemberId,amount,account").values(["ana", "1", ""]) == {
+        "loyaltyMemberId": "ana",
+        "amount": 1,
+    }
+
+
+def test_objects_are_parsed_with_the_name_of_their_column():
+    read = columns(EVENTS, "loyaltyMemberId,eventType,data", payload="data")
+    assert read.values(["ana", "till-opened", "{}"])["payload"] == {"data": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "header", "cells", "fault"),
+    [
+        (BALANCES, "loyaltyMemberId,amount", ["ana", "much"], ("amount is not a number such as 12.5.", "amount")),
+        (BALANCES, "loyaltyMemberId,amount", ["ana", "1e3"], ("amount is not a number such as 12.5.", "amount")),
+        (BADGES, "loyaltyMemberId,badge,amount", ["ana", "b", "1.5"], ("amount is not a whole number.", "amount")),
+        (BADGES, "loyaltyMemberId,badge,amount", ["ana", "b", "1" * 19], ("amount is not a whole number.", "amount")),
+        (
+            BALANCES,
+            "loyaltyMemberId,amount,pending",
+            ["ana", "1", "maybe"],
+            ("pending is neither true nor false.", "pending"),
+        ),
+        (COUPON_CODES, "couponBook,code", ["book"], ("The row has 1 columns and not 2.", None)),
+        (COUPON_CODES, "couponBook,code", ["book", "A", ""], ("The row has 3 columns and not 2.", None)),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_refused(kind, header, cells, fault):
+    assert row_fault(columns(kind, header).values, cells) == fault
+
+
+def test_a_fault_names_the_column_of_the_file():
+    read = columns(BALANCES, "loyaltyMemberId,Points", amount="Points")
+    assert row_fault(read.values, ["ana", "x"]) == ("Points is not a number such as 12.5.", "Points")
+    assert (read.name_of("amount"), read.name_of("tags")) == ("Points", "tags")
+
+
+def test_a_column_under_a_field_that_has_another_column_is_unknown():
+    header = "loyaltyMemberId,Points,amount"
+    read = columns(BALANCES, header, ignores_unknown=True, amount="Points")
+    assert read.values(["ana", "5", "7"]) == {"loyaltyMemberId": "ana", "amount": 5}
+    with pytest.raises(FileFault, match="'amount' is unknown"):
+        columns(BALANCES, header, amount="Points")
+
+
+def test_members_have_columns_of_custom_attributes():
+    assert columns(MEMBERS, "loyaltyMemberId,customAttributes.size").values(["ana", "XL"]) == {
+        "loyaltyMemberId": "ana",
+        "customAttributes.size": "XL",
+    }
+    with pytest.raises(FileFault, match="unknown"):
+        columns(BADGES, "loyaltyMemberId,badge,customAttributes.size")
+
+
+@pytest.mark.parametrize(
+    ("header", "fault"),
+    [
+        (
+            "couponBook,code,colour",
+            "The column 'colour' is unknown. Name it in columnNames, or set ignoreUnknownColumns. "
+            "The columns can be couponBook, code.",
+        ),
+        ("couponBook", "The column code is missing. The first line has couponBook."),
+        ("couponBook,code,code", "The column code is in the first line twice."),
+    ],
+)
+def test_a_file_with_other_columns_is_refused(header, fault):
+    with pytest.raises(FileFault) as caught:
+        columns(COUPON_CODES, header)
+    assert str(caught.value) == fault
+
+
+def test_a_column_that_is_named_must_be_there():
+    with pytest.raises(FileFault, match="The column Points is missing"):
+        columns(BALANCES, "loyaltyMemberId,amount", amount="Points")
+
+
+def test_a_file_has_at_most_1000_columns():
+    header = ",".join(["couponBook", "code", *(f"c{number}" for number in range(MAX_COLUMNS - 2))])
+    columns(COUPON_CODES, header, ignores_unknown=True)
+    with pytest.raises(FileFault, match=r"The first line has 1001 columns; a file has at most 1000\."):
+        columns(COUPON_CODES, header + ",more", ignores_unknown=True)
+
+
+def test_a_file_of_errors_can_be_sent_again():
+    read = columns(COUPON_CODES, "importLine,importColumn,importReason,couponBook,code")
+    assert read.restores
+    assert read.values(["2", "code", "Taken.", "book", "'=A"]) == {"couponBook": "book", "code": "=A"}
+    # The apostrophe of any other file is its own.
+    assert columns(COUPON_CODES, "couponBook,code").values(["book", "'=A"])["code"] == "'=A"
+
+
+def test_a_row_that_is_no_csv_is_refused():
+    assert row_fault(cells_of, 'a,"b"c', "comma")[0].startswith("The row is no CSV: ")
+    assert row_fault(cells_of, "a\nb", "comma")[0] == "The row holds a line break outside of quotes."
+
+
+def json_row(kind, ignores_unknown=False, column_names=(), **row):
+    return object_values(kind, row, dict(column_names), ignores_unknown)
+
+
+def test_fields_of_json_are_values_already():
+    row = {"loyaltyMemberId": "ana", "couponBook": "free", "couponData": {"a": 1}, "tags": ["x"], "amount": 2}
+    assert json_row(COUPONS, **row, code=None) == row
+    assert json_row(BALANCES, loyaltyMemberId="ana", amount="12.5")["amount"] == Decimal("12.5")
+    assert json_row(BALANCES, loyaltyMemberId="ana", amount=Decimal("12.5"))["amount"] == Decimal("12.5")
+    assert json_row(BADGES, loyaltyMemberId="ana", badge="b", amount="3")["amount"] == 3
+    assert json_row(MEMBERS, loyaltyMemberId="ana", **{"customAttributes.size": 5})["customAttributes.size"] == 5
+
+
+def test_fields_of_json_may_have_other_names():
+    names = {"amount": "points"}
+    row = {"loyaltyMemberId": "ana", "points": 5}
+    assert json_row(BALANCES, column_names=names, **row) == {"loyaltyMemberId": "ana", "amount": 5}
+    fault = row_fault(lambda: json_row(BALANCES, column_names=names, loyaltyMemberId="ana"))
+    assert fault == ("points is missing.", "points")
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "fault"),
+    [
+        (COUPON_CODES, {"couponBook": "b"}, ("code is missing.", "code")),
+        (COUPON_CODES, {"couponBook": "b", "code": None}, ("code is missing.", "code")),
+        (COUPON_CODES, {"couponBook": "b", "code": 5}, ("code is not a text.", "code")),
+        (COUPON_CODES, {"colour": 5}, ("The field 'colour' is unknown.", "colour")),
+        (BALANCES, {"amount": True}, ("amount is not a number.", "amount")),
+        (BALANCES, {"amount": [1]}, ("amount is not a number.", "amount")),
+        (BALANCES, {"amount": "much"}, ("amount is not a number such as 12.5.", "amount")),
+        (BADGES, {"amount": Decimal("1.5")}, ("amount is not a whole number.", "amount")),
+        (BALANCES, {"pending": 1}, ("pending is not true or false.", "pending")),
+        (BALANCES, {"tags": "a"}, ("tags is not an array.", "tags")),
+        (COUPONS, {"couponData": "{}"}, ("couponData is not an object.", "couponData")),
+        (
+            BADGES,
+            {"customAttributes.size": 5},
+            ("The field 'customAttributes.size' is unknown.", "customAttributes.size"),
+        ),
+    ],
+)
+def test_a_row_of_json_that_cannot_be_read_is_refused(kind, row, fault):
+    assert row_fault(lambda: json_row(kind, **row)) == fault
+
+
+def test_unknown_fields_of_json_may_be_ignored():
+    row = {"couponBook": "b", "code": "A"}
+    assert json_row(COUPON_CODES, ignores_unknown=True, **row, colour="red") == row
