@@ -1,0 +1,197 @@
+"""Partial returns: what is left of an order and of its items, and which returns are refused."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from decimal import Decimal
+
+import pytest
+
+from domain.events import PayloadMissing
+from domain.orders import Order, OrderItem, ReturnExceedsOrder
+from domain.returns import with_returned
+
+
+def order(total="30", returned="0"):
+    values = dict.fromkeys(field.name for field in fields(Order))
+    values |= {"external_id": "order-17", "total": Decimal(total), "returned_total": Decimal(returned)}
+    return Order(**values | {"status": "confirmed"})
+
+
+def item(code="mug", total="10", quantity=None, returned_total="0", returned_quantity="0"):
+    values = dict.fromkeys(field.name for field in fields(OrderItem))
+    values |= {"product_code": code, "returned_total": Decimal(returned_total)}
+    values |= {"total": total and Decimal(total), "quantity": quantity and Decimal(quantity)}
+    return OrderItem(**values | {"returned_quantity": Decimal(returned_quantity)})
+
+
+def returned(of, lines=(), **payload):
+    """The status and the returned total of the order, and the returned quantity and total of each item."""
+    after, left = with_returned(of, lines, payload)
+    return after.status, after.returned_total, [(line.returned_quantity, line.returned_total) for line in left]
+
+
+def refusal(of, lines=(), **payload):
+    with pytest.raises((ReturnExceedsOrder, PayloadMissing)) as caught:
+        with_returned(of, lines, payload)
+    return type(caught.value), str(caught.value)
+
+
+MUG, TEA = {"productCode": "mug"}, {"productCode": "tea"}
+
+
+def test_a_total_comes_off_the_order():
+    assert returned(order(), total=Decimal(12)) == ("partially-returned", 12, [])
+    assert returned(order(returned="12"), total=Decimal(17)) == ("partially-returned", 29, [])
+    assert returned(order(returned="12"), total=Decimal(18)) == ("returned", 30, [])
+
+
+def test_a_return_of_nothing_changes_the_status_only():
+    assert returned(order()) == ("partially-returned", 0, [])
+    assert returned(order("0")) == ("partially-returned", 0, [])
+    assert returned(order(), [item()]) == ("partially-returned", 0, [(0, 0)])
+
+
+def test_more_than_the_rest_of_an_order_is_refused():
+    assert refusal(order(returned="12"), total=Decimal("18.01")) == (
+        ReturnExceedsOrder,
+        "The return is worth 18.01; only 18 of the order order-17 is left.",
+    )
+
+
+def test_a_total_of_an_order_with_items_is_compared_with_the_order():
+    assert returned(order("10"), [item()], total=Decimal(4)) == ("partially-returned", 4, [(0, 0)])
+    assert refusal(order("10"), [item()], total=Decimal(11))[0] is ReturnExceedsOrder
+
+
+def test_items_of_an_order_without_items_count_by_their_totals():
+    items = [{"total": Decimal(5)}, {"productCode": "mug", "total": Decimal(7)}]
+    assert returned(order(), items=items) == ("partially-returned", 12, [])
+    assert refusal(order(), items=[MUG]) == (
+        PayloadMissing,
+        "A returned item needs its total, or the productCode of one of the order that has it.",
+    )
+    assert refusal(order(), items=[{"total": Decimal(31)}])[0] is ReturnExceedsOrder
+
+
+def test_an_item_without_a_quantity_comes_back_as_a_whole():
+    items = [item("mug", "10"), item("tea", "20")]
+    assert returned(order(), items, items=[MUG]) == ("partially-returned", 10, [(1, 10), (0, 0)])
+
+
+def test_an_order_whose_items_all_came_back_is_returned():
+    items = [item("mug", "10"), item("tea", "20")]
+    assert returned(order(), items, items=[MUG, TEA]) == ("returned", 30, [(1, 10), (1, 20)])
+    # The items are worth less than the order, as where it charged a fee.
+    assert returned(order("35"), items, items=[MUG, TEA]) == ("returned", 35, [(1, 10), (1, 20)])
+
+
+def test_items_that_are_worth_more_than_a_discounted_order_return_its_total():
+    items = [item("mug", "10"), item("tea", "20")]
+    assert returned(order("25"), items, items=[TEA]) == ("partially-returned", 20, [(0, 0), (1, 20)])
+    assert returned(order("15"), items, items=[TEA]) == ("returned", 15, [(0, 0), (1, 20)])
+
+
+def test_a_quantity_is_worth_its_share_of_the_item():
+    items = [item("mug", "10", "4")]
+    assert returned(order(), items, items=[{**MUG, "quantity": 1}]) == (
+        "partially-returned",
+        Decimal("2.5"),
+        [(1, Decimal("2.5"))],
+    )
+    rest = [item("mug", "10", "4", "2.5", "1"), item("tea")]
+    assert returned(order(returned="2.5"), rest, items=[{**MUG, "quantity": 3}]) == (
+        "partially-returned",
+        10,
+        [(4, 10), (0, 0)],
+    )
+    # Without a quantity, all that is left of the item comes back.
+    assert returned(order(returned="2.5"), rest, items=[MUG]) == ("partially-returned", 10, [(4, 10), (0, 0)])
+
+
+def test_the_last_part_is_worth_what_the_others_left():
+    rest = [item("mug", "10", "3", "6.66", "2")]
+    assert returned(order(), rest, items=[{**MUG, "quantity": 1}])[2] == [(3, Decimal("10.00"))]
+
+
+def test_a_quantity_is_taken_from_all_lines_of_a_product():
+    items = [item("mug", "10", "2"), item("tea", "5"), item("mug", "8", "4")]
+    assert returned(order(), items, items=[{**MUG, "quantity": 3}]) == (
+        "partially-returned",
+        12,
+        [(2, 10), (0, 0), (1, 2)],
+    )
+
+
+def test_a_total_is_taken_from_all_lines_of_a_product():
+    items = [item("mug", "10"), item("mug", "8")]
+    assert returned(order(), items, items=[{**MUG, "total": Decimal(13)}]) == (
+        "partially-returned",
+        13,
+        [(0, 10), (0, 3)],
+    )
+
+
+def test_a_quantity_beside_a_total_leaves_the_total_as_the_value():
+    items = [item("mug", "10", "4")]
+    back = [{**MUG, "quantity": 2, "total": Decimal(3)}]
+    assert returned(order(), items, items=back) == ("partially-returned", 3, [(2, 3)])
+
+
+def test_a_total_says_what_an_item_of_unknown_worth_is_worth():
+    items = [item("mug", None), item("tea")]
+    assert returned(order(), items, items=[{**MUG, "total": Decimal(7)}]) == ("partially-returned", 7, [(0, 7), (0, 0)])
+    assert refusal(order(), items, items=[MUG]) == (
+        PayloadMissing,
+        "The order does not say what the item with the productCode mug is worth, so its return needs a total.",
+    )
+
+
+def test_an_item_without_a_code_needs_a_total():
+    items = [item(None)]
+    assert returned(order(), items, items=[{"total": Decimal(4)}]) == ("partially-returned", 4, [(0, 4)])
+    assert refusal(order(), items, items=[{"quantity": 1}])[0] is PayloadMissing
+
+
+def test_an_item_that_the_order_does_not_have_is_refused():
+    assert refusal(order(), [item()], items=[TEA]) == (
+        ReturnExceedsOrder,
+        "The order has no item with the productCode tea.",
+    )
+    assert refusal(order(), [item()], items=[{"total": Decimal(1)}]) == (
+        ReturnExceedsOrder,
+        "The order has no item without a productCode.",
+    )
+
+
+def test_an_item_that_came_back_does_not_come_back_again():
+    gone = [item("mug", "10", "2", "10", "2"), item("mug", "5", None, "5")]
+    assert refusal(order(), gone, items=[MUG]) == (
+        ReturnExceedsOrder,
+        "All of the item with the productCode mug has already been returned.",
+    )
+    assert returned(order(), [gone[0], item("mug", "5")], items=[MUG])[2] == [(2, 10), (1, 5)]
+
+
+def test_more_of_an_item_than_is_left_is_refused():
+    items = [item("mug", "10", "4", "2.5", "1")]
+    assert refusal(order(), items, items=[{**MUG, "quantity": 4}]) == (
+        ReturnExceedsOrder,
+        "4 of the item with the productCode mug are to be returned, only 3 are left.",
+    )
+    assert refusal(order(), items, items=[{**MUG, "total": Decimal(8)}]) == (
+        ReturnExceedsOrder,
+        "The item with the productCode mug is to be returned at 8; only 7.5 of its total is left.",
+    )
+    assert refusal(order(), items, items=[{**MUG, "quantity": 4, "total": Decimal(1)}])[0] is ReturnExceedsOrder
+
+
+def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
+    # Most of the total came back at a price of its own.
+    items = [item("mug", "10", "4", "9", "1")]
+    assert refusal(order(), items, items=[{**MUG, "quantity": 1}]) == (
+        ReturnExceedsOrder,
+        "1 of the item with the productCode mug are worth 2.5; only 1 of its total is left.",
+    )
+    exactly = [item("mug", "10", "4", "7.5", "1")]
+    assert returned(order(), exactly, items=[{**MUG, "quantity": 1}])[2] == [(2, 10)]

@@ -1,0 +1,228 @@
+"""The sentences and ids of timeline rows about points, and where the points came from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
+from domain.timeline.points import PointsFact, Source, source_of_request, sources_of_event
+
+RECORDED = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
+HAPPENED = datetime(2026, 3, 1, 17, 0, tzinfo=UTC)
+SPRING = Source("campaign", "SPRING", 3)
+REQUEST = Source("request")
+
+RECEIVED = PointsFact(
+    ledger_transaction_id=1,
+    created_at=RECORDED,
+    external_event_date=None,
+    ledger_account_id=2,
+    ledger_account_key="account-2",
+    account_name="Points",
+    transaction_type=MINT,
+    status=SETTLED,
+    amount=Decimal(30),
+    reserved_amount=None,
+    captured_at=None,
+    moved=Decimal("30.00"),
+    balance=Decimal("1130.00"),
+    is_expiry=False,
+    is_requested=False,
+    system_unique_key="event-7:0",
+    description=None,
+    is_outgoing=False,
+    reverted_ledger_transaction_id=None,
+    reversal_ledger_transaction_id=None,
+    loyalty_event_id=7,
+)
+NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "source", "sentence"),
+    [
+        ({}, SPRING, "30 Points were received by the campaign SPRING; the balance was 1,130."),
+        ({"balance": None}, SPRING, "30 Points were received by the campaign SPRING."),
+        ({"balance": None}, Source("campaign"), "30 Points were received by the campaign."),
+        ({"balance": None}, Source("mission", "m-1"), "30 Points were received as the reward of the mission m-1."),
+        ({"balance": None}, Source("referral"), "30 Points were received for a referral."),
+        ({"balance": None, "description": "SPRING"}, SPRING, "30 Points were received by the campaign SPRING."),
+        (
+            {"balance": None, "description": "Double."},
+            SPRING,
+            "30 Points were received by the campaign SPRING: Double.",
+        ),
+        ({"balance": None, "moved": Decimal(-30)}, Source("coupon"), "30 Points were taken for a coupon."),
+        ({"balance": None, "moved": Decimal(-30)}, Source("expiry"), "30 Points expired."),
+        (
+            {"balance": None, "moved": Decimal(-30)},
+            Source("reversal"),
+            "30 Points were taken by the reversal of an event.",
+        ),
+        (
+            {"balance": None, "transaction_type": TRANSFER},
+            REQUEST,
+            "30 Points came from another wallet by request.",
+        ),
+        (
+            {"balance": None, "transaction_type": TRANSFER, "moved": Decimal(-30)},
+            REQUEST,
+            "30 Points went to another wallet by request.",
+        ),
+        (
+            {"balance": None, "transaction_type": REVERT, "reverted_ledger_transaction_id": 4},
+            REQUEST,
+            "30 Points were received, since the transaction 4 was reverted.",
+        ),
+        (
+            {"balance": None, "transaction_type": REVERT, "reverted_ledger_transaction_id": 4},
+            Source("coupon"),
+            "30 Points were received for a coupon.",
+        ),
+        (
+            {**NOTHING_MOVED, "status": PENDING, "reserved_amount": Decimal(40)},
+            REQUEST,
+            "40 Points are pending by request.",
+        ),
+        ({**NOTHING_MOVED, "status": PENDING}, REQUEST, "30 Points are pending by request."),
+        (
+            {**NOTHING_MOVED, "status": PENDING, "is_outgoing": True, "transaction_type": BURN},
+            REQUEST,
+            "30 Points are set aside by request.",
+        ),
+        (
+            {**NOTHING_MOVED, "status": REVERTED, "reserved_amount": Decimal(40)},
+            REQUEST,
+            "40 Points were released by request.",
+        ),
+        (
+            {**NOTHING_MOVED, "transaction_type": REVERT, "reverted_ledger_transaction_id": 4},
+            Source("reversal"),
+            "30 Points could not be taken by the reversal of an event.",
+        ),
+        (
+            {"captured_at": RECORDED, "reserved_amount": Decimal("40.00")},
+            REQUEST,
+            "30 Points were received by request, of 40 that were pending; the balance was 1,130.",
+        ),
+        ({"reserved_amount": Decimal(40), "balance": None}, REQUEST, "30 Points were received by request."),
+    ],
+)
+def test_points_have_a_sentence(changes, source, sentence):
+    assert replace(RECEIVED, **changes).row(source).text == sentence
+
+
+def test_points_have_their_ids():
+    row = replace(RECEIVED, description="Double", reversal_ledger_transaction_id=5).row(SPRING, "shop")
+    assert (row.kind, row.by, row.loyalty_event_id, row.is_reversed) == ("points", "shop", 7, False)
+    assert row.details == {
+        "ledgerTransactionId": 1,
+        "ledgerAccountId": 2,
+        "ledgerAccountKey": "account-2",
+        "transactionType": "mint",
+        "isPending": False,
+        "amount": 30,
+        "balance": 1130,
+        "source": "campaign",
+        "campaignId": 3,
+        "description": "Double",
+        "systemUniqueKey": "event-7:0",
+        "revertedLedgerTransactionId": None,
+        "reversalLedgerTransactionId": 5,
+    }
+
+
+def test_pending_points_have_the_amount_0():
+    row = replace(RECEIVED, **NOTHING_MOVED, status=PENDING).row(REQUEST)
+    assert (row.details["isPending"], row.details["amount"], row.is_reversed) == (True, 0, False)
+
+
+def test_reverted_points_are_marked():
+    assert replace(RECEIVED, status=REVERTED).row(SPRING).is_reversed
+
+
+@pytest.mark.parametrize(("external", "happened"), [(None, RECORDED), (HAPPENED, HAPPENED)])
+def test_points_moved_when_their_sender_says_so(external, happened):
+    row = replace(RECEIVED, external_event_date=external).row(SPRING)
+    assert (row.recorded_at, row.happened_at) == (RECORDED, happened)
+
+
+def effect(effect_id="mint-points", status="executed", campaign="SPRING", campaign_id=3):
+    return {"effectId": effect_id, "status": status, "campaignCode": campaign, "campaignId": campaign_id}
+
+
+def mission(key, *rewards):
+    return {"missionKey": key, "rewards": [{"kind": kind, "status": status} for kind, status in rewards]}
+
+
+def test_the_key_of_a_transaction_says_what_posted_it():
+    transactions = [
+        (10, "e-7:0"),
+        (11, "e-7:mission-0"),
+        (12, "e-7:referral-4"),
+        (13, "coupon-usage-5"),
+        (14, "e-8:0"),
+        (15, "e-7:something"),
+    ]
+    missions = [mission("coffees", ("badge", "executed"), ("points", "executed"))]
+    assert sources_of_event("e-7", transactions, [effect()], missions) == {
+        10: SPRING,
+        11: Source("mission", "coffees"),
+        12: Source("referral"),
+        13: Source("coupon"),
+        14: Source("reversal"),
+        15: Source("reversal"),
+    }
+
+
+def test_effects_that_posted_nothing_have_no_transaction():
+    effects = [
+        effect(status="skipped", campaign="A"),
+        effect("assign-badge", campaign="B"),
+        effect("burn-points", "partial", "C", 5),
+        effect(status="authorized", campaign="D", campaign_id=6),
+    ]
+    # Positions count all effects, also those that posted nothing; the text 10 comes before 2.
+    sources = sources_of_event("e", [(1, "e:10"), (2, "e:2")], effects, None)
+    assert sources == {2: Source("campaign", "C", 5), 1: Source("campaign", "D", 6)}
+
+
+def test_rewards_that_gave_no_points_have_no_transaction():
+    missions = [
+        mission("a", ("points", "failed"), ("coupon", "executed")),
+        mission("b", ("points", "executed"), ("points", "executed")),
+    ]
+    sources = sources_of_event("e", [(1, "e:mission-3"), (2, "e:mission-1")], None, missions)
+    assert sources == {2: Source("mission", "b"), 1: Source("mission", "b")}
+
+
+def test_sources_have_no_names_once_the_outcomes_are_released():
+    transactions = [(1, "e:0"), (2, "e:1"), (3, "e:mission-0")]
+    assert sources_of_event("e", transactions, None, None) == {
+        1: Source("campaign"),
+        2: Source("campaign"),
+        3: Source("mission"),
+    }
+    assert sources_of_event("e", transactions[:2], [effect()], None)[1] == Source("campaign")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"system_unique_key": "any"}, "request"),
+        ({"system_unique_key": "coupon-usage-1"}, "coupon"),
+        ({"system_unique_key": "mission-progress-1"}, "mission"),
+        ({"system_unique_key": "coupon-usage-1", "is_requested": True}, "request"),
+        ({"system_unique_key": "any", "is_expiry": True}, "expiry"),
+    ],
+)
+def test_a_transaction_without_an_event_has_a_source(changes, kind):
+    assert source_of_request(replace(RECEIVED, **changes)) == Source(kind)
+
+
+def test_a_source_can_be_renamed():
+    assert SPRING.renamed("Summer") == Source("campaign", "Summer", 3)
