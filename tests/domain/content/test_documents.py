@@ -1,0 +1,150 @@
+"""Versions of documents: their locales, their addresses, and what their fields may hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.content.collections import check_collection
+from domain.content.documents import (
+    MOST_ATTRS_BYTES,
+    DocumentAddress,
+    coupon_book_key_of,
+    derived_values,
+    document_faults,
+    is_deeper,
+    locales_for,
+    schedule_faults,
+)
+from domain.problems import InvalidRequest
+from tests.domain.content.test_content_values import collection
+
+KEY = "7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"
+ZONES = frozenset({"UTC", "Europe/Madrid"})
+MORNING = datetime(2026, 3, 4, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("locale", "locales"),
+    [
+        ("", [""]),
+        ("es", ["es", ""]),
+        ("es-AR", ["es-AR", "es", ""]),
+        ("pt_BR", ["pt_BR", "pt", ""]),
+        ("zh-Hant-TW", ["zh-Hant-TW", "zh-Hant", "zh", ""]),
+        # The extension -u- means nothing without what it introduces.
+        ("de-u-co-phonebk", ["de-u-co-phonebk", "de-u-co", "de", ""]),
+        ("x-loyal", ["x-loyal", "x", ""]),
+    ],
+)
+def test_a_locale_is_replaced_by_wider_ones_at_last_by_the_default(locale, locales):
+    assert locales_for(locale) == locales
+
+
+def test_the_form_decides_between_a_key_and_a_slug():
+    assert DocumentAddress(KEY.upper()).key == KEY
+    assert DocumentAddress("hot-drinks").key is None
+
+
+def pointers(of=None, attrs_bytes=10, **values):
+    return [fault.pointer for fault in document_faults(of or collection(), values, attrs_bytes, ZONES)]
+
+
+def test_a_document_ends_after_its_beginning():
+    assert pointers(from_date=MORNING, to_date=MORNING) == []
+    assert pointers(from_date=MORNING) == pointers(to_date=MORNING) == []
+    assert pointers(from_date=MORNING, to_date=MORNING - timedelta(seconds=1)) == ["/toDate"]
+
+
+@pytest.mark.parametrize(("slug", "found"), [("hot-drinks", []), (None, []), (KEY, ["/slug"]), ("batch", ["/slug"])])
+def test_a_slug_is_no_key_and_no_reserved_word(slug, found):
+    assert pointers(slug=slug) == found
+
+
+def test_all_faults_of_a_document_are_found_together():
+    schedule = {"timezone": "Mars/Base", "schedule": []}
+    found = pointers(slug=KEY, from_date=MORNING, to_date=MORNING - timedelta(1), day_of_week_schedule=schedule)
+    assert found == ["/slug", "/toDate", "/dayOfWeekSchedule/timezone"]
+
+
+def nested(levels):
+    value = {}
+    for _ in range(levels - 1):
+        value = {"a": [value]} if isinstance(value, dict) and levels % 2 else {"a": value}
+    return value
+
+
+def test_attrs_have_a_largest_size_depth_and_number_of_values():
+    assert pointers(attrs={}, attrs_bytes=MOST_ATTRS_BYTES) == []
+    assert pointers(attrs={}, attrs_bytes=MOST_ATTRS_BYTES + 1) == ["/attrs"]
+    assert pointers(attrs=nested(32)) == []
+    assert pointers(attrs=nested(34)) == ["/attrs"]
+    lists = {f"list{number}": [str(each) for each in range(100)] for number in range(10)}
+    assert pointers(attrs=lists) == []
+    assert pointers(attrs={**lists, "more": "one"}) == ["/attrs"]
+    # What is too large as a whole is not looked into.
+    assert pointers(attrs={**lists, "more": "one"}, attrs_bytes=MOST_ATTRS_BYTES + 1) == ["/attrs"]
+
+
+def test_attrs_that_are_not_sent_are_not_checked():
+    assert pointers(attrs_bytes=MOST_ATTRS_BYTES + 1) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "levels", "is_too_deep"),
+    [
+        (1, 0, False),
+        ([], 0, True),
+        ({"a": 1, "b": []}, 1, True),
+        ({"a": 1, "b": []}, 2, False),
+        ([[1], {"a": [2]}], 2, True),
+        ([[1], {"a": [2]}], 3, False),
+    ],
+)
+def test_depth_counts_lists_and_objects(value, levels, is_too_deep):
+    assert is_deeper(value, levels) is is_too_deep
+
+
+def test_documents_about_coupons_name_their_book():
+    coupons = collection(content_type="coupon")
+    assert pointers(coupons, attrs={"couponBookKey": KEY}) == []
+    assert pointers(coupons, attrs={}) == pointers(coupons, attrs={"couponBookKey": "free"}) == ["/attrs/couponBookKey"]
+    assert pointers(coupons, attrs={"couponBookKey": 7}) == ["/attrs/couponBookKey"]
+    assert pointers(collection(content_type="static"), attrs={}) == []
+    assert coupon_book_key_of({"couponBookKey": KEY.upper()}) == KEY
+
+
+def test_open_hours_and_the_book_are_stored_beside_the_document():
+    schedule = {"timezone": "Europe/Madrid", "schedule": [{"day": 2, "fromHour": 22, "toHour": 23}]}
+    assert derived_values({"day_of_week_schedule": schedule, "attrs": {"couponBookKey": KEY}}) == {
+        "schedule_zone": "Europe/Madrid",
+        "schedule_hours": [46, 47],
+        "coupon_book_key": KEY,
+    }
+    assert derived_values({"day_of_week_schedule": None}) == {"schedule_zone": None, "schedule_hours": None}
+    assert derived_values({"attrs": {}}) == {"coupon_book_key": None}
+    assert derived_values({"slug": "x"}) == {}
+
+
+def test_a_window_may_last_one_hour():
+    schedule = {"timezone": "UTC", "schedule": [{"day": 1, "fromHour": 9, "toHour": 9}]}
+    assert schedule_faults(schedule, ZONES) == []
+
+
+@pytest.mark.parametrize("values", [{}, {"facet_fields": None, "slug": None}, {"facet_fields": {"f" * 100: {}}}])
+def test_a_collection_that_documents_can_use_is_accepted(values):
+    check_collection(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ({"facet_fields": {"f" * 101: {}, "": {}}}, ["/facetFields", "/facetFields"]),
+        ({"slug": "batch", "facet_fields": {"": {}}}, ["/slug", "/facetFields"]),
+    ],
+)
+def test_a_collection_has_a_slug_and_fields_that_documents_can_use(values, found):
+    with pytest.raises(InvalidRequest) as caught:
+        check_collection(values)
+    assert [fault.pointer for fault in caught.value.faults] == found

@@ -1,0 +1,170 @@
+"""Parameters of searches, checked against what the collection says of its fields."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from domain.content.searching import Bounds, SearchReader, SortKey, sort_of
+from domain.problems import InvalidRequest
+from tests.domain.content.test_content_values import collection
+
+DRINKS = collection(
+    facet_fields={"colour": {}, "price": {"type": "number"}},
+    jsonschema={
+        "properties": {
+            "vegan": {"type": "boolean"},
+            "since": {"type": "string", "format": "date"},
+            "any": {},
+        }
+    },
+)
+OPEN = collection(facet_fields={"colour": {}})
+
+
+def faults(reader):
+    """The parameter and the text of every fault."""
+    try:
+        reader.refuse_faults()
+    except InvalidRequest as refusal:
+        return [(fault.parameter, fault.detail) for fault in refusal.faults]
+    return []
+
+
+def read_sort(text, of=DRINKS):
+    reader = SearchReader(of)
+    return reader.sort(text), faults(reader)
+
+
+def read_facets(of=DRINKS, **given):
+    reader = SearchReader(of)
+    facets = reader.facets({name: [(f"facets[{name}]", value) for value in values] for name, values in given.items()})
+    return facets, faults(reader)
+
+
+def read_range(name, of=DRINKS, **ends):
+    reader = SearchReader(of)
+    found = reader.ranges({name: {end: (f"{end}[{name}]", text) for end, text in ends.items()}})
+    return found, faults(reader)
+
+
+def test_documents_are_sorted_by_fields_of_the_record_and_of_the_collection():
+    assert read_sort("createdAt:desc,price:asc,colour,any") == (
+        (
+            SortKey("createdAt", descending=True, of_record=True),
+            SortKey("price", descending=False, of_record=False, type="number"),
+            SortKey("colour", descending=False, of_record=False, type="string"),
+            SortKey("any", descending=False, of_record=False),
+        ),
+        [],
+    )
+    assert read_sort(None) == read_sort("") == ((), [])
+
+
+def test_documents_are_not_sorted_by_an_unknown_field():
+    _, found = read_sort("prize:desc")
+    text = "The field prize is neither in facetFields nor in jsonschema of the collection. Did you mean price?"
+    assert found == [("sort", text)]
+    with pytest.raises(InvalidRequest):
+        sort_of(DRINKS, "prize")
+    assert sort_of(DRINKS, "slug") == (SortKey("slug", descending=False, of_record=True),)
+
+
+def test_a_collection_that_describes_no_fields_is_sorted_by_any():
+    assert read_sort("anything", OPEN) == ((SortKey("anything", descending=False, of_record=False),), [])
+
+
+def test_facets_are_compared_with_values_of_their_type():
+    facets, found = read_facets(
+        colour=["red", "blue", "red"], price=["3.50", "12"], vegan=["true"], since=["2026-01-02"], any=["2.0", "x"]
+    )
+    assert found == []
+    assert facets == {
+        "colour": ("red", "blue"),
+        "price": ("3.5", "12"),
+        "vegan": ("true",),
+        "since": ("2026-01-02",),
+        # A field of unknown type may hold a text or a number.
+        "any": ("2.0", "2", "x"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "detail"),
+    [
+        ("price", "cheap", "price is compared with numbers, which cheap is not."),
+        ("vegan", "yes", "vegan is compared with true or false, not with yes."),
+        ("since", "lately", "since is compared with dates, which lately is not."),
+        ("colour", "x" * 256, "colour is compared with a text of more than 255 characters."),
+        ("price", "c" * 60, f"price is compared with numbers, which {'c' * 50} is not."),
+    ],
+)
+def test_a_facet_is_not_compared_with_a_value_of_another_type(name, value, detail):
+    assert read_facets(**{name: [value]})[1] == [(f"facets[{name}]", detail)]
+    assert read_facets(colour=["x" * 255])[1] == []
+
+
+def test_an_unknown_facet_is_refused_even_where_no_fields_are_described():
+    facets, found = read_facets(OPEN, color=["red"], colour=["red"])
+    text = "The field color is neither in facetFields nor in jsonschema of the collection. Did you mean colour?"
+    assert (facets, found) == ({"colour": ("red",)}, [("facets[color]", text)])
+
+
+def test_a_range_has_numbers_or_dates_as_bounds():
+    assert read_range("price", min="1.5", max="3") == (
+        (Bounds("price", "number", least=Decimal("1.5"), most=Decimal(3)),),
+        [],
+    )
+    assert read_range("price", min="1.5")[0] == (Bounds("price", "number", least=Decimal("1.5")),)
+    start, end = datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 3, 12, tzinfo=UTC)
+    assert read_range("since", min="2026-01-02", max="2026-01-03T12:00:00Z")[0] == (
+        Bounds("since", "date", least=start, most=end),
+    )
+
+
+def test_a_date_as_the_end_includes_the_whole_day():
+    assert read_range("since", max="2026-01-02")[0] == (
+        Bounds("since", "date", before=datetime(2026, 1, 3, tzinfo=UTC)),
+    )
+    last = datetime(9999, 12, 31, tzinfo=UTC)
+    assert read_range("since", max="9999-12-31")[0] == (Bounds("since", "date", most=last),)
+
+
+def test_bounds_of_a_field_of_unknown_type_say_its_type():
+    assert read_range("any", min="1", max="2")[0] == (Bounds("any", "number", least=Decimal(1), most=Decimal(2)),)
+    [bounds] = read_range("any", min="2026-01-02")[0]
+    assert bounds.type == "date"
+    assert [parameter for parameter, _ in read_range("any", min="1", max="2026-01-02")[1]] == ["min[any]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "parameter", "detail"),
+    [
+        ("colour", {"max": "b"}, "max[colour]", "colour is a string; only numbers and dates have ranges."),
+        ("vegan", {"min": "true"}, "min[vegan]", "vegan is a boolean; only numbers and dates have ranges."),
+        ("price", {"min": "low", "max": "2"}, "min[price]", "A bound of price must be a number; low is not."),
+        (
+            "since",
+            {"max": "soon"},
+            "max[since]",
+            "A bound of since must be a date or date-time (RFC 3339); soon is not.",
+        ),
+        (
+            "prize",
+            {"max": "2"},
+            "max[prize]",
+            "The field prize is neither in facetFields nor in jsonschema of the collection. Did you mean price?",
+        ),
+    ],
+)
+def test_another_range_is_refused(name, ends, parameter, detail):
+    assert read_range(name, **ends) == ((), [(parameter, detail)])
+
+
+def test_all_faults_are_collected_and_long_parameters_cut():
+    reader = SearchReader(DRINKS)
+    reader.sort("prize,colr")
+    reader.fault("p" * 200, "Too long")
+    assert [parameter for parameter, _ in faults(reader)] == ["sort", "sort", "p" * 100]
