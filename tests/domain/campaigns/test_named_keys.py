@@ -1,0 +1,100 @@
+"""Keys of records that expressions write out: which ones they are, and what is said of unknown ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.campaigns.references import has_variable, named_keys, names_variable, unknown_keys
+from domain.expressions import parse
+from tests.builders.campaigns import action, campaign, mint
+
+BADGES = {"gold": "Gold badge", "silver": "Silver badge"}
+
+
+def keys_in(text):
+    return [(named.variable, named.key) for named in named_keys(parse(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("balances.points > 5", [("balances", "points")]),
+        ("balancesAfter['points'] > 5", [("balancesAfter", "points")]),
+        ("badges[member.name] > 5", []),
+        ("'gold' in badges", [("badges", "gold")]),
+        ("'vip' in tiers || 'vip' in audiences", [("tiers", "vip"), ("audiences", "vip")]),
+        ("tiers == ['vip', 'new']", [("tiers", "vip"), ("tiers", "new")]),
+        ("['vip'] != audiences", [("audiences", "vip")]),
+        ("tiers[0] == 'vip'", [("tiers", "vip")]),
+        ("'vip' != tiers[0]", [("tiers", "vip")]),
+        ("tiers['vip']", []),
+        ("badges == ['gold']", []),
+        ("audiences.exists(a, a == 'vip')", [("audiences", "vip")]),
+        ("audiences.exists(a, 'vip' != a)", [("audiences", "vip")]),
+        ("audiences.exists(a, a in ['vip', 'new'])", [("audiences", "vip"), ("audiences", "new")]),
+        ("missions.exists(m, m == 'm-1' && balances.points > 1)", [("missions", "m-1"), ("balances", "points")]),
+        ("audiences.exists(a, tiers.exists(a, a == 'vip'))", [("tiers", "vip")]),
+        ("order.items.exists(balances, balances.points > 1)", []),
+        ("order.items.exists(a, a.code == 'vip')", []),
+        ("audiences.exists(a, order.tags.exists(a, a == 'vip'))", []),
+        ("order.balances.points > 5", []),
+        ("'vip' in order.tags", []),
+        ("5 in tiers", []),
+        ("tiers.size() == 5", []),
+        ("tiers.x", []),
+    ],
+)
+def test_keys_are_those_that_a_keyed_variable_is_compared_with(text, keys):
+    assert sorted(keys_in(text)) == sorted(keys)
+
+
+def details(text, known):
+    return [fault.detail for fault in unknown_keys([("/rules/expression", parse(text))], {"badges": known})]
+
+
+def test_an_unknown_key_is_refused_where_it_is_written():
+    text = "1 > 0 && badges.golden > 1"
+    [fault] = unknown_keys([("/rules/expression", parse(text))], {"badges": BADGES})
+    assert (fault.pointer, fault.code) == ("/rules/expression", "unknown-key")
+    assert text[fault.start : fault.end] == "badges.golden"
+    assert details("badges.gold > 1", BADGES) == []
+    # What is not known of at all is not checked.
+    assert details("balances.nothing > 1", BADGES) == []
+
+
+def test_the_fault_says_what_may_be_meant():
+    listed = "There are Gold badge: gold, Silver badge: silver."
+    [by_key] = details("badges.golden > 1", BADGES)
+    assert by_key.endswith(f'"golden", which is the key of no badge. Did you mean gold (Gold badge)? {listed}')
+    [by_name] = details("badges['silver badge!'] > 1", {"b1": "Gold badge", "b2": "Silver badge"})
+    assert "Did you mean b2 (Silver badge)? There are" in by_name
+    [none] = details("badges.xyz > 1", BADGES)
+    assert none.endswith(f"the key of no badge. {listed}")
+    [empty] = details("badges.gold > 1", {})
+    assert empty.endswith("the key of no badge. There is none at all.")
+
+
+def test_the_fault_lists_20_keys():
+    [all_of_them] = details("badges.xyz > 1", {f"key-{n}": "N" for n in range(20)})
+    assert all_of_them.endswith("N: key-19.")
+    [some] = details("badges.xyz > 1", {f"key-{n}": "N" for n in range(22)})
+    assert some.endswith("N: key-19 and 2 more.")
+
+
+def test_a_long_key_is_cut():
+    [detail] = details(f"badges.{'x' * 70} > 1", BADGES)
+    assert f'"{"x" * 60}",' in detail
+
+
+def test_an_expression_uses_a_variable_anywhere_in_it():
+    assert has_variable(parse("1 + (order.total > 2 ? now.getHours() : 0)"), "now")
+    assert not has_variable(parse("order.now > 2"), "now")
+
+
+def test_a_campaign_uses_the_variables_of_its_rules_and_effects():
+    in_rule = campaign(action(1, mint(1)), action(2, mint(1), rule="order.total > 2"))
+    in_effect = campaign(action(1, mint(1, description=("=", "'x'")), mint(("=", "order.total"))))
+    for each in (in_rule, in_effect):
+        assert names_variable(each, "order")
+        assert not names_variable(each, "member")
+    assert not names_variable(campaign(action(1, mint(1))), "order")
