@@ -1,0 +1,118 @@
+"""Settings of ledger accounts: those that are implied, contradict each other, or are fixed once points have moved."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from domain.ledger.records import LedgerAccountInUse, complete_settings, fraction_fault, refuse_changes_in_use
+from domain.problems import InvalidRequest
+from tests.builders.campaigns import account
+
+PLAIN = {
+    "decimals": 2,
+    "is_revolving": True,
+    "expires_in_months": None,
+    "expiration_policies": (),
+    "overdraft_limit": None,
+}
+IDLE = {"expirationType": "lastTransaction", "period": 6}
+
+
+def pointers(**settings):
+    with pytest.raises(InvalidRequest) as caught:
+        complete_settings(PLAIN | settings)
+    return [fault.pointer for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("settings", "current", "is_tracked"),
+    [
+        ({}, None, False),
+        ({"point_tracking_enabled": None}, None, False),
+        ({"point_tracking_enabled": True}, None, True),
+        ({"point_tracking_enabled": False}, account(point_tracking_enabled=True), False),
+        ({"expires_in_months": 12}, None, True),
+        ({"expires_in_months": 0}, None, True),
+        ({"expiration_policies": (IDLE,)}, None, True),
+        ({}, account(point_tracking_enabled=True), True),
+        ({}, account(point_tracking_enabled=False), False),
+    ],
+)
+def test_an_account_whose_value_expires_is_tracked(settings, current, is_tracked):
+    assert complete_settings(PLAIN | settings, current)["point_tracking_enabled"] is is_tracked
+
+
+def test_value_that_expires_is_not_untracked():
+    assert pointers(point_tracking_enabled=False, expires_in_months=12) == ["/pointTrackingEnabled"]
+    assert pointers(point_tracking_enabled=False, expiration_policies=(IDLE,)) == ["/pointTrackingEnabled"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "current", "is_default"),
+    [(None, None, False), (True, None, True), (None, account(1), True), (None, account(2), False)],
+)
+def test_the_default_account_stays_the_default(asked, current, is_default):
+    settings = complete_settings(PLAIN | {"is_default_account": asked}, current)
+    assert bool(settings["is_default_account"]) is is_default
+
+
+def test_settings_that_are_named_stay():
+    assert complete_settings(PLAIN | {"max_supply": Decimal("5.25")})["max_supply"] == Decimal("5.25")
+
+
+def test_an_account_that_is_not_revolving_has_no_overdraft():
+    assert pointers(is_revolving=False, overdraft_limit=Decimal(1)) == ["/overdraftLimit"]
+    complete_settings(PLAIN | {"is_revolving": False, "overdraft_limit": Decimal(0)})
+    complete_settings(PLAIN | {"is_revolving": True, "overdraft_limit": Decimal(1)})
+
+
+def test_limits_have_no_more_fraction_digits_than_amounts():
+    assert pointers(max_supply=Decimal("5.125"), overdraft_limit=Decimal("0.001")) == ["/maxSupply", "/overdraftLimit"]
+    assert fraction_fault("amount", None, 0) is None
+    assert fraction_fault("amount", Decimal("5.00"), 0) is None
+    fault = fraction_fault("amount", Decimal("5.5"), 0)
+    assert (fault.pointer, fault.detail) == (
+        "/amount",
+        "amount has more than the 0 fraction digits of this account.",
+    )
+
+
+def test_all_contradictions_are_refused_together():
+    assert pointers(
+        point_tracking_enabled=False,
+        expires_in_months=1,
+        is_revolving=False,
+        overdraft_limit=Decimal("0.001"),
+    ) == ["/pointTrackingEnabled", "/overdraftLimit", "/overdraftLimit"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"decimals": 3}, "decimals"),
+        ({"is_revolving": False}, "isRevolving"),
+        ({"point_tracking_enabled": False}, "pointTrackingEnabled"),
+        ({"decimals": 3, "is_revolving": False}, "decimals, isRevolving"),
+    ],
+)
+def test_what_gives_stored_amounts_their_meaning_is_fixed(changes, named):
+    current = account(decimals=2, point_tracking_enabled=True)
+    settings = PLAIN | {"point_tracking_enabled": True}
+    with pytest.raises(LedgerAccountInUse) as caught:
+        refuse_changes_in_use(current, settings | changes)
+    assert str(caught.value) == f"The ledger account has transactions: {named} cannot change any more."
+
+
+def test_an_account_in_use_may_begin_to_be_tracked():
+    settings = PLAIN | {"point_tracking_enabled": True}
+    refuse_changes_in_use(account(decimals=2, point_tracking_enabled=True), settings)
+    refuse_changes_in_use(account(decimals=2, point_tracking_enabled=False), settings)
+
+
+def test_a_policy_says_after_how_many_months_without_a_transaction_a_balance_expires():
+    assert account().expires_after_last_transaction is None
+    other = {"expirationType": "fixed", "period": 3}
+    assert account(expiration_policies=(other, IDLE)).expires_after_last_transaction == 6
+    assert account(expiration_policies=(other,)).expires_after_last_transaction is None

@@ -1,0 +1,78 @@
+"""Forms of payloads that custom event types ask for, and built-in types in lists of both."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from decimal import Decimal
+
+import pytest
+
+from domain.event_types import CustomEventType, PayloadInvalid, built_in, pascal_case, refuse_other_payload
+
+
+@pytest.mark.parametrize(
+    ("schema_type", "value"),
+    [
+        ("number", 0),
+        ("number", Decimal("1.5")),
+        ("string", ""),
+        ("url", "https://shop.example/a?b=c"),
+        ("url", "https://shop.example:8443"),
+        ("url", "app://open"),
+        ("json", {"any": 1}),
+        ("json", None),
+    ],
+)
+def test_a_value_in_the_form_of_the_type_is_accepted(schema_type, value):
+    refuse_other_payload("till-opened", schema_type, {"value": value})
+
+
+@pytest.mark.parametrize(
+    ("schema_type", "value", "expected"),
+    [
+        ("number", "1", "a number"),
+        ("number", True, "a number"),
+        ("string", 1, "a string"),
+        ("url", 1, "an absolute URL"),
+        ("url", "/path", "an absolute URL"),
+        ("url", "shop.example", "an absolute URL"),
+        ("url", "https://", "an absolute URL"),
+        ("url", "https://shop.example/a b", "an absolute URL"),
+        ("url", "https://shop.example/\x00", "an absolute URL"),
+        ("url", "https://shop.example:port", "an absolute URL"),
+        ("url", "https://[::1", "an absolute URL"),
+        ("url", "javascript://shop.example/%0aalert(1)", "an absolute URL"),
+        ("url", "data://text", "an absolute URL"),
+    ],
+)
+def test_a_value_of_another_form_is_refused(schema_type, value, expected):
+    with pytest.raises(PayloadInvalid) as caught:
+        refuse_other_payload("till-opened", schema_type, {"value": value})
+    assert str(caught.value) == (
+        f"payload.value is not {expected}: an event of type till-opened carries {expected} there."
+    )
+
+
+@pytest.mark.parametrize("payload", [None, {}, {"value": None}, {"other": 1}])
+def test_a_missing_value_is_refused(payload):
+    with pytest.raises(PayloadInvalid) as caught:
+        refuse_other_payload("till-opened", "number", payload)
+    assert str(caught.value) == "payload.value is missing: an event of type till-opened carries a number there."
+
+
+def test_a_built_in_type_reads_like_a_custom_one():
+    custom = CustomEventType(*[None] * len(fields(CustomEventType)))
+    assert custom.is_custom_type
+    assert built_in("member-created") == {
+        "api_code": "member-created",
+        "name": "Member created",
+        "description": None,
+        "schema_type": "builtin",
+        "active": True,
+        "custom_attributes": {},
+        "external_key": None,
+        "is_custom_type": False,
+        "created_at": None,
+        "updated_at": None,
+    }
+    assert pascal_case("member-created") == "MemberCreated"

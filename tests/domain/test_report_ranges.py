@@ -1,0 +1,143 @@
+"""Ranges of reports: their defaults, and the days they consist of in a zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from domain.problems import InvalidRequest
+from domain.reports import (
+    DAY,
+    MONTH,
+    QUARTER,
+    QUARTER_HOUR,
+    YEAR,
+    DailySeries,
+    ReportRange,
+    ceiling,
+    days_of,
+    floor,
+    report_range,
+    zone_of,
+)
+
+MADRID = ZoneInfo("Europe/Madrid")
+# In Madrid it is the 5th.
+NOW = datetime(2026, 3, 4, 23, 30, tzinfo=UTC)
+
+
+def utc(*parts):
+    return datetime(*parts, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("level", "begin", "end"),
+    [
+        (QUARTER_HOUR, utc(2026, 11, 4, 7, 30), utc(2026, 11, 4, 7, 45)),
+        (DAY, utc(2026, 11, 4), utc(2026, 11, 5)),
+        (MONTH, utc(2026, 11, 1), utc(2026, 12, 1)),
+        (QUARTER, utc(2026, 10, 1), utc(2027, 1, 1)),
+        (YEAR, utc(2026, 1, 1), utc(2027, 1, 1)),
+    ],
+)
+def test_a_moment_lies_in_one_bucket_of_each_level(level, begin, end):
+    at = utc(2026, 11, 4, 7, 44, 59, 5)
+    assert (floor(at, level), ceiling(at, level)) == (begin, end)
+    assert ceiling(begin, level) == begin
+    assert ceiling(utc(9999, 12, 31, 23, 59), level) is None
+
+
+def test_the_default_is_the_last_30_days_with_today():
+    assert report_range(None, None, None, NOW) == ReportRange(utc(2026, 2, 3), utc(2026, 3, 5), UTC)
+    assert report_range(None, None, "Europe/Madrid", NOW) == ReportRange(
+        utc(2026, 2, 3, 23), utc(2026, 3, 5, 23), MADRID
+    )
+    assert report_range(None, None, None, NOW, MADRID).zone == MADRID
+
+
+def test_a_range_without_an_end_lasts_until_today():
+    assert report_range(utc(2026, 3, 1), None, None, NOW) == ReportRange(utc(2026, 3, 1), utc(2026, 3, 5))
+    later = utc(2026, 4, 1)
+    assert report_range(later, None, None, NOW) == ReportRange(later, later)
+
+
+def test_a_range_without_a_beginning_has_30_days():
+    assert report_range(None, utc(2026, 2, 1), None, NOW).begin == utc(2026, 1, 2)
+    # The day that contains the end is the last one.
+    assert report_range(None, utc(2026, 2, 1, 0, 1), None, NOW).begin == utc(2026, 1, 3)
+
+
+@pytest.mark.parametrize("zone", [None, "America/Buenos_Aires", "Asia/Tokyo"])
+def test_a_range_at_the_beginning_of_the_calendar_begins_there(zone):
+    first = datetime.min.replace(tzinfo=UTC)
+    assert report_range(None, utc(1, 1, 3), zone, NOW).begin == first
+    assert report_range(None, first, zone, NOW).begin == first
+
+
+def test_a_range_does_not_end_before_it_begins():
+    assert report_range(NOW, NOW, None, NOW) == ReportRange(NOW, NOW)
+    with pytest.raises(InvalidRequest) as caught:
+        report_range(NOW, NOW - timedelta(seconds=1), None, NOW)
+    assert [(fault.parameter, fault.detail) for fault in caught.value.faults] == [
+        ("sinceTo", "sinceTo is before sinceFrom.")
+    ]
+
+
+def test_an_unknown_zone_is_refused():
+    assert zone_of(None, MADRID) == MADRID
+    assert zone_of("Asia/Tokyo", MADRID) == ZoneInfo("Asia/Tokyo")
+    with pytest.raises(InvalidRequest) as caught:
+        report_range(None, None, "Mars/Olympus", NOW)
+    assert [fault.parameter for fault in caught.value.faults] == ["tz"]
+
+
+def test_days_are_those_of_the_zone_cut_by_the_range():
+    begin, end = utc(2026, 3, 28, 12), utc(2026, 3, 30, 12)
+    # On 29 March clocks in Madrid go forward: the day has 23 hours.
+    assert [(day.date, day.begin, day.end) for day in days_of(ReportRange(begin, end, MADRID))] == [
+        (date(2026, 3, 28), begin, utc(2026, 3, 28, 23)),
+        (date(2026, 3, 29), utc(2026, 3, 28, 23), utc(2026, 3, 29, 22)),
+        (date(2026, 3, 30), utc(2026, 3, 29, 22), end),
+    ]
+    assert days_of(ReportRange(begin, begin, MADRID)) == []
+
+
+def test_a_range_that_ends_with_a_day_has_no_empty_day():
+    assert [day.date for day in days_of(ReportRange(utc(2026, 3, 1), utc(2026, 3, 2)))] == [date(2026, 3, 1)]
+
+
+def test_a_day_that_a_zone_left_out_is_no_day():
+    # Samoa went from the 29th to the 31st of December 2011.
+    apia = ZoneInfo("Pacific/Apia")
+    days = days_of(ReportRange(utc(2011, 12, 29, 12), utc(2011, 12, 31), apia))
+    assert [day.date for day in days] == [date(2011, 12, 29), date(2011, 12, 31)]
+
+
+def test_the_last_day_of_the_calendar_is_a_day():
+    last = datetime.max.replace(tzinfo=UTC)
+    assert [day.date for day in days_of(ReportRange(utc(9999, 12, 30), last))] == [
+        date(9999, 12, 30),
+        date(9999, 12, 31),
+    ]
+    east = days_of(ReportRange(utc(9999, 12, 31, 12), last, ZoneInfo("Asia/Tokyo")))
+    assert east[-1].end == last
+    first = days_of(ReportRange(datetime.min.replace(tzinfo=UTC), utc(1, 1, 1, 1), timezone(timedelta(hours=-3))))
+    assert first[0].begin == datetime.min.replace(tzinfo=UTC)
+
+
+def test_a_series_has_at_most_3660_days():
+    begin = utc(2016, 1, 1)
+    assert len(days_of(ReportRange(begin, begin + timedelta(days=3_660)))) == 3_660
+    with pytest.raises(InvalidRequest) as caught:
+        days_of(ReportRange(begin, begin + timedelta(days=3_661)))
+    assert [(fault.parameter, fault.detail) for fault in caught.value.faults] == [
+        ("sinceFrom", "sinceFrom is more than 3,660 days before sinceTo, and a series has at most so many.")
+    ]
+
+
+def test_a_series_has_a_figure_of_each_name_for_every_day():
+    series = DailySeries("Points", ("minted", "burned"), [date(2026, 3, 1)], [(Decimal(5), Decimal(2))])
+    assert dict(zip(series.names, series.rows[0], strict=True)) == {"minted": 5, "burned": 2}

@@ -1,0 +1,57 @@
+"""Values inside JSON, compared as in JSON, and lists in one parameter."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from domain.scalars import is_key, is_number, is_scalar, is_text, split_list, token
+
+
+def test_scalars_are_the_same_if_they_are_equal_in_json():
+    assert token(1) == token(Decimal("1.0"))
+    assert token(True) != token(1)
+    assert token("1") != token(1)
+    assert token(False) == token(False) != token(True)
+    assert [token(value) for value in (None, [], {})] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "text", "scalar"),
+    [
+        (1, True, False, True),
+        (Decimal("1.5"), True, False, True),
+        (True, False, False, True),
+        ("a", False, True, True),
+        ("a" * 1000, False, True, True),
+        ("a" * 1001, False, False, False),
+        ("", False, False, False),
+        (None, False, False, False),
+        ([1], False, False, False),
+    ],
+)
+def test_texts_numbers_and_booleans_can_be_searched_for(value, number, text, scalar):
+    assert (is_number(value), is_text(value), is_scalar(value)) == (number, text, scalar)
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("", [""]),
+        ("a", ["a"]),
+        ("a,b", ["a", "b"]),
+        ("a,,b,", ["a", "", "b", ""]),
+        (r"a\,b,c", ["a,b", "c"]),
+        (r"a\\,b", ["a\\", "b"]),
+        (r"a\b", [r"a\b"]),
+    ],
+)
+def test_a_backslash_makes_a_comma_a_part_of_an_item(text, items):
+    assert split_list(text) == items
+
+
+def test_a_key_is_a_uuid_in_lower_case():
+    key = "7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"
+    assert is_key(key)
+    assert not any(map(is_key, (key.upper(), key[1:], key + "0", "drinks")))
