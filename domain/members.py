@@ -9,6 +9,7 @@ from typing import Any
 from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict
 from domain.profiles import PROFILE
+from domain.tiers import HeldTier, TierFloor
 
 LONGEST_ID = 255
 # Ids that differ only by these characters look the same: refused at both ends; control characters are refused anywhere.
@@ -64,7 +65,7 @@ class MemberProperties:
 
 @dataclass(frozen=True, slots=True)
 class MemberTier:
-    """The tier that a member holds in one program; `is_manual` until `expires_at`, or forever, whatever the points."""
+    """The stored tier of a member in one program, as `domain.tiers.HeldTier`."""
 
     organization_id: int
     member_id: int
@@ -73,6 +74,14 @@ class MemberTier:
     is_manual: bool
     expires_at: datetime | None
     created_at: datetime
+    floor_tier_id: Internal[int | None] = None
+    floor_expires_at: Internal[datetime | None] = None
+
+    @property
+    def held(self) -> HeldTier:
+        """The tier with its hold."""
+        floor = None if self.floor_tier_id is None else TierFloor(self.floor_tier_id, self.floor_expires_at)
+        return HeldTier(self.loyalty_tier_id, self.is_manual, self.expires_at, floor)
 
 
 class MemberExists(Conflict):

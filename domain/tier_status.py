@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from domain.members import MemberTier
-from domain.tiers import KnownTier, Points, Step, TierSchedule
+from domain.tiers import HeldTier, KnownTier, Points, Step, TierSchedule
 
 ZERO = Decimal(0)
 
@@ -25,6 +25,7 @@ class NextTier:
 class TierStatus:
     """A member's tier status in a program; `points` are those that count now.
 
+    `tier_hold` is that of a tier that was set, and `is_manual` is true while it decides the tier, and not the points.
     `points_to_keep` are missing at `expires_at` to keep the tier, and `projected_tier` follows if nothing is earned
     until then; both are None for a tier that does not end.
     """
@@ -33,6 +34,7 @@ class TierStatus:
     loyalty_program_key: str
     tier: KnownTier | None
     is_manual: bool
+    tier_hold: str | None
     since: datetime | None
     expires_at: datetime | None
     points: Decimal
@@ -48,15 +50,18 @@ def tier_status(
     counted = schedule.counted(points, at)
     least = _least_of(schedule, held)
     to_keep, projected = None, None
+    hold = None if held is None else held.held.hold(at)
     if held is not None and held.expires_at is not None:
         then = schedule.counted(points, held.expires_at)
         to_keep = None if least is None else max(ZERO, least - then)
-        projected = tiers.get(schedule.tier_at(then) or 0)
+        place = schedule.place_of(points, held.expires_at, held.held.floor)
+        projected = None if place is None else tiers.get(place.loyalty_tier_id)
     return TierStatus(
         loyalty_program_id=schedule.loyalty_program_id,
         loyalty_program_key=schedule.loyalty_program_key,
         tier=None if held is None else tiers.get(held.loyalty_tier_id),
-        is_manual=held is not None and held.is_manual,
+        is_manual=held is not None and hold is not None and _is_held(schedule, held.held, counted),
+        tier_hold=hold,
         since=None if held is None else held.created_at,
         expires_at=None if held is None else held.expires_at,
         points=counted,
@@ -64,6 +69,11 @@ def tier_status(
         points_to_keep=to_keep,
         projected_tier=projected,
     )
+
+
+def _is_held(schedule: TierSchedule, held: HeldTier, counted: Decimal) -> bool:
+    """True if the tier hold decides the tier: one by these points may have reached a floor merely by time."""
+    return held.is_fixed or held.loyalty_tier_id != schedule.tier_at(counted)
 
 
 def _least_of(schedule: TierSchedule, held: MemberTier | None) -> Decimal | None:

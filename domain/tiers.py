@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from heapq import merge
 
-from domain.fields import Internal, Personal
 from domain.problems import Conflict
 from domain.tier_policies import BY_BALANCE, TierPoints, TierPolicy
 
@@ -18,6 +18,9 @@ Points = Callable[[int], TierPoints]
 
 MemberProgram = tuple[int, int]
 """A member's id and a loyalty program's id."""
+
+FLOOR, FIXED = "floor", "fixed"
+"""The tier holds: a floor is a tier that points may exceed, and a fixed tier stays whatever the points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,47 +56,117 @@ class TierSchedule:
         """The tier that a member reaches at a moment."""
         return self.tier_at(self.counted(points, at))
 
-    def place_of(self, points: Points, at: datetime) -> HeldTier | None:
-        """The member's tier by points, until it changes merely by time; None for no tier."""
-        tier_id, ends = self.tier_of(points, at), self.ends_of(points, at)
-        return None if tier_id is None else HeldTier(tier_id, expires_at=None if ends is None else ends[0])
+    def place_of(self, points: Points, at: datetime, floor: TierFloor | None = None) -> HeldTier | None:
+        """The member's tier by points, or the `floor` if that is higher, until it changes merely by time.
 
-    def ends_of(self, points: Points, at: datetime) -> tuple[datetime, Decimal] | None:
-        """When the tier that a member reaches changes merely by time, and the points that count then."""
-        if self.ledger_account_id is None or not self.policy.has_period:
+        None for no tier. A floor that has ended, or whose tier is not active any more, does not count.
+        """
+        if floor is not None and (floor.has_ended(at) or self._step_of(floor.loyalty_tier_id) is None):
+            floor = None
+        by_points = self.tier_of(points, at)
+        tier_id = self.higher_of(by_points, floor)
+        if tier_id is None:
             return None
-        tier_id = self.tier_of(points, at)
-        changes = self.policy.changes(points(self.ledger_account_id), at)
-        return next((change for change in changes if self.tier_at(change[1]) != tier_id), None)
+        changes = self._changes(points, at, floor)
+        ends = next((moment for moment, changed_id in changes if changed_id != tier_id), None)
+        return HeldTier(tier_id, tier_id != by_points, ends, floor)
+
+    def _changes(self, points: Points, at: datetime, floor: TierFloor | None) -> Iterator[tuple[datetime, int | None]]:
+        """Later moments at which the member's tier may change merely by time, each with the tier from then on."""
+        of_points: Iterable[tuple[datetime, int | None]] = ()
+        if self.ledger_account_id is not None and self.policy.has_period:
+            changes = self.policy.changes(points(self.ledger_account_id), at)
+            of_points = ((moment, self.tier_at(counted)) for moment, counted in changes)
+        end = None if floor is None else floor.expires_at
+        of_floor = () if end is None else ((end, self.tier_of(points, end)),)
+        for moment, tier_id in merge(of_points, of_floor, key=lambda change: change[0]):
+            has_ended = floor is None or floor.has_ended(moment)
+            yield moment, tier_id if has_ended else self.higher_of(tier_id, floor)
+
+    def higher_of(self, tier_id: int | None, floor: TierFloor | None) -> int | None:
+        """The higher of a tier and a floor, by the points that they require."""
+        if floor is None:
+            return tier_id
+        steps = [step for step in self.steps if step.loyalty_tier_id in (tier_id, floor.loyalty_tier_id)]
+        return max(steps, key=_rank).loyalty_tier_id if steps else tier_id
+
+    def _step_of(self, tier_id: int) -> Step | None:
+        return next((step for step in self.steps if step.loyalty_tier_id == tier_id), None)
 
     def tier_at(self, points: Decimal) -> int | None:
         """The tier reached with `points`, or else the program's default one, or else None."""
         reached = [step for step in self.steps if step.min_required_points <= points]
         if self.ledger_account_id is None or not reached:
             return self.default_tier_id
-        # Remaining ties are decided by age, so that the result does not depend on the order of the rows.
-        best = max(reached, key=lambda step: (step.min_required_points, step.tier_order, -step.loyalty_tier_id))
-        return best.loyalty_tier_id
+        return max(reached, key=_rank).loyalty_tier_id
+
+
+def _rank(step: Step) -> tuple[Decimal, int, int]:
+    """The sort key of tiers, the lowest first; age decides the last ties, not the order of the rows."""
+    return step.min_required_points, step.tier_order, -step.loyalty_tier_id
+
+
+@dataclass(frozen=True, slots=True)
+class TierFloor:
+    """A tier below which a member does not fall until `expires_at`, or ever."""
+
+    loyalty_tier_id: int
+    expires_at: datetime | None = None
+
+    def has_ended(self, at: datetime) -> bool:
+        """True once points alone decide the member's tier."""
+        return self.expires_at is not None and self.expires_at <= at
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTier:
-    """A member's stored tier in a program; one that `is_manual` stays until `expires_at`, whatever the points.
+    """A member's stored tier in a program; `is_manual` while a tier hold decides it, and not the points.
 
-    Then it is evaluated again. A tier by points of a period ends when so many points do not count any more.
+    Without a `floor` the hold is fixed: the tier stays until `expires_at`, whatever the points. Then it is evaluated
+    again. A tier by points of a period ends when so many points do not count any more.
     """
 
     loyalty_tier_id: int
     is_manual: bool = False
     expires_at: datetime | None = None
+    floor: TierFloor | None = None
 
     def has_lapsed(self, at: datetime) -> bool:
         """True once the tier must be evaluated again."""
         return self.expires_at is not None and self.expires_at <= at
 
+    @property
+    def is_fixed(self) -> bool:
+        """True for a tier that was set whatever the points."""
+        return self.is_manual and self.floor is None
+
     def holds(self, at: datetime) -> bool:
         """True while the tier stays, whatever the points."""
-        return self.is_manual and not self.has_lapsed(at)
+        return self.is_fixed and not self.has_lapsed(at)
+
+    def hold(self, at: datetime) -> str | None:
+        """The tier hold at a moment; None if the tier only depends on the points."""
+        if self.floor is not None:
+            return None if self.floor.has_ended(at) else FLOOR
+        return FIXED if self.holds(at) else None
+
+
+@dataclass(frozen=True, slots=True)
+class TierHold:
+    """A tier that a member is to have until `expires_at` or for good: at least (a floor), or whatever the points."""
+
+    loyalty_tier_id: int
+    expires_at: datetime | None = None
+    kind: str = FIXED
+
+    def place(self, schedule: TierSchedule | None, points: Points, at: datetime) -> HeldTier | None:
+        """The tier that the hold results in; without the schedule of an active program, the points do not count."""
+        if self.kind == FIXED:
+            return HeldTier(self.loyalty_tier_id, True, self.expires_at)
+        floor = TierFloor(self.loyalty_tier_id, self.expires_at)
+        if schedule is None:
+            return HeldTier(self.loyalty_tier_id, True, self.expires_at, floor)
+        return schedule.place_of(points, at, floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +224,7 @@ class TierAssignments:
         if not held.has_lapsed(self.at):
             return held
         # Tiers of an inactive program do not change.
-        return HeldTier(held.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at)
+        return HeldTier(held.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at, held.floor)
 
     def settle(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
         """Assign the member to the tiers by points after changes of these accounts; returns the moves."""
@@ -165,68 +238,13 @@ class TierAssignments:
             if held is not None and held.holds(self.at):
                 continue
             before = None if held is None else held.loyalty_tier_id
-            now = schedule.place_of(points, self.at)
+            now = schedule.place_of(points, self.at, None if held is None else held.floor)
             after = None if now is None else now.loyalty_tier_id
             if has_lapsed or held != now:
                 self.put(member_program, now)
             if before != after:
                 moves.append(TierMove(member_id, schedule, before, after, None if now is None else now.expires_at))
         return moves
-
-
-@dataclass(frozen=True, slots=True)
-class TierTracking:
-    """A request or effect that sets a member's tier, or returns it to evaluation by points.
-
-    `answered_tier_id` is the tier that resulted. A tier set by an event is stored with the one before it, and with the
-    event that reversed it, if any.
-    """
-
-    organization_id: int
-    member_tier_tracking_id: int
-    member_id: int
-    loyalty_program_id: int
-    loyalty_tier_id: int | None
-    answered_tier_id: int | None
-    expires_at: datetime | None
-    system_unique_key: str
-    request_digest: Personal[Internal[bytes]]
-    external_id: Personal[str | None]
-    description: Personal[str | None]
-    tags: Personal[tuple[str, ...]]
-    loyalty_event_id: int | None
-    previous_tier_id: int | None
-    previous_is_manual: bool
-    previous_expires_at: datetime | None
-    reversal_loyalty_event_id: int | None
-    created_at: datetime
-
-    @property
-    def member_program(self) -> MemberProgram:
-        """The member and the program of the tier."""
-        return self.member_id, self.loyalty_program_id
-
-    @property
-    def previous(self) -> HeldTier | None:
-        """The stored tier before it was set."""
-        if self.previous_tier_id is None:
-            return None
-        return HeldTier(self.previous_tier_id, self.previous_is_manual, self.previous_expires_at)
-
-    def sets(self, held: HeldTier | None) -> bool:
-        """True if the member's tier is still the one that this has set."""
-        return held is not None and held == HeldTier(self.loyalty_tier_id or 0, True, self.expires_at)
-
-    def after(self, previous: HeldTier | None) -> TierTracking:
-        """The same tracking, set after the stored tier `previous`."""
-        if previous is None:
-            return replace(self, previous_tier_id=None, previous_is_manual=False, previous_expires_at=None)
-        return replace(
-            self,
-            previous_tier_id=previous.loyalty_tier_id,
-            previous_is_manual=previous.is_manual,
-            previous_expires_at=previous.expires_at,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,66 +257,6 @@ class KnownTier:
     loyalty_program_key: str
     name: str
     active: bool
-
-
-class TierLog:
-    """Tiers set by events and requests, of the members and programs that one unit of work changes."""
-
-    def __init__(self) -> None:
-        self._trackings: dict[int, TierTracking] = {}
-        self._new: list[int] = []
-        self._changed: set[int] = set()
-
-    def know(self, stored: Iterable[TierTracking]) -> None:
-        """Register stored trackings: those that may be reversed, and all later ones of the same member and program."""
-        for tracking in stored:
-            self._trackings.setdefault(tracking.member_tier_tracking_id, tracking)
-
-    def add(self, tracking: TierTracking) -> None:
-        """Add a tier set by an event in this unit of work."""
-        self._trackings[tracking.member_tier_tracking_id] = tracking
-        self._new.append(tracking.member_tier_tracking_id)
-
-    def standing(self, loyalty_event_id: int) -> list[TierTracking]:
-        """The unreversed trackings of the event, newest first."""
-        return [assignment for assignment in self._newest_first() if assignment.loyalty_event_id == loyalty_event_id]
-
-    def reverse(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
-        """Restore the tier before a tracking; False if it has been set or moved again since.
-
-        The tracking set right after it then restores the tier before both, so that the order of reversals does not
-        matter.
-        """
-        tracking = self._trackings[member_tier_tracking_id]
-        later = [
-            assignment
-            for assignment in self._newest_first()
-            if assignment.member_program == tracking.member_program
-            and assignment.member_tier_tracking_id > member_tier_tracking_id
-        ]
-        is_current = not later and tracking.sets(tier_assignments.held(tracking.member_program))
-        if is_current:
-            tier_assignments.put(tracking.member_program, tracking.previous)
-        elif later and later[-1].loyalty_event_id is not None and tracking.sets(later[-1].previous):
-            self._change(later[-1].after(tracking.previous))
-        self._change(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))
-        return is_current
-
-    def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
-        """New and changed trackings since the last call, which count as stored from now on."""
-        new, changed = ([self._trackings[name] for name in names] for names in (self._new, sorted(self._changed)))
-        self._new, self._changed = [], set()
-        return new, changed
-
-    def _newest_first(self) -> list[TierTracking]:
-        names = sorted(self._trackings, reverse=True)
-        return [self._trackings[name] for name in names if self._trackings[name].reversal_loyalty_event_id is None]
-
-    def _change(self, tracking: TierTracking) -> None:
-        name = tracking.member_tier_tracking_id
-        self._trackings[name] = tracking
-        if name not in self._new:
-            self._changed.add(name)
 
 
 class TierInactive(Conflict):

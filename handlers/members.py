@@ -7,7 +7,7 @@ from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
 from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties, MemberTier
 from domain.programs import LoyaltyProgram, LoyaltyTier
-from domain.tiers import TierTracking
+from domain.tier_log import TierTracking
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, MEMBER_SUBJECT, Call
 from handlers.messages.base import Changes, listed, results, walked, wrapped

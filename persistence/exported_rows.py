@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -65,18 +65,23 @@ _TRANSACTION_OF_MEMBER = f"""t.ledger_transaction_id IN (
 
 _MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
 
-# The tier that was set by hand, that of the default program first; those of other programs go by their keys.
+# The tier that was set, that of the default program first; those of other programs go by their keys.
 _MEMBERS = f"""
-SELECT {_MEMBER}, held.tier, held.expires_at
+SELECT {_MEMBER}, held.tier, held.expires_at, held.tier_hold
 FROM members m
 LEFT JOIN LATERAL (
     SELECT CASE WHEN t.loyalty_program_id = o.default_loyalty_program_id THEN l.name
-        ELSE l.loyalty_tier_key::text END AS tier, t.expires_at
+        ELSE l.loyalty_tier_key::text END AS tier, h.expires_at, h.tier_hold
     FROM member_tiers t
-    JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
-    JOIN organizations o USING (organization_id)
-    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND t.is_manual AND l.active
-        AND (t.expires_at IS NULL OR t.expires_at > now())
+    CROSS JOIN LATERAL (
+        SELECT coalesce(t.floor_tier_id, t.loyalty_tier_id) AS loyalty_tier_id,
+            CASE WHEN t.floor_tier_id IS NULL THEN t.expires_at ELSE t.floor_expires_at END AS expires_at,
+            CASE WHEN t.floor_tier_id IS NULL THEN 'fixed' ELSE 'floor' END AS tier_hold
+    ) h
+    JOIN loyalty_tiers l ON l.organization_id = t.organization_id AND l.loyalty_tier_id = h.loyalty_tier_id
+    JOIN organizations o ON o.organization_id = t.organization_id
+    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND l.active
+        AND (t.is_manual OR t.floor_tier_id IS NOT NULL) AND (h.expires_at IS NULL OR h.expires_at > now())
     ORDER BY t.loyalty_program_id = o.default_loyalty_program_id DESC, t.loyalty_program_id LIMIT 1
 ) held ON true
 WHERE m.organization_id = %(organization_id)s AND m.member_id > %(after)s AND m.erased_at IS NULL
@@ -342,11 +347,22 @@ def begin_snapshot(db: Connection) -> None:
     db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
 
+class ExportedTier(NamedTuple):
+    """A tier that was set: its name or key, its end and its hold."""
+
+    name: str
+    expires_at: datetime | None
+    tier_hold: str
+
+
 def next_members(
     db: Connection, asked: ExportRange, after: int, limit: int
-) -> list[tuple[Member, str | None, datetime | None]]:
-    """The next members behind an id who were not erased, each with a tier set by hand and its end."""
-    return [(Member(*row[:-2]), row[-2], row[-1]) for row in query(db, _MEMBERS, asked.values(after, limit))]
+) -> list[tuple[Member, ExportedTier | None]]:
+    """The next members behind an id who were not erased, each with a tier that was set."""
+    return [
+        (Member(*row[:-3]), None if row[-3] is None else ExportedTier(*row[-3:]))
+        for row in query(db, _MEMBERS, asked.values(after, limit))
+    ]
 
 
 def balances_of(

@@ -8,16 +8,18 @@ from sqlalchemy import Connection, insert, select
 
 from domain.members import Member, MemberTier
 from domain.tier_history import TierPeriod
-from domain.tiers import HeldTier, MemberProgram, TierTracking
+from domain.tier_log import TierTracking
+from domain.tiers import HeldTier, MemberProgram, TierFloor
 from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records
 from persistence.tables.members import member_tier_trackings, members
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
 _EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
+_FLOOR = "t.floor_tier_id, t.floor_expires_at"
 
 
-def _tiers_held_by(members_: str, further: str = "") -> str:
+def _tiers_held_by(members_: str, further: str) -> str:
     return f"""(
     SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT}{further})
                     ORDER BY t.loyalty_program_id)
@@ -27,27 +29,31 @@ def _tiers_held_by(members_: str, further: str = "") -> str:
 
 
 # A column of a query on `members m`; `held_tiers` reads its value.
-HELD_TIERS = _tiers_held_by("m")
+HELD_TIERS = _tiers_held_by("m", f", {_FLOOR}")
 # A column of a query on `members`; `tiers_of` reads its value.
-TIERS = _tiers_held_by("members", ", t.created_at")
+TIERS = _tiers_held_by("members", f", t.created_at, {_FLOOR}")
 
 _OF_MEMBERS = Prepared(f"""
 SELECT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT},
-    t.created_at
+    t.created_at, {_FLOOR}
 FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
 WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 ORDER BY t.loyalty_program_id
 """)
 
-# A tier that goes by points and stays has no new beginning. Others end, and are kept for events that arrive late.
-_STAYS = "{0}.loyalty_tier_id = {1}.loyalty_tier_id AND NOT {0}.is_manual AND NOT {1}.is_manual"
+# A tier that depends on points and stays has no new beginning. Others end, and are kept for events that arrive late.
+_STAYS = (
+    "{0}.loyalty_tier_id = {1}.loyalty_tier_id AND NOT ({0}.is_manual AND {0}.floor_tier_id IS NULL)"
+    " AND NOT ({1}.is_manual AND {1}.floor_tier_id IS NULL)"
+)
 
 _PAST_COLUMNS = "organization_id, member_id, loyalty_program_id, loyalty_tier_id, began_at, expires_at, ended_at"
 
 _MOVE = Prepared(f"""
 WITH x AS (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(member_id bigint, loyalty_program_id bigint,
-        loyalty_tier_id bigint, is_manual boolean, expires_at timestamptz)
+        loyalty_tier_id bigint, is_manual boolean, expires_at timestamptz, floor_tier_id bigint,
+        floor_expires_at timestamptz)
 ), ended AS (
     INSERT INTO past_member_tiers ({_PAST_COLUMNS})
     SELECT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.created_at, t.expires_at, %s
@@ -55,11 +61,13 @@ WITH x AS (
     WHERE t.organization_id = %s AND t.created_at < %s AND NOT ({_STAYS.format("t", "x")})
 )
 INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at,
-    created_at)
-SELECT %s, x.member_id, x.loyalty_program_id, x.loyalty_tier_id, x.is_manual, x.expires_at, %s FROM x
+    floor_tier_id, floor_expires_at, created_at)
+SELECT %s, x.member_id, x.loyalty_program_id, x.loyalty_tier_id, x.is_manual, x.expires_at, x.floor_tier_id,
+    x.floor_expires_at, %s FROM x
 ORDER BY x.member_id, x.loyalty_program_id
 ON CONFLICT (organization_id, member_id, loyalty_program_id) DO UPDATE SET
     loyalty_tier_id = excluded.loyalty_tier_id, is_manual = excluded.is_manual, expires_at = excluded.expires_at,
+    floor_tier_id = excluded.floor_tier_id, floor_expires_at = excluded.floor_expires_at,
     created_at = CASE
         WHEN {_STAYS.format("member_tiers", "excluded")} THEN member_tiers.created_at
         ELSE excluded.created_at END
@@ -80,11 +88,11 @@ WHERE created_at < %s
 """
 
 _PERIODS = Prepared(f"""
-SELECT t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT}, t.created_at, NULL
+SELECT t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT}, {_FLOOR}, t.created_at, NULL
 FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
 WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 UNION ALL
-SELECT member_id, loyalty_program_id, loyalty_tier_id, false, expires_at, began_at, ended_at
+SELECT member_id, loyalty_program_id, loyalty_tier_id, false, expires_at, NULL, NULL, began_at, ended_at
 FROM past_member_tiers WHERE organization_id = %s AND member_id = ANY(%s::bigint[])
 """)
 
@@ -100,11 +108,13 @@ WHERE t.organization_id = %s AND t.reversal_loyalty_event_id IS NULL AND EXISTS 
 
 _CHANGE_TRACKINGS = """
 UPDATE member_tier_trackings t SET previous_tier_id = x.previous_tier_id, previous_is_manual = x.previous_is_manual,
-    previous_expires_at = x.previous_expires_at, reversal_loyalty_event_id = x.reversal_loyalty_event_id
+    previous_expires_at = x.previous_expires_at, previous_floor_tier_id = x.previous_floor_tier_id,
+    previous_floor_expires_at = x.previous_floor_expires_at, reversal_loyalty_event_id = x.reversal_loyalty_event_id
 FROM (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
         member_tier_tracking_id bigint, previous_tier_id bigint, previous_is_manual boolean,
-        previous_expires_at timestamptz, reversal_loyalty_event_id bigint
+        previous_expires_at timestamptz, previous_floor_tier_id bigint, previous_floor_expires_at timestamptz,
+        reversal_loyalty_event_id bigint
     ) LIMIT %s
 ) AS x
 WHERE t.organization_id = %s AND t.member_tier_tracking_id = x.member_tier_tracking_id
@@ -115,6 +125,8 @@ _CHANGEABLE = (
     "previous_tier_id",
     "previous_is_manual",
     "previous_expires_at",
+    "previous_floor_tier_id",
+    "previous_floor_expires_at",
     "reversal_loyalty_event_id",
 )
 
@@ -132,8 +144,8 @@ ORDER BY m.wallet_id LIMIT %s
 def held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
     """The value of the column HELD_TIERS, by program id."""
     return {
-        program_id: HeldTier(tier_id, is_manual, None if expires_at is None else datetime.fromisoformat(expires_at))
-        for program_id, tier_id, is_manual, expires_at in value or ()
+        program_id: HeldTier(tier_id, is_manual, _moment(expires_at), _floor(floor, _moment(floor_ends)))
+        for program_id, tier_id, is_manual, expires_at, floor, floor_ends in value or ()
     }
 
 
@@ -146,11 +158,21 @@ def tiers_of(member: Member, value: Sequence[Sequence[Any]] | None) -> list[Memb
             program_id,
             tier_id,
             is_manual,
-            None if expires_at is None else datetime.fromisoformat(expires_at),
+            _moment(expires_at),
             datetime.fromisoformat(created_at),
+            floor,
+            _moment(floor_ends),
         )
-        for program_id, tier_id, is_manual, expires_at, created_at in value or ()
+        for program_id, tier_id, is_manual, expires_at, created_at, floor, floor_ends in value or ()
     ]
+
+
+def _floor(tier_id: int | None, expires_at: datetime | None) -> TierFloor | None:
+    return None if tier_id is None else TierFloor(tier_id, expires_at)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:
@@ -172,6 +194,8 @@ def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, H
             left.append(member_program)
         else:
             tier = {"loyalty_tier_id": held.loyalty_tier_id, "is_manual": held.is_manual, "expires_at": held.expires_at}
+            if held.floor is not None:
+                tier |= {"floor_tier_id": held.floor.loyalty_tier_id, "floor_expires_at": held.floor.expires_at}
             stay.append(member_program | tier)
     if stay:
         defer(db, _MOVE, (as_json(stay), at, organization_id, at, organization_id, at))
@@ -183,8 +207,8 @@ def find_periods(db: Connection, organization_id: int, member_ids: Collection[in
     """The present and the past tiers of members; one statement for all."""
     values = (organization_id, list(member_ids))
     return [
-        TierPeriod(member_id, program_id, HeldTier(tier_id, is_manual, expires_at), began_at, ended_at)
-        for member_id, program_id, tier_id, is_manual, expires_at, began_at, ended_at in query(
+        TierPeriod(member_id, program_id, HeldTier(*held, _floor(floor_id, floor_ends)), began_at, ended_at)
+        for member_id, program_id, *held, floor_id, floor_ends, began_at, ended_at in query(
             db, _PERIODS, (*values, *values)
         )
     ]

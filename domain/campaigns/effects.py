@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, pascal_case
 from domain.expressions.types import DECIMAL, DYN, STRING, TIMESTAMP, MapOf, Type
+from domain.tiers import FIXED, FLOOR
 
 MINT_POINTS, BURN_POINTS, DISCOUNT = "mint-points", "burn-points", "discount"
 ASSIGN_BADGE, UNASSIGN_BADGE = "assign-badge", "unassign-badge"
@@ -97,6 +98,7 @@ EFFECTS: Mapping[str, Effect] = {
                 EffectParameter("loyaltyProgramKey", "Loyalty program", STRING),
                 EffectParameter("loyaltyTierKey", "Tier", STRING),
                 EffectParameter("expiresAt", "Expires at", TIMESTAMP, is_optional=True),
+                EffectParameter("tierHold", "Tier hold", STRING, FIXED, True, (FLOOR, FIXED)),
             ),
         ),
         Effect(

@@ -142,8 +142,8 @@ class RowFault(Exception):
 # Fields of a member that are no column: objects that have columns of their own, and one that only the API sets.
 _NO_COLUMNS = frozenset({"profile", "notifications", "on_chain"})
 _ATTRIBUTES = "customAttributes"
-# The tier that was set by hand, and when the member joined, have no place in the body of `createMember`.
-_BESIDE = ("joinedAt", "tier", "tierExpiresAt")
+# The tier that was set, and when the member joined, have no place in the body of `createMember`.
+_BESIDE = ("joinedAt", "tier", "tierExpiresAt", "tierHold")
 
 # The types in JSON of the fields that are columns; there are none of other types yet.
 _FORMS: Mapping[Any, type[Any]] = {bool: bool, str: str, str | None: str}

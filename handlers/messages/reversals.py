@@ -8,7 +8,7 @@ from domain.coupons.usages import CouponUsage
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.referrals import ReferralLog
 from domain.reversals import ReversedPart, RevertedEvent, RevertedTransaction
-from domain.tiers import TierTracking
+from domain.tier_log import TierTracking
 from handlers.messages.base import exact_number
 from handlers.messages.events import limit_counter
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.programs import LoyaltyTier
-from domain.tiers import TierTracking
+from domain.tier_log import TierTracking
 from handlers.messages.base import Body
 from handlers.services.tiers import TierSetting
 

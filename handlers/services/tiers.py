@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -12,8 +13,9 @@ from domain.ledger.views import WalletView
 from domain.members import Member, MemberTier, refuse_inactive
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram, LoyaltyTier
+from domain.tier_log import TierTracking
 from domain.tier_policies import BALANCE, TierPoints
-from domain.tiers import HeldTier, Points, TierAssignments, TierInactive, TierTracking
+from domain.tiers import FIXED, FLOOR, Points, TierAssignments, TierHold, TierInactive
 from handlers.call import Call, Execution
 from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
@@ -26,9 +28,10 @@ from persistence import ledger_wallets, member_tiers, organizations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierSetting:
-    """The details of a request that sets a tier."""
+    """The details of a request that sets a tier; the `tier_hold` is fixed unless it says otherwise."""
 
     expires_at: datetime | None = None
+    tier_hold: str | None = None
     external_id: str | None = None
     system_unique_key: str | None = None
     description: str | None = None
@@ -52,8 +55,11 @@ def set_tier(
             ResultsByKey([(key, before.request_digest, before)]).find(key, digest)
             return before
         refuse_inactive(unit.members[member.member_id])
-        _refuse(tier, asked.expires_at, call.now)
-        before_tier_id, after = unit.tiers.assign(member.member_id, program, tier, asked.expires_at)
+        _refuse(tier, asked, call.now)
+        hold = None
+        if tier is not None:
+            hold = TierHold(tier.loyalty_tier_id, asked.expires_at, asked.tier_hold or FIXED)
+        before_tier_id, after = unit.tiers.assign(member.member_id, program, tier, hold)
         tracking = member_tiers.add_tracking(
             call.db,
             organization_id,
@@ -68,6 +74,7 @@ def set_tier(
             description=asked.description,
             tags=asked.tags,
             created_at=call.now,
+            tier_hold=None if hold is None else hold.kind,
         )
         call.audit.add(
             "member-tier",
@@ -78,6 +85,7 @@ def set_tier(
                 "loyaltyProgramId": program.loyalty_program_id,
                 "loyaltyTierId": after,
                 "isManual": tier is not None,
+                "tierHold": None if hold is None else hold.kind,
                 "expiresAt": asked.expires_at,
                 "externalId": asked.external_id,
                 "systemUniqueKey": key,
@@ -90,7 +98,7 @@ def set_tier(
 
 
 def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, asked: TierSetting) -> bytes:
-    content = (
+    content: tuple[Any, ...] = (
         member.member_id,
         program.loyalty_program_id,
         None if tier is None else tier.loyalty_tier_id,
@@ -99,13 +107,20 @@ def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, a
         asked.description,
         asked.tags,
     )
-    return digest_of(content)
+    # A fixed tier is what requests set before there were others, and its repetition is recognized.
+    return digest_of((*content, FLOOR) if asked.tier_hold == FLOOR else content)
 
 
-def _refuse(tier: LoyaltyTier | None, expires_at: datetime | None, now: datetime) -> None:
-    if expires_at is not None and tier is None:
-        raise InvalidRequest([FieldFault("expiresAt is given without a tier", pointer="/expiresAt")])
-    if expires_at is not None and expires_at <= now:
+def _refuse(tier: LoyaltyTier | None, asked: TierSetting, now: datetime) -> None:
+    given = {"expiresAt": asked.expires_at, "tierHold": asked.tier_hold}
+    faults = [
+        FieldFault(f"{name} is given without a tier", pointer=f"/{name}")
+        for name, value in given.items()
+        if value is not None and tier is None
+    ]
+    if faults:
+        raise InvalidRequest(faults)
+    if asked.expires_at is not None and asked.expires_at <= now:
         raise InvalidRequest([FieldFault("expiresAt is not in the future", pointer="/expiresAt")])
     if tier is not None and not tier.active:
         raise TierInactive(f"The tier {tier.name} is not active.")
@@ -146,7 +161,7 @@ def tiers_by_now(
                 else tier
                 for tier in stored[member.member_id]
             ]
-    lapsed = [m for m in members if any(_held(tier).has_lapsed(call.now) for tier in stored[m.member_id])]
+    lapsed = [m for m in members if any(tier.held.has_lapsed(call.now) for tier in stored[m.member_id])]
     if lapsed:
         tier_assignments = TierAssignments(configuration_of(call.db, call.organization).tier_schedules, {}, call.now)
         points = points_of(call, lapsed, balances or None)
@@ -194,21 +209,23 @@ def points_of(call: Call, members: Sequence[Member], balances: Balances | None =
     return lambda member: lambda account_id: points.get((member.wallet_id, account_id), TierPoints())
 
 
-def _held(tier: MemberTier) -> HeldTier:
-    return HeldTier(tier.loyalty_tier_id, tier.is_manual, tier.expires_at)
-
-
 def _evaluated(tier: MemberTier, tier_assignments: TierAssignments, points: Points) -> MemberTier | None:
-    held = _held(tier)
+    held = tier.held
     if not held.has_lapsed(tier_assignments.at) or tier.expires_at is None:
         return tier
     now = tier_assignments.place_now(tier.loyalty_program_id, held, points)
     if now is None:
         return None
-    stays = now.loyalty_tier_id == tier.loyalty_tier_id and not tier.is_manual
-    since = tier.created_at if stays else tier.expires_at
+    stays = now.loyalty_tier_id == tier.loyalty_tier_id and not held.is_fixed
+    floor = now.floor
     return replace(
-        tier, loyalty_tier_id=now.loyalty_tier_id, is_manual=False, expires_at=now.expires_at, created_at=since
+        tier,
+        loyalty_tier_id=now.loyalty_tier_id,
+        is_manual=now.is_manual,
+        expires_at=now.expires_at,
+        created_at=tier.created_at if stays else tier.expires_at,
+        floor_tier_id=None if floor is None else floor.loyalty_tier_id,
+        floor_expires_at=None if floor is None else floor.expires_at,
     )
 
 

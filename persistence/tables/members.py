@@ -5,7 +5,7 @@ from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from domain.members import Member, MemberTier
 from domain.tier_history import PastMemberTier
-from domain.tiers import TierTracking
+from domain.tier_log import TierTracking
 from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
 
 members = record_table(

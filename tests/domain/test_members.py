@@ -70,7 +70,7 @@ def test_columns_of_imports_follow_from_writable_fields_and_the_profile():
     assert (MEMBER_COLUMNS["active"], MEMBER_COLUMNS["emails"], MEMBER_COLUMNS["city"]) == (bool, list, str)
     # Set by the API alone, or by columns of their own parts.
     assert {"onChain", "profile", "notifications", "address"}.isdisjoint(MEMBER_COLUMNS)
-    assert MEMBER_COLUMNS.keys() - PLACES.keys() == {"joinedAt", "tier", "tierExpiresAt"}
+    assert MEMBER_COLUMNS.keys() - PLACES.keys() == {"joinedAt", "tier", "tierExpiresAt", "tierHold"}
 
 
 def test_expressions_see_the_labelled_fields_of_a_profile():

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.tier_log import TierLog, TierTracking
 from domain.tier_policies import TierPoints
-from domain.tiers import HeldTier, Step, TierAssignments, TierLog, TierSchedule, TierTracking
+from domain.tiers import HeldTier, Step, TierAssignments, TierSchedule
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 PROGRAM, ACCOUNT, MEMBER = 1, 10, 7

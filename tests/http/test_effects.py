@@ -64,6 +64,7 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
         ("loyaltyProgramKey", "Loyalty program", "string", None, False),
         ("loyaltyTierKey", "Tier", "string", None, False),
         ("expiresAt", "Expires at", "timestamp", None, True),
+        ("tierHold", "Tier hold", "string", "fixed", True),
     ]
     assert [(param["id"], param["isOptional"]) for param in params["discount"]] == [("type", False), ("value", False)]
     assert [(param["id"], param["type"], param["isOptional"]) for param in params["notify"]] == [

@@ -13,13 +13,14 @@ import pytest
 from domain.exports import ABANDONED, FILTERS, FILTERS_OF_KIND, KEPT, ROLE_OF_KIND
 from handlers.services.exports import rows as export_rows
 from handlers.services.exports import write
-from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
+from handlers.services.exports.rows import ROWS, csv_header, csv_row
 from handlers.services.exports.write import ExportWriter
 from persistence import exports, transactions
 from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
+from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts
 from tests.builders.statements import count
 from tests.builders.tracking import GENERIC, Shop, event, order, running
@@ -38,12 +39,6 @@ PROFILE = {
 @pytest.fixture
 def shop(organization):
     return Shop(organization)
-
-
-def exported(organization, kind="members", **asked):
-    """The rows of an export, as lines of JSON."""
-    with organization.api.engine.connect() as db:
-        return [json_line(row) for row in ROWS[kind](db, ExportRange(organization.id, **asked))]
 
 
 def names(lines):
@@ -68,6 +63,7 @@ def test_members_come_in_as_they_went_out(api, organization, shop):
         "joinedAt": "2020-03-02T00:00:00Z",
         "tier": "Gold",
         "tierExpiresAt": until,
+        "tierHold": "floor",
     }
     done = Imports(other).run("".join(lines), file_format="ndjson")
     assert counts(done) == ("done", 3, 3, 0), Imports(other).errors(done)

@@ -96,6 +96,7 @@ def test_a_member_is_enrolled_with_every_property(organization, integration, ana
                 "loyaltyProgramKey": created.loyalty_program_key,
                 "tier": ana["tierStatus"][0]["tier"],
                 "isManual": False,
+                "tierHold": None,
                 "since": ana["createdAt"],
                 "expiresAt": None,
                 "points": 0,

@@ -66,6 +66,7 @@ STAYING = {
     "audit_log.digest": "is of the columns that stay and of personal_digest",
     "events.event_type": OF_PRODUCT,
     "events.limit_counters": "are numbers of campaigns and amounts",
+    "member_tier_trackings.tier_hold": STATE,
     "purchase_orders.status": STATE,
     "purchase_orders.event_ids": "are numbers of events",
     "ledger_transactions.tags": TAG,

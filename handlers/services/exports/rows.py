@@ -16,7 +16,7 @@ from domain.members import Member, MemberProperties
 from handlers.messages.base import exact_number, instant_text, json_able
 from handlers.messages.json_text import encode
 from persistence import exported_rows
-from persistence.exported_rows import QUERIES, ExportRange
+from persistence.exported_rows import QUERIES, ExportedTier, ExportRange
 from persistence.rows import fields_of
 
 ROWS_AT_ONCE = 2000
@@ -31,8 +31,8 @@ class ExportedRow:
     values: Mapping[str, Any]
 
 
-def _pages(db: Connection, asked: ExportRange) -> Iterator[list[tuple[Member, str | None, datetime | None]]]:
-    """The members of an export, page by page, each with a tier that was set by hand and its end."""
+def _pages(db: Connection, asked: ExportRange) -> Iterator[list[tuple[Member, ExportedTier | None]]]:
+    """The members of an export, page by page, each with a tier that was set."""
     after = asked.after
     while page := exported_rows.next_members(db, asked, after, ROWS_AT_ONCE):
         yield page
@@ -40,19 +40,23 @@ def _pages(db: Connection, asked: ExportRange) -> Iterator[list[tuple[Member, st
 
 
 def member_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
-    """A row for each member who was not erased, by id, with the tier that was set by hand."""
+    """A row for each member who was not erased, by id, with the tier that was set."""
     for page in _pages(db, asked):
-        for member, tier, tier_expires_at in page:
-            yield ExportedRow(member.member_id, _member_values(member, tier, tier_expires_at))
+        for member, tier in page:
+            yield ExportedRow(member.member_id, _member_values(member, tier))
 
 
-def _member_values(member: Member, tier: str | None, tier_expires_at: datetime | None) -> dict[str, Any]:
+def _member_values(member: Member, tier: ExportedTier | None) -> dict[str, Any]:
     body = {name: getattr(member, field) for name, field in _MEMBER_FIELDS}
     values = {name: _at(body, place) for name, place in PLACES.items()}
     values["joinedAt"] = instant_text(member.created_at)
-    values["tier"] = tier
-    values["tierExpiresAt"] = None if tier_expires_at is None else instant_text(tier_expires_at)
+    name, expires_at, tier_hold = (None, None, None) if tier is None else tier
+    values |= {"tier": name, "tierExpiresAt": _moment(expires_at), "tierHold": tier_hold}
     return {name: values[name] for name in FIELDS[MEMBERS] if values[name] not in (None, [], {})}
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else instant_text(moment)
 
 
 def _at(body: Any, place: tuple[str, ...]) -> Any:
@@ -64,13 +68,13 @@ def _at(body: Any, place: tuple[str, ...]) -> Any:
 def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
     """A row for each lot, and for each balance of an account without lots, by member; nothing that has expired."""
     for page in _pages(db, asked):
-        names = {member.wallet_id: member for member, _, _ in page}
+        names = {member.wallet_id: member for member, _ in page}
         for wallet_id, account, amount, expires_at in exported_rows.balances_of(db, asked, list(names)):
             values = {
                 "loyaltyMemberId": names[wallet_id].loyalty_member_id,
                 "amount": exact_number(amount),
                 "account": account,
-                "expiresAt": None if expires_at is None else instant_text(expires_at),
+                "expiresAt": _moment(expires_at),
             }
             known = {name: value for name, value in values.items() if value is not None}
             yield ExportedRow(names[wallet_id].member_id, known)

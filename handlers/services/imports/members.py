@@ -11,7 +11,8 @@ from domain.imports.cells import CUSTOM
 from domain.imports.records import PLACES, UPSERT, FailedRow, ImportJob, RowFault
 from domain.members import Member, differences, member_exists, public_id_taken
 from domain.problems import InvalidRequest
-from domain.tiers import HeldTier, KnownTier
+from domain.tier_policies import TierPoints
+from domain.tiers import FIXED, FLOOR, HeldTier, KnownTier, Points, TierHold, TierSchedule
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.call import Call
@@ -24,6 +25,7 @@ from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_
 from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
 from handlers.services.members.view import view_members
+from handlers.services.tiers import points_of
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
 from persistence import events, member_tiers, members
@@ -44,7 +46,7 @@ class _MemberRow:
     sent: Changes[MemberBody]
     attributes: Mapping[str, Any]
     joined_at: datetime | None
-    tiers: Mapping[int, HeldTier]
+    tier: _TierRow | None
 
     @property
     def loyalty_member_id(self) -> str:
@@ -110,11 +112,27 @@ def _read(row: ImportRow, tiers: _Tiers, now: datetime, name_of: NameOf) -> _Mem
     return _MemberRow(row, sent, attributes, joined_at, tiers.of(row.values, now, name_of))
 
 
+@dataclass(frozen=True, slots=True)
+class _TierRow:
+    """The tier that a row names, and how the member is to have it; no `schedule` for that of an inactive program."""
+
+    tier: KnownTier
+    hold: TierHold
+    schedule: TierSchedule | None
+
+    def held(self, points: Points, now: datetime) -> dict[int, HeldTier]:
+        """The tier of a member with these points, by program id."""
+        held = self.hold.place(self.schedule, points, now)
+        return {} if held is None else {self.tier.loyalty_program_id: held}
+
+
 class _Tiers:
     """The tiers that rows name; `zone` is the organization's."""
 
     def __init__(self, call: Call) -> None:
-        known = configuration_of(call.db, call.organization).tiers.values()
+        configuration = configuration_of(call.db, call.organization)
+        self._schedules = {schedule.loyalty_program_id: schedule for schedule in configuration.tier_schedules}
+        known = configuration.tiers.values()
         self._by_key = {tier.loyalty_tier_key: tier for tier in known}
         self._by_name: dict[str, list[KnownTier]] = {}
         for tier in known:
@@ -122,20 +140,25 @@ class _Tiers:
         self._default_program = call.organization.default_loyalty_program_id
         self.zone = call.organization.zone
 
-    def of(self, values: Mapping[str, Any], now: datetime, name_of: NameOf) -> dict[int, HeldTier]:
-        """The tier of a row, by program id; raises RowFault."""
+    def of(self, values: Mapping[str, Any], now: datetime, name_of: NameOf) -> _TierRow | None:
+        """The tier of a row, if it names one; raises RowFault."""
         expires_at = moment_in(values, "tierExpiresAt", name_of, self.zone, is_end=True)
         if "tier" not in values:
-            if expires_at is not None:
-                raise RowFault(f"{name_of('tierExpiresAt')} is given without a tier.", name_of("tierExpiresAt"))
-            return {}
+            for name in ("tierExpiresAt", "tierHold"):
+                if name in values:
+                    raise RowFault(f"{name_of(name)} is given without a tier.", name_of(name))
+            return None
         tier = self._named(values["tier"])
         if tier is None or not tier.active:
             state = "is no tier" if tier is None else "is a tier that is not active"
             raise RowFault(f"{values['tier'][:100]} {state}.", name_of("tier"))
         if expires_at is not None and expires_at <= now:
             raise RowFault(f"{name_of('tierExpiresAt')} is not in the future.", name_of("tierExpiresAt"))
-        return {tier.loyalty_program_id: HeldTier(tier.loyalty_tier_id, True, expires_at)}
+        kind = values.get("tierHold", FLOOR)
+        if kind not in (FLOOR, FIXED):
+            raise RowFault(f"{name_of('tierHold')} is neither {FLOOR} nor {FIXED}.", name_of("tierHold"))
+        hold = TierHold(tier.loyalty_tier_id, expires_at, kind)
+        return _TierRow(tier, hold, self._schedules.get(tier.loyalty_program_id))
 
     def _named(self, name: str) -> KnownTier | None:
         """The tier with a key; else that with a name, in the default program if several have it."""
@@ -187,7 +210,14 @@ def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
 
 
 def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
-    new = [NewMember(member_row.properties, member_row.joined_at, member_row.tiers) for member_row in rows]
+    new = [
+        NewMember(
+            member_row.properties,
+            member_row.joined_at,
+            {} if member_row.tier is None else member_row.tier.held(_no_points, call.now),
+        )
+        for member_row in rows
+    ]
     if call.is_quiet:
         if new:
             insert_members(call, new)
@@ -196,16 +226,14 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
         enrol_accepted(call, new[begin : begin + _TRACKED_AT_ONCE])
 
 
+def _no_points(_: int) -> TierPoints:
+    return TierPoints()
+
+
 def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
     """Store the changes of members, and their tiers; tell campaigns of those that change, if the import tells them."""
     organization_id = call.organization.organization_id
-    tiers = {
-        (before.member_id, program): held
-        for member_row, before, _ in changed
-        for program, held in member_row.tiers.items()
-    }
-    if tiers:
-        member_tiers.move(call.db, organization_id, tiers, call.now)
+    _set_tiers(call, [(member_row.tier, before) for member_row, before, _ in changed if member_row.tier is not None])
     different = [
         (before, values)
         for _, before, values in changed
@@ -225,6 +253,19 @@ def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, An
         )
     if not call.is_quiet:
         _tell(call, [(before, after[before.member_id]) for before, _ in different])
+
+
+def _set_tiers(call: Call, tiers: Sequence[tuple[_TierRow, Member]]) -> None:
+    """Store the tiers of members who are enrolled already, as their points are."""
+    if not tiers:
+        return
+    points = points_of(call, [member for _, member in tiers])
+    held = {
+        (member.member_id, program_id): held
+        for tier_row, member in tiers
+        for program_id, held in tier_row.held(points(member), call.now).items()
+    }
+    member_tiers.move(call.db, call.organization.organization_id, held, call.now)
 
 
 def _tell(call: Call, changed: Sequence[tuple[Member, Member]]) -> None:

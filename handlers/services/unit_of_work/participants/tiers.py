@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ from domain.campaigns.effects import SET_TIER
 from domain.campaigns.outcomes import BadParameter
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownTier
 from domain.reversals import ReversedPart
-from domain.tiers import HeldTier, KnownTier, TierInactive, TierLog, TierSchedule, TierTracking
+from domain.tier_log import TierLog, TierTracking
+from domain.tiers import HeldTier, KnownTier, TierHold, TierInactive, TierSchedule
 from handlers.messages.reversals import reversed_tier
 from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
 from handlers.services.unit_of_work.reversals import Reversal
@@ -49,23 +49,34 @@ class TierWork:
         return {SET_TIER: self._set_tier}
 
     def assign(
-        self, member_id: int, program: LoyaltyProgram, tier: LoyaltyTier | None, expires_at: datetime | None
+        self, member_id: int, program: LoyaltyProgram, tier: LoyaltyTier | None, hold: TierHold | None
     ) -> tuple[int | None, int | None]:
-        """Set a member's tier until `expires_at`, or without a tier return it to the points.
+        """Set a member's tier by a hold, or without a tier return it to the points.
 
         Returns the tiers before and after, by id. A tier that stays the same is not reported.
         """
         unit, program_id = self._unit, program.loyalty_program_id
-        schedule = self._schedule(program_id) or TierSchedule(
-            program_id, program.loyalty_program_key, None, program.default_tier_id, (), False
-        )
         keys = dict(unit.configuration.tier_keys)
-        if tier is not None:
+        schedule = self._schedule(program_id)
+        points = unit.tier_points.of(unit.members[member_id].wallet_id)
+        if hold is not None and tier is not None:
             keys[tier.loyalty_tier_id] = tier.loyalty_tier_key
-            now: HeldTier | None = HeldTier(tier.loyalty_tier_id, True, expires_at)
+            now = hold.place(schedule, points, unit.now)
+        elif schedule is not None:
+            now = schedule.place_of(points, unit.now)
         else:
-            now = schedule.place_of(unit.tier_points.of(unit.members[member_id].wallet_id), unit.now)
-        return _tier_id(self._put(member_id, schedule, now, keys)), _tier_id(now)
+            # The tiers of an inactive program do not depend on points.
+            now = None if program.default_tier_id is None else HeldTier(program.default_tier_id)
+        named = schedule or _without_points(program_id, program.loyalty_program_key)
+        return _tier_id(self._put(member_id, named, now, keys)), _tier_id(now)
+
+    def hold(self, member_id: int, tier: KnownTier, hold: TierHold) -> HeldTier | None:
+        """Set a member's tier by a hold; returns the one before."""
+        unit, program_id = self._unit, tier.loyalty_program_id
+        schedule = self._schedule(program_id)
+        now = hold.place(schedule, unit.tier_points.of(unit.members[member_id].wallet_id), unit.now)
+        named = schedule or _without_points(program_id, tier.loyalty_program_key)
+        return self._put(member_id, named, now, unit.configuration.tier_keys)
 
     def take_derived(self) -> list[DerivedEvent]:
         """A `member-tier-set` for every newly set tier."""
@@ -97,12 +108,7 @@ class TierWork:
             raise BadParameter("expiresAt evaluated to a moment in the past.")
         if not tier.active:
             raise TierInactive(f"The tier {tier.name} is not active.")
-        # The tiers of an inactive program do not go by points.
-        schedule = self._schedule(tier.loyalty_program_id) or TierSchedule(
-            tier.loyalty_program_id, tier.loyalty_program_key, None, None, (), False
-        )
-        now = HeldTier(tier.loyalty_tier_id, True, expires_at)
-        before = self._put(event.member_id, schedule, now, self._unit.configuration.tier_keys)
+        before = self.hold(event.member_id, tier, TierHold(tier.loyalty_tier_id, expires_at, params["tierHold"]))
         self._log.add(self._tracking(event, tier, params).after(before))
 
     def _put(
@@ -138,7 +144,7 @@ class TierWork:
             member_id=event.member_id,
             loyalty_program_id=tier.loyalty_program_id,
             loyalty_tier_id=tier.loyalty_tier_id,
-            answered_tier_id=tier.loyalty_tier_id,
+            answered_tier_id=_tier_id(self._assignments.held((event.member_id, tier.loyalty_program_id))),
             expires_at=params["expiresAt"],
             system_unique_key=self._unit.new_key(),
             request_digest=b"",
@@ -151,12 +157,13 @@ class TierWork:
             previous_expires_at=None,
             reversal_loyalty_event_id=None,
             created_at=self._unit.now,
+            tier_hold=params["tierHold"],
         )
 
     def _reversed(self, tracking: TierTracking, by: Reversal) -> ReversedPart:
         name = tracking.member_tier_tracking_id
         is_restored = self._log.reverse(name, self._assignments, by.loyalty_event_id)
-        if is_restored and (tracking.previous is None or not tracking.previous.is_manual):
+        if is_restored and (tracking.previous is None or not tracking.previous.is_fixed):
             self._settle(tracking)
         held = self._assignments.held(tracking.member_program)
         return reversed_tier(tracking, _tier_id(held), is_restored)
@@ -185,6 +192,11 @@ class TierWork:
         if self._unit.is_dry_run:
             return count(_OF_DRY_RUN).__next__
         return IdAllocator(self._unit.db, "member_tier_trackings", _FIRST_IDS).take
+
+
+def _without_points(program_id: int, program_key: str) -> TierSchedule:
+    """The schedule of an inactive program, whose tiers do not depend on points."""
+    return TierSchedule(program_id, program_key, None, None, (), False)
 
 
 def _tier_id(held: HeldTier | None) -> int | None:

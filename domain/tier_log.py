@@ -1,0 +1,135 @@
+"""Requests and effects that set tiers of members, and their reversal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from domain.fields import Internal, Personal
+from domain.tiers import FLOOR, HeldTier, MemberProgram, TierAssignments, TierFloor
+
+
+@dataclass(frozen=True, slots=True)
+class TierTracking:
+    """A request or effect that sets a member's tier, or returns it to evaluation by points.
+
+    `answered_tier_id` is the tier that resulted. A tier set by an event is stored with the one before it, and with the
+    event that reversed it, if any.
+    """
+
+    organization_id: int
+    member_tier_tracking_id: int
+    member_id: int
+    loyalty_program_id: int
+    loyalty_tier_id: int | None
+    answered_tier_id: int | None
+    expires_at: datetime | None
+    system_unique_key: str
+    request_digest: Personal[Internal[bytes]]
+    external_id: Personal[str | None]
+    description: Personal[str | None]
+    tags: Personal[tuple[str, ...]]
+    loyalty_event_id: int | None
+    previous_tier_id: int | None
+    previous_is_manual: bool
+    previous_expires_at: datetime | None
+    reversal_loyalty_event_id: int | None
+    created_at: datetime
+    # None for a tier that only depends on the points again; requests of older versions set fixed ones.
+    tier_hold: str | None = None
+    previous_floor_tier_id: int | None = None
+    previous_floor_expires_at: datetime | None = None
+
+    @property
+    def member_program(self) -> MemberProgram:
+        """The member and the program of the tier."""
+        return self.member_id, self.loyalty_program_id
+
+    @property
+    def previous(self) -> HeldTier | None:
+        """The stored tier before it was set."""
+        if self.previous_tier_id is None:
+            return None
+        floor_id = self.previous_floor_tier_id
+        floor = None if floor_id is None else TierFloor(floor_id, self.previous_floor_expires_at)
+        return HeldTier(self.previous_tier_id, self.previous_is_manual, self.previous_expires_at, floor)
+
+    def sets(self, held: HeldTier | None) -> bool:
+        """True if the member's tier hold is still the one that this has set."""
+        tier_id = self.loyalty_tier_id or 0
+        if held is None or self.tier_hold == FLOOR:
+            return held is not None and held.floor == TierFloor(tier_id, self.expires_at)
+        return held == HeldTier(tier_id, True, self.expires_at)
+
+    def after(self, previous: HeldTier | None) -> TierTracking:
+        """The same tracking, set after the stored tier `previous`."""
+        floor = None if previous is None else previous.floor
+        return replace(
+            self,
+            previous_tier_id=None if previous is None else previous.loyalty_tier_id,
+            previous_is_manual=previous is not None and previous.is_manual,
+            previous_expires_at=None if previous is None else previous.expires_at,
+            previous_floor_tier_id=None if floor is None else floor.loyalty_tier_id,
+            previous_floor_expires_at=None if floor is None else floor.expires_at,
+        )
+
+
+class TierLog:
+    """Tiers set by events and requests, of the members and programs that one unit of work changes."""
+
+    def __init__(self) -> None:
+        self._trackings: dict[int, TierTracking] = {}
+        self._new: list[int] = []
+        self._changed: set[int] = set()
+
+    def know(self, stored: Iterable[TierTracking]) -> None:
+        """Register stored trackings: those that may be reversed, and all later ones of the same member and program."""
+        for tracking in stored:
+            self._trackings.setdefault(tracking.member_tier_tracking_id, tracking)
+
+    def add(self, tracking: TierTracking) -> None:
+        """Add a tier set by an event in this unit of work."""
+        self._trackings[tracking.member_tier_tracking_id] = tracking
+        self._new.append(tracking.member_tier_tracking_id)
+
+    def standing(self, loyalty_event_id: int) -> list[TierTracking]:
+        """The unreversed trackings of the event, newest first."""
+        return [assignment for assignment in self._newest_first() if assignment.loyalty_event_id == loyalty_event_id]
+
+    def reverse(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
+        """Restore the tier before a tracking; False if it has been set or moved again since.
+
+        The tracking set right after it then restores the tier before both, so that the order of reversals does not
+        matter.
+        """
+        tracking = self._trackings[member_tier_tracking_id]
+        later = [
+            assignment
+            for assignment in self._newest_first()
+            if assignment.member_program == tracking.member_program
+            and assignment.member_tier_tracking_id > member_tier_tracking_id
+        ]
+        is_current = not later and tracking.sets(tier_assignments.held(tracking.member_program))
+        if is_current:
+            tier_assignments.put(tracking.member_program, tracking.previous)
+        elif later and later[-1].loyalty_event_id is not None and tracking.sets(later[-1].previous):
+            self._change(later[-1].after(tracking.previous))
+        self._change(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))
+        return is_current
+
+    def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
+        """New and changed trackings since the last call, which count as stored from now on."""
+        new, changed = ([self._trackings[name] for name in names] for names in (self._new, sorted(self._changed)))
+        self._new, self._changed = [], set()
+        return new, changed
+
+    def _newest_first(self) -> list[TierTracking]:
+        names = sorted(self._trackings, reverse=True)
+        return [self._trackings[name] for name in names if self._trackings[name].reversal_loyalty_event_id is None]
+
+    def _change(self, tracking: TierTracking) -> None:
+        name = tracking.member_tier_tracking_id
+        self._trackings[name] = tracking
+        if name not in self._new:
+            self._changed.add(name)

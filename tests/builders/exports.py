@@ -1,0 +1,15 @@
+"""The rows of exports, read in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handlers.services.exports.rows import ROWS, json_line
+from persistence.exported_rows import ExportRange
+from tests.builders.api import Organization
+
+
+def exported(organization: Organization, kind: str = "members", **asked: Any) -> list[str]:
+    """The rows of an export, as lines of JSON."""
+    with organization.api.engine.connect() as db:
+        return [json_line(row) for row in ROWS[kind](db, ExportRange(organization.id, **asked))]

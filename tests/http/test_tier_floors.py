@@ -1,0 +1,163 @@
+"""Tiers that are floors, set by requests, effects and imports: points lift the member, and never let it fall."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.builders import clock
+from tests.builders.campaigns import effect, mint
+from tests.builders.exports import exported
+from tests.builders.imports import Imports, counts
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+END = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def program(shop):
+    return TierSchedule.new(shop, {"basis": "earned"}, Silver=500, Gold=1000)
+
+
+@pytest.fixture
+def imports(organization, program):
+    return Imports(organization)
+
+
+def status(shop, member="ana"):
+    [entry] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
+    after = entry.get("nextTier", {})
+    return entry["tier"]["name"], entry["tierHold"], entry["isManual"], after.get("name"), after.get("missingPoints")
+
+
+def test_an_imported_tier_is_a_floor_that_points_exceed(shop, imports, program):
+    done = imports.run("loyaltyMemberId,tier\nana,Silver\n")
+    assert counts(done) == ("done", 1, 1, 0)
+    assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
+    since = program.shop.rows("member_tiers", "created_at")
+    shop.give("ana", 600)
+    assert status(shop) == ("Silver", "floor", False, "Gold", 400)
+    assert shop.rows("member_tiers", "created_at") == since
+    shop.give("ana", 400)
+    assert status(shop) == ("Gold", "floor", False, None, None)
+    assert program.moves("ana") == [("member-tier-set", "Silver", "Gold")]
+
+
+def test_at_the_end_of_a_floor_the_points_decide(shop, imports, program, monkeypatch):
+    imports.run(f"loyaltyMemberId,tier,tierExpiresAt\nana,Gold,{END}\n")
+    shop.give("ana", 700)
+    assert status(shop) == ("Gold", "floor", True, None, None)
+    assert program.entry("ana")["expiresAt"] == END
+    clock.installed(monkeypatch).wait(days=30)
+    assert status(shop) == ("Silver", None, False, "Gold", 300)
+
+
+def test_a_fixed_tier_stays_whatever_the_points(shop, imports):
+    imports.run("loyaltyMemberId,tier,tierHold\nana,Silver,fixed\n")
+    shop.give("ana", 6000)
+    assert status(shop) == ("Silver", "fixed", True, None, None)
+
+
+def test_an_imported_floor_of_a_member_with_points_is_compared_to_them(shop, imports):
+    shop.member(loyaltyMemberId="ana")
+    shop.member(loyaltyMemberId="ben")
+    shop.give("ana", 2000)
+    done = imports.run("loyaltyMemberId,tier,tierHold\nana,Silver,\nben,Silver,floor\n", mode="upsert")
+    assert counts(done) == ("done", 2, 2, 0), imports.errors(done)
+    assert status(shop) == ("Gold", "floor", False, None, None)
+    assert status(shop, "ben") == ("Silver", "floor", True, "Gold", 1000)
+
+
+def test_faults_of_tier_holds_are_those_of_their_rows(imports):
+    done = imports.run("loyaltyMemberId,tier,tierHold\nana,,floor\nben,Silver,ceiling\ncora,Silver,FLOOR\n")
+    assert imports.errors(done) == [
+        (2, "tierHold", "tierHold is given without a tier."),
+        (3, "tierHold", "tierHold is neither floor nor fixed."),
+        (4, "tierHold", "tierHold is neither floor nor fixed."),
+    ]
+
+
+def test_a_request_sets_a_floor_and_replaces_the_hold_before_it(shop, program):
+    member = shop.member(loyaltyMemberId="ana")
+    shop.give(member, 1000)
+    assert program.set(member, "Silver", tierHold="floor") == {"loyaltyTierKey": program.key("Gold")}
+    assert status(shop) == ("Gold", "floor", False, None, None)
+    [kept] = shop.rows("member_tier_trackings")
+    assert (kept.loyalty_tier_id, kept.answered_tier_id) == (program.id("Silver"), program.id("Gold"))
+    assert program.set(member, "Silver") == {"loyaltyTierKey": program.key("Silver")}
+    assert status(shop) == ("Silver", "fixed", True, None, None)
+    program.set(member)
+    assert status(shop) == ("Gold", None, False, None, None)
+
+
+def test_a_repeated_request_is_recognized_by_its_tier_hold(shop, program):
+    member = shop.member(loyaltyMemberId="ana")
+    for hold in ({}, {"tierHold": "fixed"}, {"tierHold": None}):
+        program.set(member, "Silver", systemUniqueKey="a", **hold)
+    problem = program.set(member, "Silver", systemUniqueKey="a", tierHold="floor", expect=409)
+    assert problem["type"] == "/problems/key-reused"
+    program.set(member, "Silver", systemUniqueKey="b", tierHold="floor")
+    program.set(member, "Silver", systemUniqueKey="b", tierHold="floor")
+    assert len(shop.rows("member_tier_trackings")) == 2
+
+
+def test_a_tier_hold_without_a_tier_is_refused(shop, program):
+    member = shop.member(loyaltyMemberId="ana")
+    refused = program.set(member, expect=400, tierHold="floor")
+    assert [(fault["pointer"], fault["detail"]) for fault in refused["errors"]] == [
+        ("/tierHold", "tierHold is given without a tier.")
+    ]
+
+
+def test_an_effect_sets_a_floor_which_a_cancellation_takes_away(shop, program):
+    member = shop.member(loyaltyMemberId="ana")
+    keys = {"loyaltyProgramKey": program.program["loyaltyProgramKey"], "loyaltyTierKey": program.key("Silver")}
+    shop.campaign(running(effect("set-tier", tierHold="floor", **keys)), eventType=GENERIC)
+    tracked = shop.track_one(event(member))
+    assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
+    shop.give(member, 1000)
+    assert status(shop) == ("Gold", "floor", False, None, None)
+    shop.give(member, 1)
+    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert status(shop) == ("Gold", None, False, None, None)
+
+
+def test_an_unknown_tier_hold_in_a_campaign_is_refused(shop, program):
+    keys = {"loyaltyProgramKey": program.program["loyaltyProgramKey"], "loyaltyTierKey": program.key("Silver")}
+    created = shop.campaign(running(mint(1)), eventType=GENERIC)
+    path = f"/campaigns/{created['campaignId']}/actions"
+    shop.administration.post(path, running(effect("set-tier", tierHold="ceiling", **keys)), expect=400)
+
+
+def test_a_return_lets_the_member_fall_to_the_floor_and_not_below(shop, program):
+    member = shop.member(loyaltyMemberId="ana")
+    program.set(member, "Silver", tierHold="floor")
+    given = shop.give(member, 1500)
+    assert status(shop)[:3] == ("Gold", "floor", False)
+    path = f"/ledgers/{given['ledgerId']}/accounts/{given['ledgerAccountId']}"
+    shop.administration.post(f"{path}/transactions/{given['ledgerTransactionId']}/revert", {}, expect=200)
+    assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
+
+
+def test_an_exported_floor_comes_in_as_it_went_out(api, organization, shop, imports, program):
+    imports.run(f"loyaltyMemberId,tier,tierExpiresAt,tierHold\nana,Silver,{END},\nben,Gold,,fixed\ncora,Silver,,\n")
+    shop.give("cora", 1200)
+    lines = exported(organization)
+    assert [
+        (row["loyaltyMemberId"], row["tier"], row.get("tierExpiresAt"), row["tierHold"])
+        for row in map(json.loads, lines)
+    ] == [("ana", "Silver", END, "floor"), ("ben", "Gold", None, "fixed"), ("cora", "Silver", None, "floor")]
+    other = Shop(api.organization())
+    TierSchedule.new(other, {"basis": "earned"}, Silver=500, Gold=1000)
+    assert counts(Imports(other.organization).run("".join(lines), file_format="ndjson"))[0] == "done"
+    assert exported(other.organization) == lines
