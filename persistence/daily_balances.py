@@ -15,8 +15,8 @@ from persistence.rows import as_json
 _ZERO = Decimal(0)
 
 # An expiry counts from the moment that it is dated, even if it was posted later, and what has expired from then on even
-# if its expiry is not posted yet. Days are numbered from 1, by their first moments; all movements before the first day
-# are one figure, with the number 0.
+# if its expiry is not posted yet. What was held then counts from the end of its hold. Days are numbered from 1, by
+# their first moments; all movements before the first day are one figure, with the number 0.
 _CHANGES = """
 SELECT ledger_account_id,
     width_bucket(moment, CAST(%s AS timestamptz[])) AS day_number,
@@ -32,6 +32,15 @@ FROM (
     JOIN jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, ended timestamptz) USING (ledger_account_id)
     WHERE l.organization_id = %s AND l.wallet_id = %s AND l.remaining > 0
         AND least(l.expires_at, p.ended) <= CAST(%s AS timestamptz)
+    UNION ALL
+    SELECT t.ledger_account_id, -u.amount, greatest(least(l.expires_at, p.ended), t.held_until)
+    FROM ledger_transactions t
+    JOIN jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, ended timestamptz) USING (ledger_account_id)
+    JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
+    JOIN ledger_lots l USING (organization_id, ledger_lot_id)
+    WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.status = 0
+        AND greatest(t.held_until, least(l.expires_at, p.ended)) <= CAST(%s AS timestamptz)
+        AND t.held_until IS NOT NULL AND least(l.expires_at, p.ended) IS NOT NULL
 ) changes
 WHERE moment < CAST(%s AS timestamptz)
 GROUP BY 1, 2
@@ -67,9 +76,10 @@ def find(
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     starts = [start_of_day(day, zone) for day in days]
     after_last = start_of_day(last + timedelta(days=1), zone)
+    unposted = (policies, organization_id, wallet_id, now)
     changes: dict[tuple[int, int], Decimal] = {}
     for account_id, day_number, amount in db.exec_driver_sql(
-        _CHANGES, (starts, organization_id, wallet_id, policies, organization_id, wallet_id, now, after_last)
+        _CHANGES, (starts, organization_id, wallet_id, *unposted, *unposted, after_last)
     ):
         changes[account_id, day_number] = amount
     daily_balances = []

@@ -93,11 +93,20 @@ ORDER BY m.member_id LIMIT %(limit)s
 _BALANCES = f"""
 SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at
 FROM (
-    SELECT organization_id, wallet_id, ledger_account_id, sum(remaining) AS amount, expires_at,
-        min(ledger_lot_id) AS row
-    FROM ledger_lots
-    WHERE organization_id = %(organization_id)s AND wallet_id = ANY(%(wallet_ids)s) AND remaining > 0
-        AND (expires_at IS NULL OR expires_at > now())
+    SELECT organization_id, wallet_id, ledger_account_id, sum(amount) AS amount, expires_at, min(ledger_lot_id) AS row
+    FROM (
+        SELECT organization_id, wallet_id, ledger_account_id, remaining AS amount, expires_at, ledger_lot_id
+        FROM ledger_lots
+        WHERE organization_id = %(organization_id)s AND wallet_id = ANY(%(wallet_ids)s) AND remaining > 0
+        UNION ALL
+        SELECT organization_id, l.wallet_id, l.ledger_account_id, u.amount, l.expires_at, l.ledger_lot_id
+        FROM ledger_transactions t
+        JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
+        JOIN ledger_lots l USING (organization_id, ledger_lot_id)
+        WHERE organization_id = %(organization_id)s AND t.from_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
+            AND t.held_until <= now()
+    ) free
+    WHERE expires_at IS NULL OR expires_at > now()
     GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
     UNION ALL
     SELECT b.organization_id, b.wallet_id, b.ledger_account_id, b.current_balance, NULL, 0

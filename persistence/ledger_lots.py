@@ -30,7 +30,7 @@ CROSS JOIN LATERAL (
 ) l
 """
 
-_RESERVED = """
+_IN_HOLDS = """
 SELECT p.ledger_account_id, l.expires_at, l.amount
 FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint)
 CROSS JOIN LATERAL (
@@ -39,10 +39,13 @@ CROSS JOIN LATERAL (
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
     JOIN ledger_lots lots USING (organization_id, ledger_lot_id)
     WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.ledger_account_id = p.ledger_account_id
-        AND t.status = 0
+        AND t.status = 0 AND {has_ended}
     GROUP BY lots.expires_at ORDER BY lots.expires_at NULLS LAST LIMIT %s
 ) l
 """
+
+_RESERVED = _IN_HOLDS.format(has_ended="(t.held_until <= %s) IS NOT TRUE")
+_RELEASED = _IN_HOLDS.format(has_ended="t.held_until <= %s")
 
 _CONSUMED = """
 SELECT p.ledger_transaction_id, p.wallet_id, l.*
@@ -56,9 +59,12 @@ CROSS JOIN LATERAL (
 ) l
 """
 
-_WITH_EXPIRED_LOTS = """
-SELECT DISTINCT ledger_account_id FROM ledger_lots
+_DUE_ACCOUNTS = """
+SELECT ledger_account_id FROM ledger_lots
 WHERE organization_id = %s AND remaining > 0 AND expires_at <= %s AND wallet_id = ANY(%s)
+UNION
+SELECT ledger_account_id FROM ledger_transactions
+WHERE organization_id = %s AND status = 0 AND held_until <= %s AND from_wallet_id = ANY(%s)
 """
 
 _NEXT_WALLETS = """
@@ -66,6 +72,10 @@ SELECT wallet_id FROM (
     (SELECT DISTINCT wallet_id FROM ledger_lots
      WHERE organization_id = %s AND wallet_id > %s AND remaining > 0 AND expires_at <= %s
      ORDER BY wallet_id LIMIT %s)
+    UNION
+    (SELECT DISTINCT from_wallet_id FROM ledger_transactions
+     WHERE organization_id = %s AND from_wallet_id > %s AND status = 0 AND held_until <= %s
+     ORDER BY from_wallet_id LIMIT %s)
     UNION
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
      JOIN jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, period integer) USING (ledger_account_id)
@@ -105,9 +115,18 @@ def with_lots(
             available[account_id][expires_at] = amount
         holding = [{"ledger_account_id": v.ledger_account_id} for v in views if v.pending_debit_balance]
         for account_id, expires_at, amount in db.exec_driver_sql(
-            _RESERVED, (as_json(holding), organization_id, wallet_id, limit)
+            _RESERVED, (as_json(holding), organization_id, wallet_id, now, limit)
         ):
             reserved[account_id][expires_at] = amount
+        released = [{"ledger_account_id": v.ledger_account_id} for v in views if v.ended_holds]
+        for account_id, expires_at, amount in (
+            db.exec_driver_sql(_RELEASED, (as_json(released), organization_id, wallet_id, now, limit))
+            if released
+            else ()
+        ):
+            end = ends[account_id]
+            if expires_at is not None and expires_at > now and (end is None or expires_at <= end):
+                available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
     return [
         replace(view, lots=_lots(view, ends[i], available[i], reserved[i]))
         for view in views
@@ -170,24 +189,21 @@ def _consumed(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
 def next_wallets_due(
     db: Connection, organization_id: int, after: int, periods: Mapping[int, int], now: datetime, limit: int
 ) -> list[int]:
-    """The next wallets, by id, with something that has expired by `now`.
+    """The next wallets, by id, with points that have expired, or holds that have ended, by `now`.
 
     `periods` are the months of `lastTransaction` policies by account. They are counted in UTC here, so a wallet may be
     found up to a day too early or too late; opening the session decides.
     """
     policies = as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
-    rows = db.exec_driver_sql(
-        _NEXT_WALLETS,
-        (organization_id, after, now, limit, policies, organization_id, after, now, limit, limit),
-    )
+    due = (organization_id, after, now, limit)
+    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, policies, *due, limit))
     return [row[0] for row in rows]
 
 
-def accounts_of_expired_lots(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
-) -> set[int]:
-    """The accounts in which these wallets hold lots that have expired."""
-    rows = db.exec_driver_sql(_WITH_EXPIRED_LOTS, (organization_id, now, list(wallet_ids)))
+def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:
+    """The accounts in which these wallets have lots that have expired, or holds that have ended."""
+    due = (organization_id, now, list(wallet_ids))
+    rows = db.exec_driver_sql(_DUE_ACCOUNTS, (*due, *due))
     return {row[0] for row in rows}
 
 

@@ -9,12 +9,20 @@ from sqlalchemy import ARRAY, BigInteger, Connection, and_, bindparam, case, cas
 
 from domain.ledger.lots import unexpired
 from domain.ledger.postings import Earning, Pair
-from domain.ledger.records import LedgerAccount, Wallet
+from domain.ledger.records import PENDING, LedgerAccount, Wallet
 from domain.ledger.views import WalletView
 from persistence.connections import CompiledStatement, query
 from persistence.records import Records
 from persistence.rows import as_json
-from persistence.tables.ledger import ledger_accounts, ledger_balances, ledger_lots, ledgers, wallets
+from persistence.tables.ledger import (
+    ledger_accounts,
+    ledger_balances,
+    ledger_lot_uses,
+    ledger_lots,
+    ledger_transactions,
+    ledgers,
+    wallets,
+)
 
 _ZERO = Decimal(0)
 
@@ -86,6 +94,43 @@ _EXPIRED_LOTS = (
     .scalar_subquery()
 )
 
+# Holds of a balance that have ended and are not released yet: they are of nobody's any more but the wallet's.
+_t, _uses = ledger_transactions, ledger_lot_uses
+_HAS_ENDED = and_(
+    _t.c.organization_id == ledger_balances.c.organization_id,
+    _t.c.from_wallet_id == ledger_balances.c.wallet_id,
+    _t.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+    _t.c.status == PENDING,
+    _t.c.held_until <= bindparam("now"),
+)
+_ENDED_HOLDS = (
+    select(func.coalesce(func.sum(_t.c.amount), literal(_ZERO)))
+    .where(_HAS_ENDED)
+    .correlate(ledger_balances)
+    .scalar_subquery()
+)
+_EXPIRED_IN_HOLDS = (
+    select(func.coalesce(func.sum(_uses.c.amount), literal(_ZERO)))
+    .select_from(
+        _t.join(
+            _uses,
+            and_(
+                _uses.c.organization_id == _t.c.organization_id,
+                _uses.c.ledger_transaction_id == _t.c.ledger_transaction_id,
+            ),
+        ).join(
+            ledger_lots,
+            and_(
+                ledger_lots.c.organization_id == _uses.c.organization_id,
+                ledger_lots.c.ledger_lot_id == _uses.c.ledger_lot_id,
+            ),
+        )
+    )
+    .where(_HAS_ENDED, ledger_lots.c.expires_at <= bindparam("now"))
+    .correlate(ledger_balances)
+    .scalar_subquery()
+)
+_HAS_HOLDS = ledger_balances.c.pending_debit_balance > 0
 
 # The columns from which `view` makes a WalletView, of the tables HOLDINGS, at the moment of the parameter `now`.
 VIEW_COLUMNS = (
@@ -112,6 +157,8 @@ VIEW_COLUMNS = (
     ledger_balances.c.created_at,
     ledger_balances.c.updated_at,
     case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
+    case((_HAS_HOLDS, _ENDED_HOLDS), else_=literal(_ZERO)).label("ended_holds"),
+    case((_HAS_HOLDS, _EXPIRED_IN_HOLDS), else_=literal(_ZERO)).label("expired_in_holds"),
     ledger_accounts.c.expiration_policies,
 )
 _NAMES = tuple(column.name for column in VIEW_COLUMNS)
@@ -170,10 +217,11 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]
     stored_balance = values["current_balance"]
+    values["pending_debit_balance"] -= values["ended_holds"]
     values["current_balance"] = unexpired(
         stored_balance,
         values["pending_debit_balance"],
-        expired_lots,
+        expired_lots + values.pop("expired_in_holds"),
         period=periods[0] if periods else None,
         last_transaction_date=values["last_transaction_date"],
         now=now,

@@ -274,7 +274,7 @@ def unexpired(
     """The unexpired part of a stored balance at `now`; lots worth `expired_lots` have expired, but are not posted yet.
 
     `period` is the account's `lastTransaction` policy in months of `zone`, if any. Amounts held by pending transactions
-    (`pending_debit`) do not expire.
+    (`pending_debit`) do not expire; those of holds that have ended do.
     """
     end = end_of_idle_balance(period, last_transaction_date, zone)
     if end is not None and end <= now:

@@ -85,7 +85,8 @@ class Posting:
 
     `is_partial`: it reverts a part of `reverts`, which keeps its status. `pending_expires_at`: the expiry of the value
     of a pending mint, if it is not the account's own policy. `part_of`: the step that it belongs to, such as the expiry
-    of what a revert has given back.
+    of what a revert has given back. `held_until`: when the hold of a pending transaction ends, if it ends by time.
+    `ends_hold`: it is the release of such a hold.
     """
 
     account: LedgerAccount
@@ -105,11 +106,13 @@ class Posting:
     is_partial: bool = False
     pending_expires_at: datetime | None = None
     part_of: Step | None = None
+    held_until: datetime | None = None
+    ends_hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A pending transaction to be captured at `amount`."""
+    """A pending transaction to be captured at `amount`; `fiat_currency` and the date replace those that are stored."""
 
     stored: Stored
     account: LedgerAccount
@@ -119,6 +122,8 @@ class Capture:
     burned: Decimal
     lot_moves: tuple[LotMove, ...]
     fiat_value: Decimal | None
+    fiat_currency: str | None = None
+    external_event_date: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,7 @@ class Stored:
     claims: tuple[Stored, ...] = ()
     unearned: Decimal = ZERO
     happened_at: datetime | None = None
+    held_until: datetime | None = None
 
 
 Step = Posting | Capture

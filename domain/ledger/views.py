@@ -48,8 +48,9 @@ class WalletView:
     last_transaction_date: datetime | None
     created_at: datetime | None
     updated_at: datetime | None
-    # The value that has expired and is not posted yet.
+    # The value that has expired, and the holds that have ended, which are not posted yet.
     expired: Internal[Decimal]
+    ended_holds: Internal[Decimal]
     lots: WalletLots | None = None
 
 

@@ -29,7 +29,10 @@ _HOLDINGS = Prepared("""
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
        current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned,
        EXISTS (SELECT FROM ledger_lots l WHERE l.organization_id = b.organization_id AND l.wallet_id = b.wallet_id
-           AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0 AND l.expires_at <= %s)
+           AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0 AND l.expires_at <= %s),
+       pending_debit_balance > 0 AND EXISTS (SELECT FROM ledger_transactions t
+           WHERE t.organization_id = b.organization_id AND t.from_wallet_id = b.wallet_id
+           AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.held_until <= %s)
 FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[])
 """)
 
@@ -51,6 +54,11 @@ _EXPIRED_LOTS = """
 SELECT wallet_id, ledger_account_id, ledger_lot_id, remaining, greatest(expires_at, created_at) FROM ledger_lots
 WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0 AND expires_at <= %s
 ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id
+"""
+
+_ENDED_HOLDS = """
+SELECT ledger_transaction_id FROM ledger_transactions
+WHERE organization_id = %s AND from_wallet_id = ANY(%s) AND status = 0 AND held_until <= %s
 """
 
 _ALL_LOTS = """
@@ -82,7 +90,7 @@ SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.statu
      WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
     parts.taken_back, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
     t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
-    coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at
+    coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until
 FROM ledger_transactions t
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS taken_back,
@@ -176,7 +184,10 @@ def open_session(
     ledger_account_ids: Collection[int],
     at: datetime,
 ) -> LedgerSession:
-    """The session of locked wallets, with their accounts as they are now; expired value is burned first."""
+    """The session of locked wallets, with their accounts as they are now.
+
+    Holds that have ended are released first, and expired value is burned.
+    """
     organization_id, wallets = organization.organization_id, list(wallet_ids)
     shared = query(db, _SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
     accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}
@@ -185,14 +196,25 @@ def open_session(
     if capped:
         defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
         issued = ledger.issued(db, organization_id, capped)
-    rows = query(db, _HOLDINGS, (at, organization_id, wallets))
-    holdings = {(row[0], row[1]): Holding(*row[2:-1]) for row in rows}
+    rows = query(db, _HOLDINGS, (at, at, organization_id, wallets))
+    holdings = {(row[0], row[1]): Holding(*row[2:-2]) for row in rows}
     session = LedgerSession(accounts, holdings, issued, at, organization.zone)
+    if any(row[-1] for row in rows):
+        _end_holds(db, organization_id, session, wallets)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
-        have_expired = any(row[-1] for row in rows)
+        have_expired = any(row[-2] for row in rows)
         _expire(db, organization_id, session, wallets if have_expired else [], holdings, tracked)
     return session
+
+
+def _end_holds(db: Connection, organization_id: int, session: LedgerSession, wallets: list[int]) -> None:
+    """Release the holds of the wallets that have ended by time, in the order of their ends."""
+    ids = [row[0] for row in query(db, _ENDED_HOLDS, (organization_id, wallets, session.at))]
+    ended = find_stored(db, organization_id, ids).values()
+    for stored in sorted(ended, key=lambda hold: (hold.held_until, hold.ledger_transaction_id)):
+        if stored.ledger_account_id in session.accounts:
+            session.end_hold(stored, session.accounts[stored.ledger_account_id])
 
 
 def _end_of_idle(account: LedgerAccount, held: Holding, zone: tzinfo) -> datetime | None:

@@ -48,10 +48,11 @@ ON CONFLICT (organization_id, ledger_account_id, shard)
 
 _CAPTURE = """
 UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value,
-    captured_at = %s, updated_at = %s
+    fiat_currency = coalesce(x.fiat_currency, t.fiat_currency),
+    external_event_date = coalesce(x.external_event_date, t.external_event_date), captured_at = %s, updated_at = %s
 FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        ledger_transaction_id bigint, amount numeric, status smallint, fiat_value numeric
+    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, amount numeric, status smallint,
+        fiat_value numeric, fiat_currency text, external_event_date timestamptz
     ) LIMIT %s
 ) AS x
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
@@ -111,6 +112,7 @@ _TRANSACTION_COLUMNS = (
     "atomic_set_id",
     "reserved_amount",
     "pending_expires_at",
+    "held_until",
     "is_expiry",
     "fiat_value",
     "fiat_gross_amount",
@@ -219,6 +221,8 @@ def _settle_stored(db: Connection, organization_id: int, written: Sequence[tuple
                 "amount": capture.amount or capture.stored.amount,
                 "status": SETTLED if capture.amount else REVERTED,
                 "fiat_value": capture.fiat_value,
+                "fiat_currency": capture.fiat_currency,
+                "external_event_date": capture.external_event_date,
             }
             for capture in captures
         ]
@@ -272,6 +276,7 @@ def _transaction_row(
         "atomic_set_id": details.atomic_set_id,
         "reserved_amount": posting.amount if posting.status == PENDING else None,
         "pending_expires_at": posting.pending_expires_at,
+        "held_until": posting.held_until,
         "is_expiry": posting.is_expiry,
         "fiat_value": posting.fiat_value,
         "fiat_gross_amount": details.fiat.gross_amount,

@@ -124,6 +124,8 @@ ledger_transactions = tenant_table(
     exact("reserved_amount"),
     # The expiry of the value of a pending mint; null for the account's policy.
     instant("pending_expires_at"),
+    # When the hold of a pending transaction ends, if it ends by time.
+    instant("held_until"),
     # When a manual capture settled: its entries are of this moment, the others of `created_at`.
     instant("captured_at"),
     Column("is_expiry", Boolean, nullable=False, server_default=text("false")),
@@ -173,6 +175,8 @@ ledger_transactions = tenant_table(
         text("coalesce(external_event_date, captured_at, created_at)"),
         where="transaction_type = 1",
     ),
+    # Wallets with holds that have ended.
+    index("ix_ledger_transactions_held", "from_wallet_id", where="status = 0 AND held_until IS NOT NULL"),
     index("ix_ledger_transactions_pending_to", "to_wallet_id", where="status = 0"),
     Index("ix_ledger_transactions_tags", "tags", postgresql_using="gin", postgresql_where=text("tags IS NOT NULL")),
     CheckConstraint("transaction_type BETWEEN 0 AND 3", "transaction_type"),

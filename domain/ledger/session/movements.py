@@ -77,15 +77,17 @@ class Movements(Balances):
         details: Details,
         allow_overdraft: bool = False,
         manual: bool = False,
+        held_until: datetime | None = None,
     ) -> Posting:
         """Take `amount` from the wallet, with `allow_overdraft` into debt where the account has an overdraft.
 
+        A `manual` burn is a hold, which ends at `held_until` unless it was captured.
         Raises AccountInactive, InsufficientBalance, OverdraftLimitExceeded, CaptureNotSupported or InvalidRequest.
         """
         _check(account, amount, details, fiat_allowed=True)
         if manual:
             self._refuse_unavailable(account, wallet_id, amount)
-            return self._hold(account, BURN, wallet_id, None, amount, details)
+            return self._hold(account, BURN, wallet_id, None, amount, details, held_until=held_until)
         shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
         entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
         self._count_fiat(account, wallet_id, details.fiat.value)
@@ -196,6 +198,7 @@ class Movements(Balances):
         amount: Decimal,
         details: Details,
         expires_at: datetime | None = None,
+        held_until: datetime | None = None,
     ) -> Posting:
         """Set aside the amount for a later capture; entries of zero mark the wallets concerned."""
         if overdraft_of(account):
@@ -225,6 +228,7 @@ class Movements(Balances):
                 lot_moves=() if from_wallet_id is None else taken(account, from_wallet_id, amount),
                 fiat_value=details.fiat.value,
                 pending_expires_at=expires_at,
+                held_until=held_until,
             )
         )
 

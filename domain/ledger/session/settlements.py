@@ -1,9 +1,19 @@
 """Settlement of earlier transactions: captures of pending ones, and reverts."""
 
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, SettleLots, TakeLots, split_uses
+from domain.ledger.lots import (
+    LotMove,
+    LotUse,
+    NewLot,
+    RestoreLots,
+    SettleLots,
+    TakeLots,
+    end_of_idle_balance,
+    split_uses,
+)
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Fiat, Posting, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import (
@@ -30,9 +40,17 @@ from domain.ledger.session.claims import Claims, Returned, reversal
 class LedgerSession(Claims):
     """The ledger session of one unit of work: movements, captures and reverts."""
 
-    def capture(self, stored: Stored, account: LedgerAccount, amount: Decimal | None = None) -> Capture:
+    def capture(
+        self,
+        stored: Stored,
+        account: LedgerAccount,
+        amount: Decimal | None = None,
+        fiat: Fiat | None = None,
+        external_event_date: datetime | None = None,
+    ) -> Capture:
         """Settle a pending transaction at `amount` (default all) and release the rest.
 
+        Without `fiat` a captured burn has the share of its fiat value, and without a date that of the transaction.
         Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or InvalidRequest.
         """
         reserved = self.amount_of(stored)
@@ -43,11 +61,13 @@ class LedgerSession(Claims):
             raise CaptureExceedsHold(f"{amount} is more than the {reserved} that are held.")
         check_amount(account, amount)
         kept, released = split_uses(stored.uses, amount)
-        fiat = None if stored.fiat_value is None else prorated(stored.fiat_value, amount, reserved)
+        fiat_value = None if stored.fiat_value is None else prorated(stored.fiat_value, amount, reserved)
+        if fiat is not None:
+            fiat_value = fiat.value
         before = self._available_of(stored)
         entries, moves = self._settle(stored, account, amount, kept, released)
         if stored.from_wallet_id is not None:
-            self._count_fiat(account, stored.from_wallet_id, fiat)
+            self._count_fiat(account, stored.from_wallet_id, fiat_value)
         self._undo_log.put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
         capture = Capture(
             stored=stored,
@@ -57,7 +77,9 @@ class LedgerSession(Claims):
             minted=amount if stored.transaction_type == MINT else ZERO,
             burned=amount if stored.transaction_type == BURN else ZERO,
             lot_moves=moves,
-            fiat_value=fiat,
+            fiat_value=fiat_value,
+            fiat_currency=None if fiat is None else fiat.currency,
+            external_event_date=external_event_date,
         )
         self._add_step(capture)
         cause = f"capture-{stored.ledger_transaction_id}"
@@ -137,10 +159,28 @@ class LedgerSession(Claims):
         else:
             posting = self._revert_transfer(stored, account, details)
         self._post_revert(stored, posting, is_mint=status == SETTLED and stored.transaction_type == MINT)
-        returned = tuple(use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned)
         cause = f"revert-{stored.ledger_transaction_id}"
-        self._settle_returned(account, stored, posting.amount, returned, before, cause, posting)
+        self._settle_returned(account, stored, posting.amount, _returned(posting), before, cause, posting)
         return posting
+
+    def end_hold(self, stored: Stored, account: LedgerAccount) -> None:
+        """Release a pending transaction whose hold has ended by time, dated at that moment.
+
+        As an expiry, it is no action of the member and does not delay the expiry of an idle balance.
+        """
+        ended_at = stored.held_until or self.at
+        pair = (stored.from_wallet_id or 0, account.ledger_account_id)
+        before, last_transaction_date = self._available_of(stored), self.holding(*pair).last_transaction_date
+        # With the moment, the key cannot equal a key used by a client.
+        key = f"hold-ended-{stored.ledger_transaction_id}-{self.at.timestamp():.6f}"
+        posting = self._release(stored, account, Details(key, description="Hold ended", external_event_date=ended_at))
+        posting = replace(posting, ends_hold=True)
+        self._undo_log.put(
+            self._holdings, pair, replace(self.holding(*pair), last_transaction_date=last_transaction_date)
+        )
+        self._post_revert(stored, posting, is_mint=False)
+        cause = f"hold-{stored.ledger_transaction_id}"
+        self._settle_returned(account, stored, posting.amount, _returned(posting), before, cause, posting, ended_at)
 
     def _refuse_revert(
         self, stored: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
@@ -299,22 +339,34 @@ class LedgerSession(Claims):
         before: Decimal,
         cause: str,
         step: Posting | Capture,
+        returned_at: datetime | None = None,
     ) -> None:
         """Settle `amount` returned to a wallet that could spend `before`, into lots by `uses`.
 
-        Amounts returned to lots that have expired meanwhile expire at once, at this moment, not when the lots expired.
-        From the rest, missing amounts of reverted mints are taken.
+        Amounts returned to lots that have expired meanwhile expire at once, at the moment `returned_at` (default now),
+        not when the lots expired. From the rest, missing amounts of reverted mints are taken.
         """
         wallet_id, repaid = stored.from_wallet_id, amount - self._available_of(stored) + before
         if wallet_id is None:
             return
-        expired = tuple(use for use in uses if use.expires_at is not None and use.expires_at <= self.at)
-        if account.point_tracking_enabled and expired:
-            self.expire(account, wallet_id, expired, self.at, f"expiry-after-{cause}-{self.at.timestamp():.6f}", step)
+        expired: dict[datetime, list[LotUse]] = {}
+        for use in uses:
+            end = self._end_of(account, wallet_id, use)
+            if end is not None and end <= self.at:
+                expired.setdefault(max(end, returned_at or self.at), []).append(use)
+        for moment, lots_of_moment in sorted(expired.items()):
+            key = f"expiry-after-{cause}-{moment.timestamp():.6f}"
+            self.expire(account, wallet_id, tuple(lots_of_moment), moment, key, step)
         arrived = self._available_of(stored) - before
-        lots = (use for use in uses if use not in expired)
-        gone = {use.ledger_lot_id: use.amount for use in expired}
+        gone = {use.ledger_lot_id: use.amount for moment in expired.values() for use in moment}
+        lots = (use for use in uses if use.ledger_lot_id not in gone)
         self._take_missing(account, stored, Returned(arrived, repaid, gone), lots, step)
+
+    def _end_of(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> datetime | None:
+        """When an amount that is back in its lot expires: with the lot, or with the idle balance."""
+        idle_since = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
+        end_of_idle = end_of_idle_balance(account.expires_after_last_transaction, idle_since, self.zone)
+        return min((end for end in (use.expires_at, end_of_idle) if end is not None), default=None)
 
     def _expire_arrived(self, capture: Capture) -> None:
         """Expire at once what a capture has given to a wallet but expired while it was set aside."""
@@ -328,6 +380,11 @@ class LedgerSession(Claims):
 
     def _status(self, stored: Stored) -> int:
         return self._settled.get(stored.ledger_transaction_id, stored.status)
+
+
+def _returned(posting: Posting) -> tuple[LotUse, ...]:
+    """The lots to which a reversal gives back."""
+    return tuple(use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned)
 
 
 def _refuse_not_revertible(stored: Stored) -> None:

@@ -27,7 +27,7 @@ class Expired:
 def expire_next(
     db: Connection, organization_id: int, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
 ) -> Expired | None:
-    """Post the expiries of the next wallets, by id, that have any due; None when there are no more."""
+    """Post the expiries and ends of holds of the next wallets, by id, that have any; None when there are no more."""
     organization = organizations.find(db, organization_id)
     if organization is None:
         return None
@@ -36,9 +36,9 @@ def expire_next(
     if not due:
         return None
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="expire"))
-    account_ids = ledger_lots.accounts_of_expired_lots(db, organization_id, due, now) | periods.keys()
+    account_ids = ledger_lots.due_accounts(db, organization_id, due, now) | periods.keys()
     unit.lock_wallets(due, account_ids)
-    # Loading the balances posts their expiries.
+    # Loading the balances posts what is due.
     with opened(unit, "Points had expired.", account_ids=account_ids):
         pass
     done = Expired(due[-1])

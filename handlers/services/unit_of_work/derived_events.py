@@ -101,7 +101,7 @@ class LedgerEvents:
     def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """The transactions, each of the member who received the points, else of the one who gave them.
 
-        Expiries are not reported.
+        What happens by time is not reported: expiries, and ends of holds.
         """
         events = []
         is_reported = TRANSACTION_CREATED in self._unit.possible_types
@@ -110,7 +110,7 @@ class LedgerEvents:
                 continue
             number, self._postings = self._postings, self._postings + 1
             member_id = self._member_ids.get(step.to_wallet_id or 0, self._member_ids.get(step.from_wallet_id or 0))
-            if is_reported and member_id is not None and not step.is_expiry:
+            if is_reported and member_id is not None and not (step.is_expiry or step.ends_hold):
                 payload = transaction_payload(step, self._unit.transaction_id(number))
                 events.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
         return events

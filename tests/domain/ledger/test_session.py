@@ -62,8 +62,11 @@ class Ledger(RuleBasedStateMachine):
         self.sums = {i: Decimal(0) for i in ACCOUNTS}
 
     def open(self) -> LedgerSession:
-        """The books as they are opened for a unit of work: what has expired is burned first."""
+        """The books as they are opened for a unit of work: ended holds are released, what has expired is burned."""
         opened = LedgerSession(ACCOUNTS, self.holdings, self.issued, self.now)
+        for stored in self.stored.values():
+            if stored.status == PENDING and stored.held_until is not None and stored.held_until <= self.now:
+                opened.end_hold(stored, ACCOUNTS[stored.ledger_account_id])
         for (wallet, account_id), lots in self.expired().items():
             uses = tuple(LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at) for lot in lots)
             opened.expire(ACCOUNTS[account_id], wallet, uses, self.now, f"expiry-{wallet}-{account_id}")
@@ -148,6 +151,7 @@ class Ledger(RuleBasedStateMachine):
             external_event_date=step.details.external_event_date,
             pending_expires_at=step.pending_expires_at,
             entry_count=len(step.entries),
+            held_until=step.held_until,
         )
 
     def store_lots(self, allocator: Allocator) -> None:
@@ -191,10 +195,11 @@ class Ledger(RuleBasedStateMachine):
         amount=st.integers(0, 60),
         overdraft=st.booleans(),
         manual=st.booleans(),
+        held=st.none() | st.integers(1, 60),
     )
-    def burn(self, wallet, account_id, amount, overdraft, manual):
-        amount = Decimal(amount)
-        self.work(lambda b: b.burn(ACCOUNTS[account_id], wallet, amount, details(), overdraft, manual))
+    def burn(self, wallet, account_id, amount, overdraft, manual, held):
+        amount, until = Decimal(amount), None if held is None else self.now + timedelta(days=held)
+        self.work(lambda b: b.burn(ACCOUNTS[account_id], wallet, amount, details(), overdraft, manual, until))
 
     @rule(
         pair=st.permutations(WALLETS),

@@ -1,0 +1,145 @@
+"""Holds that end by time: what they held is spendable again from that moment on, unless it has expired."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.ledger.lots import LotUse, RestoreLots
+from domain.ledger.postings import Details, Fiat, Holding, Stored
+from domain.ledger.records import BURN, PENDING, REVERT, REVERTED
+from domain.ledger.refusals import AlreadyReverted, NotPending
+from domain.ledger.session import LedgerSession
+from tests.builders.campaigns import NOON, account
+
+WALLET = 7
+POINTS = account(1, point_tracking_enabled=True)
+IDLE = account(
+    1, point_tracking_enabled=True, expiration_policies=({"expirationType": "lastTransaction", "period": 1},)
+)
+DAY = timedelta(days=1)
+
+
+def hold(amount=40, uses=(), held_until=NOON, **more):
+    """A burn of `amount` that is pending until NOON."""
+    return Stored(
+        ledger_transaction_id=11,
+        ledger_account_id=1,
+        transaction_type=BURN,
+        status=PENDING,
+        amount=Decimal(amount),
+        from_wallet_id=WALLET,
+        to_wallet_id=None,
+        is_expiry=False,
+        fiat_value=None,
+        reversal_ledger_transaction_id=None,
+        external_event_date=None,
+        pending_expires_at=None,
+        entry_count=1,
+        uses=tuple(uses),
+        held_until=held_until,
+        **more,
+    )
+
+
+def session(at, known=POINTS, current=100, pending=40):
+    held = Holding(Decimal(current), pending_debit=Decimal(pending), last_transaction_date=NOON - 2 * DAY)
+    return LedgerSession({1: known}, {(WALLET, 1): held}, {}, at)
+
+
+def use(amount, expires_at=None, lot=1):
+    return LotUse(lot, Decimal(amount), expires_at)
+
+
+def test_the_end_releases_all_that_was_held():
+    books = session(NOON + DAY)
+    books.end_hold(hold(uses=[use(40)]), POINTS)
+    held = books.holding(WALLET, 1)
+    assert (held.current, held.available, held.pending_debit) == (100, 100, 0)
+    [posting] = books.steps
+    assert (posting.transaction_type, posting.status, posting.amount) == (REVERT, REVERTED, 40)
+    assert (posting.details.external_event_date, posting.ends_hold) == (NOON, True)
+    assert posting.lot_moves == (RestoreLots(WALLET, 1, (use(40),), expires_at=None),)
+
+
+def test_the_end_is_no_action_of_the_member():
+    books = session(NOON + DAY)
+    books.end_hold(hold(uses=[use(40)]), POINTS)
+    assert books.holding(WALLET, 1).last_transaction_date == NOON - 2 * DAY
+
+
+def test_a_hold_that_has_ended_is_neither_captured_nor_reverted():
+    books, stored = session(NOON + DAY), hold(uses=[use(40)])
+    books.end_hold(stored, POINTS)
+    with pytest.raises(NotPending):
+        books.capture(stored, POINTS)
+    with pytest.raises(AlreadyReverted):
+        books.revert(stored, POINTS, Details("k"))
+
+
+def test_lots_that_expired_while_held_are_gone_when_the_hold_ends():
+    """Those that expired before the end of the hold expire at its end, those that expired later when they did."""
+    books = session(NOON + 3 * DAY)
+    uses = [use(10, NOON - DAY, 1), use(5, NOON - DAY / 2, 2), use(8, NOON + DAY, 3), use(17, NOON + 4 * DAY, 4)]
+    books.end_hold(hold(uses=uses), POINTS)
+    release, *expiries = books.steps
+    assert [(each.amount, each.details.external_event_date) for each in expiries] == [(15, NOON), (8, NOON + DAY)]
+    assert all(each.is_expiry and each.part_of is release for each in expiries)
+    held = books.holding(WALLET, 1)
+    assert (held.current, held.available) == (77, 77)
+
+
+def test_an_idle_balance_expires_with_what_was_held():
+    """The balance was idle from two days before NOON, so the month ended at 12:00 on 2 April."""
+    end = NOON - 2 * DAY
+    end = end.replace(month=end.month + 1)
+    books = session(end + DAY, IDLE)
+    books.end_hold(hold(uses=[use(40)]), IDLE)
+    assert [each.details.external_event_date for each in books.steps[1:]] == [end]
+    assert books.holding(WALLET, 1).current == 60
+    # Held beyond that end, it is gone when the hold ends.
+    books = session(end + 3 * DAY, IDLE)
+    books.end_hold(hold(uses=[use(40)], held_until=end + 2 * DAY), IDLE)
+    assert [each.details.external_event_date for each in books.steps[1:]] == [end + 2 * DAY]
+
+
+def test_what_is_missing_of_a_reverted_mint_is_taken_from_what_was_held():
+    mint = replace(
+        hold(30),
+        ledger_transaction_id=5,
+        transaction_type=1,
+        status=REVERTED,
+        from_wallet_id=None,
+        to_wallet_id=WALLET,
+        held_until=None,
+        missing=Decimal(30),
+        clamped_by=12,
+    )
+    books = session(NOON, current=40)
+    books.end_hold(hold(uses=[use(40)], claims=(mint,)), POINTS)
+    assert books.holding(WALLET, 1).available == 10
+    assert books.missing_of(mint) == 0
+
+
+def test_a_capture_may_tell_the_fiat_value_and_the_date():
+    books = session(NOON - DAY)
+    stored = hold(uses=[use(40)])
+    capture = books.capture(stored, POINTS, Decimal(25), Fiat(Decimal("2.5"), currency="EUR"), NOON - 2 * DAY)
+    assert (capture.fiat_value, capture.fiat_currency) == (Decimal("2.5"), "EUR")
+    assert capture.external_event_date == NOON - 2 * DAY
+    held = books.holding(WALLET, 1)
+    assert (held.current, held.available, held.fiat) == (75, 75, Decimal("2.5"))
+    with pytest.raises(NotPending):
+        books.capture(stored, POINTS)
+
+
+def test_the_end_is_rolled_back_with_its_unit():
+    books = session(NOON + DAY)
+    savepoint = books.savepoint()
+    books.end_hold(hold(uses=[use(40, NOON)]), POINTS)
+    books.rollback_to(savepoint)
+    assert (books.steps, books.holding(WALLET, 1).pending_debit) == ([], 40)
+    assert books.capture(hold(uses=[use(40, NOON)]), POINTS).amount == 40
