@@ -71,11 +71,8 @@ class Caller:
 
     def holds(self, scope: str) -> bool:
         """True if the caller has the scope that an operation requires; `x:write` implies `x:read`."""
-        if self.loyalty_member_id is not None:
-            return scope == MEMBER
-        if scope == MEMBER:
-            # Callers who may read all content may read the members' content, too.
-            return self.holds("benefits:read")
+        if self.loyalty_member_id is not None or scope == MEMBER:
+            return self.loyalty_member_id is not None and scope == MEMBER
         if self.is_admin or self.is_system_admin or scope in self.roles:
             return True
         resource, _, action = scope.partition(":")

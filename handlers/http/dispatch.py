@@ -18,7 +18,7 @@ from domain.organizations import Organization
 from domain.problems import NotFound, Refusal
 from handlers import metrics
 from handlers.audit_trail import Audited, lock_of, write_entries
-from handlers.call import JSON, Answer, BatchedCall, Call, Caller, NotBatchable, Request, RequestContext
+from handlers.call import JSON, MEMBER, Answer, BatchedCall, Call, Caller, NotBatchable, Request, RequestContext
 from handlers.http.addresses import (
     ADDRESSES,
     ORGANIZATION,
@@ -364,8 +364,8 @@ def _route(operation: Operation, path: str, method: str, documented: Mapping[str
         status=success,
         reads=method == "get",
         parameters=parameters,
-        # Alternatives are whole schemes; that of tokens is the one with roles.
-        scopes=next((tuple(scheme["oauth2"]) for scheme in documented["security"] if "oauth2" in scheme), ()),
+        # Alternatives are whole schemes; that of users' tokens is the one with roles.
+        scopes=next((tuple(s["oauth2"]) for s in documented["security"] if s.get("oauth2", [MEMBER]) != [MEMBER]), ()),
         further_media_types=tuple(media_type for media_type in content if media_type != JSON),
         is_batched=operation.batch is not None
         and all(name == ORGANIZATION or (name in ADDRESSES and ADDRESSES[name].is_batched) for name in parameters),

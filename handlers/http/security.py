@@ -56,6 +56,9 @@ class TokenHandler:
                 return NO_VALUE
             if exchange.caller is None:
                 exchange.caller = await self._caller(token.strip())
+            if required == (MEMBER_SCOPE,) and exchange.caller.loyalty_member_id is None:
+                # An operation for members also names a role, which decides about all others.
+                return NO_VALUE
             _require(exchange.caller, required)
             return {"sub": exchange.caller.subject}
 

@@ -520,7 +520,7 @@ def secured(document: Document) -> list[str]:
     found = [] if schemes["bearerAuth"].get("scheme") == "bearer" else ["bearerAuth: not the scheme bearer"]
     for operation in operations(document):
         names = [name for requirement in operation.operation.get("security", ()) for name in requirement]
-        if {"oauth2", "bearerAuth"} & set(names) and names != ["oauth2", "bearerAuth"]:
+        if {"oauth2", "bearerAuth"} & set(names) and [*dict.fromkeys(names)] != ["oauth2", "bearerAuth"]:
             found.append(f"{operation.operation_id}: not exactly oauth2 or bearerAuth")
     return found
 

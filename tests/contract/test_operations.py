@@ -206,7 +206,8 @@ def _security(access: str, path: str) -> list[dict[str, list[str]]]:
         return []
     if access == "x-api-key":
         return [{PARTNER_SCHEMES[path.split("/")[2]]: []}]
-    return [{"oauth2": [] if access == "authenticated" else [access]}, {"bearerAuth": []}]
+    alternatives = [[] if scope == "authenticated" else [scope] for scope in access.split("|")]
+    return [*({"oauth2": scopes} for scopes in alternatives), {"bearerAuth": []}]
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
