@@ -1,13 +1,13 @@
 """Let holds end by time
 
-Follows: 1003
+Follows: 1004
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "1004"
-down_revision = "1003"
+revision = "1005"
+down_revision = "1004"
 branch_labels = None
 depends_on = None
 
