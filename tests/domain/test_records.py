@@ -1,0 +1,42 @@
+"""Records are values: none changes or takes a field that it does not declare, and equal ones are the same."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import is_dataclass
+
+import pytest
+
+import domain
+
+# What a unit of work collects while it goes on.
+COLLECTING = {"Allocation", "Evaluation", "ReferralUsageState"}
+# Its fields are views of what it is made of, which it sets itself.
+WITHOUT_SLOTS = {"Environment"}
+# Types of objects refer to each other in circles.
+COMPARED_BY_IDENTITY = {"ObjectOf"}
+
+# Every class that declares fields, but for tuples, and for the protocols and refusals that declare those of others.
+RECORDS = {
+    value
+    for module in pkgutil.walk_packages(domain.__path__, "domain.")
+    for value in vars(importlib.import_module(module.name)).values()
+    if isinstance(value, type)
+    and value.__module__.startswith("domain.")
+    and vars(value).get("__annotations__")
+    and not issubclass(value, tuple | Exception)
+    and not getattr(value, "_is_protocol", False)
+}
+
+
+def test_the_records_are_found():
+    assert len(RECORDS) > 150
+
+
+@pytest.mark.parametrize("record", sorted(RECORDS, key=lambda each: each.__qualname__))
+def test_a_record_is_a_value(record):
+    assert is_dataclass(record)
+    assert record.__dataclass_params__.frozen is (record.__name__ not in COLLECTING)
+    assert record.__dataclass_params__.eq is (record.__name__ not in COMPARED_BY_IDENTITY)
+    assert ("__slots__" in vars(record)) is (record.__name__ not in WITHOUT_SLOTS)
