@@ -1,0 +1,132 @@
+"""What expressions see of events, orders, payments and members."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from decimal import Decimal
+
+import pytest
+
+from domain.campaigns.context import (
+    balances_by_name,
+    event_variable,
+    host_functions,
+    is_number,
+    member_variable,
+    order_variable,
+    payment_variable,
+    spend_of,
+)
+from domain.events import IncomingEvent
+from domain.expressions import Budget, EvaluationError
+from domain.ledger.postings import Holding
+from domain.ledger.session import LedgerSession
+from domain.members import Member
+from domain.orders import Order, OrderItem
+from tests.builders.campaigns import NOON, account
+
+
+def record(of, **values):
+    return of(**{**dict.fromkeys(field.name for field in fields(of)), **values})
+
+
+def test_an_event_has_its_fields_and_an_empty_payload():
+    event = record(IncomingEvent, event_type="till-opened", system_unique_key="k", description="Early")
+    seen = event_variable(event, "key-1", NOON)
+    assert seen == {
+        "loyaltyEventKey": "key-1",
+        "eventType": "till-opened",
+        "systemUniqueKey": "k",
+        "externalId": None,
+        "description": "Early",
+        "payload": {},
+        "externalEventDate": NOON,
+        "tags": [],
+    }
+    event = record(IncomingEvent, payload={"n": 1}, tags=("a", "b"))
+    seen = event_variable(event, "key-1", NOON)
+    assert (seen["payload"], seen["tags"]) == ({"n": 1}, ["a", "b"])
+
+
+def test_an_order_has_its_items():
+    order = record(Order, external_id="order-17", total=Decimal(12), tags=("new",))
+    item = record(OrderItem, product_code="mug", quantity=Decimal(2))
+    seen = order_variable(order, (item,))
+    assert (seen["externalId"], seen["total"], seen["tags"]) == ("order-17", 12, ["new"])
+    [seen_item] = seen["items"]
+    assert (seen_item["productCode"], seen_item["quantity"], seen_item["total"]) == ("mug", 2, None)
+    assert order_variable(None, ()) is None
+
+
+def test_a_payment_has_its_products_and_free_data():
+    payment = {"paymentId": "p", "total": Decimal(5), "products": [{"id": "x", "secret": 1}], "other": 1}
+    seen = payment_variable({"payment": {**payment, "memberInfo": {"data": {"size": "XL"}, "email": "e"}}})
+    assert (seen["paymentId"], seen["total"], seen["memberInfo"]) == ("p", 5, {"data": {"size": "XL"}})
+    assert "other" not in seen
+    assert "secret" not in seen["products"][0]
+    bare = payment_variable({"payment": {"memberInfo": None}})
+    assert (bare["products"], bare["memberInfo"], bare["total"]) == ([], {"data": {}}, None)
+    assert payment_variable(None) is payment_variable({}) is None
+
+
+def test_a_member_has_a_profile_and_a_sponsor_may_be_missing():
+    member = record(Member, loyalty_member_id="ana", profile={"name": "Ana"})
+    seen = member_variable(member)
+    assert (seen["loyaltyMemberId"], seen["profile"]["name"]) == ("ana", "Ana")
+    assert member_variable(None) is None
+
+
+def test_balances_have_the_key_and_the_alias_of_their_account():
+    accounts = (account(1), account(2, alias="stars"))
+    holdings = {(7, 1): Holding(current=Decimal(5)), (7, 2): Holding(current=Decimal(9))}
+    session = LedgerSession({each.ledger_account_id: each for each in accounts}, holdings, {}, NOON)
+    assert balances_by_name(session, 7, accounts) == {"account-1": 5, "account-2": 9, "stars": 9}
+    assert balances_by_name(session, 8, accounts) == {"account-1": 0, "account-2": 0, "stars": 0}
+
+
+def test_the_spend_is_the_total_of_the_order_or_else_of_the_payment():
+    order = record(Order, total=Decimal(12))
+    assert spend_of(order, {"total": "5"}) == 12
+    assert spend_of(None, {"total": "5"}) == 5
+    assert spend_of(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("item", "cost"),
+    [
+        ({}, 50),
+        ({"a": 1}, 100),
+        ({"a": 1, "b": [1, 2, 3]}, 250),
+        ({"a": {"b": {"c": None}}}, 200),
+        ({"a": "x" * 255}, 100),
+        ({"a": "x" * 512}, 200),
+    ],
+)
+def test_a_matcher_costs_more_for_a_larger_item(item, cost):
+    budget = Budget(1000)
+    matches = host_functions({"hot": lambda item: True})["matches"]
+    assert matches(budget, item, "hot") is True
+    assert budget.left == 1000 - cost
+
+
+def test_an_unknown_matcher_is_an_error():
+    with pytest.raises(EvaluationError, match="there is no matcher cold"):
+        host_functions({})["matches"](Budget(1000), {}, "cold")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, True),
+        (Decimal("0E+6000"), True),
+        (Decimal("1E+300"), True),
+        (Decimal("1E+301"), False),
+        (Decimal("1E-300"), True),
+        (Decimal("1E-301"), False),
+        (True, False),
+        ("1", False),
+        (1.5, False),
+    ],
+)
+def test_a_number_is_one_that_every_reader_can_hold(value, expected):
+    assert is_number(value) is expected

@@ -1,0 +1,170 @@
+"""The missions of members in one unit of work: what is counted, rewarded, reversed and stored."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from domain.missions.progress import Progress
+from domain.missions.records import MissionTracking
+from domain.missions.state import MissionProgress, MissionProgressState, ProgressCause
+from tests.builders.missions import NOON, mission
+
+ANA = 7
+DAY = timedelta(days=1)
+
+
+def cause(at=NOON, event=1, **values):
+    return ProgressCause(1, ANA, at, NOON + DAY, loyalty_event_id=event, **values)
+
+
+def state(counted=0, achieved=0, goal=3, in_period=None, **values):
+    progress = MissionProgress(Progress(goal, counted, achieved), **values)
+    return MissionProgressState({(ANA, 1): progress}, in_period or {})
+
+
+def numbers(advance):
+    return advance.counted, advance.achieved, advance.after.counted, advance.after.times_achieved
+
+
+def test_counts_add_up_to_an_achievement():
+    missions = MissionProgressState({}, {})
+    assert numbers(missions.count(mission(), 2, cause())) == (2, 0, 2, 0)
+    assert numbers(missions.count(mission(), 2, cause(event=2))) == (2, 1, 4, 1)
+    balance = missions.progress(ANA, mission()).balance(ANA)
+    assert (balance.member_id, balance.times_achieved, balance.current_counter_count) == (ANA, 1, 1)
+    assert (balance.last_counter_count_when_achieved, balance.last_achieved_at) == (3, NOON)
+
+
+def test_progress_is_told_towards_the_present_goal():
+    assert state(counted=3, goal=3).progress(ANA, mission(goal_count=5)).progress == Progress(5, 5, 0)
+    assert MissionProgressState({}, {}).progress(ANA, mission(goal_count=5)).progress == Progress(5)
+
+
+def test_the_last_achievement_is_that_of_the_latest_event():
+    missions = state(last_counter=9, last_achieved_at=NOON)
+    missions.count(mission(), 3, cause(at=NOON - DAY))
+    early = missions.progress(ANA, mission())
+    assert (early.last_counter, early.last_achieved_at) == (9, NOON)
+    missions.count(mission(), 3, cause(at=NOON))
+    late = missions.progress(ANA, mission())
+    assert (late.last_counter, late.last_achieved_at) == (3, NOON)
+
+
+def test_a_count_that_achieves_nothing_leaves_the_last_achievement():
+    missions = state(last_counter=9, last_achieved_at=NOON)
+    missions.count(mission(), 1, cause(at=NOON + DAY))
+    assert missions.progress(ANA, mission()).last_achieved_at == NOON
+
+
+def test_a_mission_is_achieved_so_many_times_in_all():
+    twice = mission(max_repetitions=2)
+    missions = state(counted=3, achieved=1)
+    assert missions.room(ANA, twice, NOON) == 1
+    assert numbers(missions.count(twice, 9, cause())) == (3, 1, 6, 2)
+    assert missions.room(ANA, twice, NOON) == 0
+    assert numbers(missions.count(twice, 1, cause())) == (0, 0, 6, 2)
+    assert state(achieved=3).room(ANA, twice, NOON) == 0
+
+
+def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
+    daily = mission(repetition_period="daily", period_limit=2, timezone="Asia/Tokyo")
+    # At noon in London it is the 4th in Tokyo, at 16:00 the 5th.
+    missions = state(in_period={(ANA, 1, date(2026, 3, 4)): 1})
+    assert missions.room(ANA, daily, NOON) == 1
+    assert missions.room(ANA, daily, NOON + timedelta(hours=4)) == 2
+    missions.count(daily, 9, cause())
+    assert (missions.room(ANA, daily, NOON), missions.room(ANA, daily, NOON + DAY)) == (0, 2)
+    assert missions.room(ANA, mission(repetition_period="daily", timezone="Asia/Tokyo"), NOON) > 2
+
+
+def test_an_event_that_counts_nothing_leaves_no_trace():
+    missions = state()
+    missions.count(mission(), 0, cause())
+    changes = missions.drain()
+    assert (changes.trackings, changes.progress_of_members) == ((), {})
+
+
+def test_a_request_that_counts_nothing_is_stored_for_its_key():
+    missions = state()
+    missions.count(mission(), 0, cause(event=None, system_unique_key="key"))
+    [tracking] = missions.drain().trackings
+    assert (tracking.counted, tracking.system_unique_key) == (0, "key")
+
+
+def test_a_count_is_stored_with_its_cause():
+    missions = state()
+    said = {
+        "system_unique_key": "key",
+        "request_digest": b"digest",
+        "external_id": "till-1",
+        "description": "By hand",
+        "tags": ("a",),
+        "actor": "ana@shop",
+        "user_id": 5,
+    }
+    missions.count(mission(), 4, cause(at=NOON - DAY, event=None, **said))
+    missions.answered({"counted": 4})
+    assert missions.drain().trackings == (
+        MissionTracking(
+            organization_id=1,
+            mission_tracking_id=0,
+            member_id=ANA,
+            mission_id=1,
+            loyalty_event_id=None,
+            counted=4,
+            achieved=1,
+            goal_count=3,
+            happened_at=NOON - DAY,
+            answer={"counted": 4},
+            reversal_loyalty_event_id=None,
+            created_at=NOON + DAY,
+            **said,
+        ),
+    )
+
+
+def tracking(counted=3, achieved=1, number=20):
+    missions = MissionProgressState({}, {})
+    missions.count(mission(), counted, cause(event=4))
+    [made] = missions.drain().trackings
+    values = {name: getattr(made, name) for name in made.__slots__}
+    return MissionTracking(**values | {"mission_tracking_id": number, "achieved": achieved})
+
+
+def test_a_reversed_count_is_taken_off():
+    daily = mission(repetition_period="daily", period_limit=1)
+    missions = state(counted=4, achieved=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
+    reversed_count = tracking()
+    assert missions.room(ANA, daily, NOON) == 0
+    assert numbers(missions.reverse(reversed_count, daily, 9)) == (-3, -1, 1, 0)
+    assert missions.room(ANA, daily, NOON) == 1
+    assert missions.is_reversed(reversed_count)
+    assert not missions.is_reversed(tracking(number=21))
+    changes = missions.drain()
+    assert (changes.reversals, changes.lost) == ({20: 9}, {(ANA, 1)})
+    assert changes.progress_of_members[ANA, 1].progress == Progress(3, 1, 0)
+
+
+def test_a_reversed_count_that_achieved_nothing_loses_no_achievement():
+    missions = state(counted=2)
+    missions.reverse(tracking(counted=1, achieved=0), mission(), 9)
+    assert missions.drain().lost == frozenset()
+
+
+def test_what_was_drained_counts_as_stored():
+    missions = state()
+    missions.count(mission(), 1, cause())
+    done = tracking()
+    missions.reverse(done, mission(), 9)
+    missions.drain()
+    changes = missions.drain()
+    assert (changes.progress_of_members, changes.trackings, changes.reversals, changes.lost) == ({}, (), {}, set())
+    # The unit of work still knows.
+    assert missions.is_reversed(done)
+
+
+def test_changes_are_in_the_order_of_members_and_missions():
+    missions = MissionProgressState({}, {})
+    for number in (3, 1, 2):
+        missions.count(mission(mission_id=number), 1, cause())
+    assert list(missions.drain().progress_of_members) == [(ANA, 1), (ANA, 2), (ANA, 3)]

@@ -1,0 +1,106 @@
+"""Permissions of users: inline, by groups, and what others may change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from domain.access import Grant
+from domain.users import (
+    Membership,
+    PermissionGroup,
+    PermissionNotHeld,
+    User,
+    granted_by,
+    is_email,
+    require_held,
+    require_rank,
+)
+
+MEMBERSHIP = Membership(1, 2, True, False, ("orders:read",), ("tills",), False, ("orders:write", "members:read"))
+USER = User(**{**dict.fromkeys(User.__slots__, False), "active": True, "membership": MEMBERSHIP})
+GROUP = PermissionGroup(1, 1, "tills", "Tills", None, False, ("orders:write",), None, None)
+ADMINISTRATORS = replace(GROUP, permission_group_key="administrators", roles=("users:read",), is_admin=True)
+
+
+def test_a_user_has_the_highest_action_of_inline_permissions_and_groups():
+    assert MEMBERSHIP.inline == Grant(frozenset({"orders:read"}))
+    assert MEMBERSHIP.grant == USER.grant == Grant(frozenset({"orders:write", "members:read"}))
+
+
+def test_a_user_is_an_administrator_inline_or_by_a_group():
+    assert replace(MEMBERSHIP, is_admin=True).inline.is_admin
+    assert not replace(MEMBERSHIP, group_is_admin=True).inline.is_admin
+    assert replace(MEMBERSHIP, group_is_admin=True).grant.is_admin
+    assert replace(USER, membership=replace(MEMBERSHIP, is_admin=True)).grant.is_admin
+
+
+def test_a_system_administrator_is_one_in_every_organization():
+    assert replace(USER, is_system_admin=True).grant.is_system_admin
+    assert not USER.grant.is_system_admin
+
+
+@pytest.mark.parametrize(
+    ("changes", "administers"),
+    [
+        ({}, True),
+        ({"active": False}, False),
+        ({"pending_provisioning": True}, False),
+        ({"membership": MEMBERSHIP}, False),
+    ],
+)
+def test_an_active_administrator_can_act_as_one(changes, administers):
+    administrator = replace(USER, membership=replace(MEMBERSHIP, group_is_admin=True))
+    assert replace(administrator, **changes).administers is administers
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ana@shop.example", True),
+        ("!#$%+-{}~@?A", True),
+        ("ana", False),
+        ("@shop.example", False),
+        ("ana@", False),
+        ("a@b@c", False),
+        ("ana b@shop.example", False),
+        ("añá@shop.example", False),
+        ("ana@shop.example\n", False),
+        ("a" * 242 + "@shop.example", False),
+        ("a" * 241 + "@shop.example", True),
+    ],
+)
+def test_an_address_has_two_parts_of_plain_characters(text, expected):
+    assert is_email(text) is expected
+
+
+def test_a_group_gives_its_permissions():
+    assert GROUP.grant == Grant(frozenset({"orders:write"}))
+    assert ADMINISTRATORS.grant.is_admin
+
+
+def test_groups_give_their_permissions_together():
+    assert granted_by([GROUP, ADMINISTRATORS]) == Grant(frozenset({"orders:write", "users:read"}), is_admin=True)
+    assert granted_by([GROUP, ADMINISTRATORS], beyond=["administrators"]) == GROUP.grant
+    assert granted_by([]) == Grant(frozenset())
+
+
+def test_nobody_gives_what_they_lack():
+    required = Grant(frozenset({"orders:write", "coupons:read"}), is_admin=True)
+    with pytest.raises(PermissionNotHeld) as caught:
+        require_held(GROUP.grant, required, "The group")
+    assert str(caught.value) == "The group: the caller does not have isAdmin, coupons:read."
+    require_held(required, required, "The group")
+
+
+def test_only_administrators_change_administrators():
+    administrator, system = Grant(frozenset(), is_admin=True), Grant(frozenset(), is_system_admin=True)
+    require_rank(administrator, Grant(frozenset({"users:write"}), is_admin=True))
+    # Roles do not matter: users of more roles are changed by who lacks them.
+    require_rank(Grant(frozenset()), Grant(frozenset({"users:write"})))
+    require_rank(system, administrator)
+    with pytest.raises(PermissionNotHeld, match=r"The user has more permissions than the caller: .* isAdmin"):
+        require_rank(GROUP.grant, administrator)
+    with pytest.raises(PermissionNotHeld, match="isSystemAdmin"):
+        require_rank(administrator, system)

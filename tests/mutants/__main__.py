@@ -1,0 +1,172 @@
+"""Change the rules a little, one mutant at a time, and count for how many a unit test fails; `make mutants` runs it.
+
+A seed chooses places of `domain/` and a change at each. A copy of the checkout is changed, never the checkout itself.
+`equivalent.yaml` lists the mutants that behave as the rules do, each with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cosmic_ray.commands import init
+from cosmic_ray.mutating import mutate_and_test, mutate_code
+from cosmic_ray.plugins import get_operator
+from cosmic_ray.work_db import use_db
+from cosmic_ray.work_item import MutationSpec
+from tqdm import tqdm
+
+ROOT = Path(__file__).parents[2]
+EQUIVALENT = Path(__file__).parent / "equivalent.yaml"
+RULES = Path("domain")
+TESTS_OF_RULES = Path("tests") / RULES
+REQUIRED_PERCENT = 95
+PROCESSES = 2
+# Some mutants never end. The tests take half a minute.
+SECONDS = 300
+
+PYTEST = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider"]
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """A mutant: where it is, the changed lines before and after, and whether a test fails."""
+
+    module: str
+    line: int
+    before: str
+    after: str
+    is_killed: bool
+
+    def outcome(self, equivalents: list[dict[str, str]]) -> str:
+        """What became of the mutant; it is equivalent if an entry describes it, which may leave out parts of it."""
+        if self.is_killed:
+            return "killed"
+        own = {"module": self.module, "before": self.before, "after": self.after}
+        is_listed = any(
+            own.items() >= {key: entry[key] for key in own if key in entry}.items() for entry in equivalents
+        )
+        return "equivalent" if is_listed else "survived"
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line}\n    - {self.before}\n    + {self.after}"
+
+
+def annotations(tree: ast.AST) -> Iterator[ast.expr]:
+    """The annotations of a module, which are never run."""
+    for node in ast.walk(tree):
+        for name in ("annotation", "returns"):
+            if isinstance(annotation := getattr(node, name, None), ast.expr):
+                yield annotation
+
+
+def is_worth_a_test(mutation: MutationSpec) -> bool:
+    """Whether the mutant is a program, and another one."""
+    code = mutation.module_path.read_text()
+    for annotation in annotations(ast.parse(code)):
+        start = annotation.lineno, annotation.col_offset
+        if start <= mutation.start_pos < (annotation.end_lineno, annotation.end_col_offset):
+            return False
+    try:
+        compile(mutated(mutation, code), "mutant", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+def mutated(mutation: MutationSpec, code: str) -> str:
+    operator = get_operator(mutation.operator_name)(**mutation.operator_args)
+    return str(mutate_code(code, operator, mutation.occurrence))
+
+
+def sample(number: int, seed: int) -> list[MutationSpec]:
+    """Choose places where a change is possible, each as likely as any other, and one change at each."""
+    by_place: dict[Any, list[MutationSpec]] = defaultdict(list)
+    with use_db(":memory:") as session:
+        init(sorted(RULES.rglob("*.py")), session, {})
+        for item in session.work_items:
+            for mutation in item.mutations:
+                by_place[str(mutation.module_path), mutation.start_pos].append(mutation)
+    chance = random.Random(seed)
+    places = sorted(by_place)
+    chance.shuffle(places)
+    chosen = []
+    for place in places:
+        mutation = chance.choice(sorted(by_place[place], key=lambda each: (each.operator_name, each.occurrence)))
+        if is_worth_a_test(mutation):
+            chosen.append(mutation)
+        if len(chosen) == number:
+            break
+    return chosen
+
+
+def tests_of(module: Path) -> list[str]:
+    """The tests of a package, or of a module that is in none: those that are most likely to fail."""
+    package = TESTS_OF_RULES / module.relative_to(RULES).parts[0]
+    return [str(package)] if package.is_dir() else sorted(map(str, TESTS_OF_RULES.glob(f"test_{module.stem}*.py")))
+
+
+def judge(mutation: MutationSpec, unit_tests: list[str]) -> Ruling:
+    """Change the copy that the process works in, run tests until one fails, and undo the change."""
+    own = tests_of(mutation.module_path)
+    runs = " && ".join(shlex.join([*PYTEST, *tests]) for tests in (own, unit_tests) if tests)
+    result = mutate_and_test([mutation], shlex.join(["sh", "-c", runs]), SECONDS)
+    changes = [line for line in (result.diff or "").splitlines() if not line.startswith(("---", "+++"))]
+    before, after = (" ".join(line[1:].strip() for line in changes if line.startswith(sign)) for sign in ("-", "+"))
+    return Ruling(str(mutation.module_path), mutation.start_pos[0], before, after, result.is_killed)
+
+
+def work_in_a_copy(prepared: Path) -> None:
+    """Give the process a copy of its own."""
+    os.nice(10)
+    copy = Path(tempfile.mkdtemp(dir=prepared.parent))
+    shutil.copytree(prepared, copy, dirs_exist_ok=True)
+    os.chdir(copy)
+
+
+def main() -> str | None:
+    """Print the survivors, and return what is wrong."""
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--number", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("tests", nargs="+", help="the unit tests")
+    arguments = parser.parse_args()
+    equivalents = yaml.safe_load(EQUIVALENT.read_text())
+    os.chdir(ROOT)
+    counts = Counter[str]()
+    mutations = sample(arguments.number, arguments.seed)
+    with tempfile.TemporaryDirectory() as home:
+        prepared = Path(home) / "prepared"
+        shutil.copytree(ROOT, prepared, ignore=shutil.ignore_patterns(".*", "*.egg-info"))
+        # The tests have to pass where nothing is changed. This also compiles everything.
+        subprocess.run([*PYTEST, *arguments.tests], cwd=prepared, check=True, stdout=subprocess.DEVNULL)
+        with ProcessPoolExecutor(PROCESSES, initializer=work_in_a_copy, initargs=(prepared,)) as pool:
+            futures = [pool.submit(judge, mutation, arguments.tests) for mutation in mutations]
+            for future in tqdm(as_completed(futures), total=len(futures), unit="mutant"):
+                ruling = future.result()
+                counts[ruling.outcome(equivalents)] += 1
+                if ruling.outcome(equivalents) == "survived":
+                    tqdm.write(str(ruling))
+    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+    relevant = counts["killed"] + counts["survived"]
+    if counts["killed"] * 100 < REQUIRED_PERCENT * relevant:
+        return f"At least {REQUIRED_PERCENT} % have to be killed."
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
