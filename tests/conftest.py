@@ -27,9 +27,9 @@ from tests.builders.pooler import pooled
 from tests.processes.fleet import disposed
 
 # No example fails because a machine is slow. A change is tried with the same examples again and again; the long runs
-# look for new ones.
+# look for new ones, and for more of them.
 hypothesis.settings.register_profile("repeated", deadline=None, derandomize=True)
-hypothesis.settings.register_profile("searching", deadline=None)
+hypothesis.settings.register_profile("searching", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("repeated")
 
 _PREFIX = f"loyalty-tests-{os.getuid()}-"

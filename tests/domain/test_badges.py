@@ -376,4 +376,4 @@ class Shelves(RuleBasedStateMachine):
 
 
 TestBalances = Shelves.TestCase
-TestBalances.settings = settings(max_examples=150, stateful_step_count=40)
+TestBalances.settings = settings(max_examples=settings.default.max_examples // 2, stateful_step_count=40)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import add_months
@@ -109,7 +109,6 @@ def points_of(history):
 
 
 @given(policies, histories, moments)
-@settings(max_examples=150)
 def test_points_of_a_period_are_those_of_the_list(policy, history, at):
     by_hand = sum(
         (Decimal(n) * (4 - quarters) / 4 for moment, n, quarters in history if counts_by_hand(policy, moment, at)),
@@ -123,7 +122,6 @@ def test_points_of_a_period_are_those_of_the_list(policy, history, at):
 
 
 @given(policies, histories, moments, st.lists(st.integers(0, 500), max_size=6))
-@settings(max_examples=150)
 def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
     program, points = schedule(policy), points_of(history)
     place = program.place_of(lambda _: points, at)
@@ -139,7 +137,6 @@ def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
 
 
 @given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))
-@settings(max_examples=80)
 def test_tiers_that_are_settled_as_time_passes_are_those_of_the_moment(policy, seen):
     program, held, at, history = schedule(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
     for more, passed in seen:

@@ -224,7 +224,6 @@ def squeezed(text: str) -> str:
 
 
 @given(expressions())
-@settings(max_examples=400)
 def test_text_tree_text_is_the_identity_up_to_white_space(text):
     node = parse(text)
     printed = to_text(node)
@@ -234,7 +233,6 @@ def test_text_tree_text_is_the_identity_up_to_white_space(text):
 
 
 @given(expressions())
-@settings(max_examples=300)
 def test_a_tree_survives_json(text):
     node = parse(text)
     tree = json.loads(json.dumps(to_tree(node)))
@@ -289,7 +287,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 @given(expressions(), contexts)
-@settings(max_examples=600)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_the_fast_and_the_strict_evaluation_agree(text, context):
     node = parse(text)
     checked = check(node, ENVIRONMENT)
@@ -311,7 +309,6 @@ def test_the_fast_and_the_strict_evaluation_agree(text, context):
 
 
 @given(expressions("bool"), contexts)
-@settings(max_examples=300)
 def test_an_explanation_agrees_with_the_run(text, context):
     node = parse(text)
     if check(node, ENVIRONMENT).faults:
@@ -331,7 +328,7 @@ def test_an_explanation_agrees_with_the_run(text, context):
 
 
 @given(soups)
-@settings(max_examples=600)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_no_text_raises_anything_else(text):
     try:
         node = parse(text)
@@ -378,7 +375,6 @@ def broken_trees(draw: Any) -> Any:
 
 
 @given(broken_trees() | json_values)
-@settings(max_examples=400)
 def test_a_tree_is_refused_or_is_what_it_says(tree):
     try:
         node = from_tree(tree)
@@ -390,7 +386,6 @@ def test_a_tree_is_refused_or_is_what_it_says(tree):
 
 
 @given(st.text(alphabet="abr\"'\\nx0u\n", max_size=25))
-@settings(max_examples=500)
 def test_strings_come_back_as_written(text):
     """Any string value, whatever quotes and escapes it holds, survives as a constant of a tree."""
     tree = {"kind": "constant", "type": "string", "value": text}

@@ -312,7 +312,7 @@ class Ledger(RuleBasedStateMachine):
 
 
 TestLedger = Ledger.TestCase
-TestLedger.settings = settings(max_examples=60, stateful_step_count=30)
+TestLedger.settings = settings(max_examples=settings.default.max_examples // 2, stateful_step_count=30)
 
 
 @pytest.mark.parametrize(

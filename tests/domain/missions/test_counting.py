@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.expressions import Budget, EvaluationError
@@ -32,7 +32,6 @@ def test_counts_are_whole_and_within_bounds(expression, expected):
 
 
 @given(st.lists(st.tuples(st.sampled_from(["coffee", "cake"]), st.decimals("0", "50", places=1)), max_size=8))
-@settings(max_examples=50)
 def test_coffees_are_counted_as_by_hand(items):
     by_hand = int(sum((quantity for category, quantity in items if category == "coffee"), Decimal(0)))
     assert counted(COFFEES, order=basket(*items)) == by_hand
