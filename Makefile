@@ -13,13 +13,15 @@ TOX = .venv/bin/tox
 STAMP = .venv/.tox-is-installed
 ARGS =
 
-.PHONY: help serve test quick unit demo bench fuzz stress sdks upgrade package dist lint types revision constraints clean
+.PHONY: help serve test quick unit mutants demo bench fuzz stress sdks upgrade package dist lint types revision \
+	constraints clean
 
 help:
 	@echo "make serve        the server, with a database of its own"
 	@echo "make test         style, types and all tests: what has to pass before a change is merged"
 	@echo "make quick        the tests that take a moment each: five minutes in all"
 	@echo "make unit         the rules alone, without a database"
+	@echo "make mutants      whether unit tests notice small changes of the rules: 200, or MUTANTS=..., chosen by SEED=..."
 	@echo "make lint types   the style, also of the documents; the types"
 	@echo "make fuzz stress  the server against its documents, concurrent calls and histories, both at length"
 	@echo "make sdks         generated clients in many languages, each on a journey"
@@ -44,7 +46,7 @@ serve: $(STAMP)
 test: $(STAMP)
 	@$(if $(ARGS),,$(call run,lint) && $(mypy) &&) $(call run,py,$(ARGS))
 
-quick unit demo bench fuzz stress sdks upgrade package dist lint: $(STAMP)
+quick unit mutants demo bench fuzz stress sdks upgrade package dist lint: $(STAMP)
 	@$(call run,$@,$(ARGS))
 
 types: $(STAMP)
