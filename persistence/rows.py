@@ -20,6 +20,8 @@ Kind = TypeVar("Kind")
 # Rows and statements with any columns.
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 AnySelect: TypeAlias = "Select[*tuple[Any, ...]]"
+# A statement with the values of its parameters.
+Statement = tuple[Prepared, tuple[Any, ...]]
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -121,9 +123,30 @@ def _dialect() -> Any:
 
 
 def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Any]) -> None:
-    """Insert any number of rows, mappings or records, with one statement; they travel as one JSON text, exactly."""
-    if rows:
-        defer(db, _bulk_insert(table, tuple(names)), (as_json(rows),))
+    """Insert any number of rows, mappings or records, with one statement."""
+    defer_joined(db, additions(table, names, rows))
+
+
+def additions(table: Table, names: Sequence[str], rows: Sequence[Any]) -> list[Statement]:
+    """The statement that inserts rows, if there are any, which travel as one JSON text, exactly."""
+    return [(_bulk_insert(table, tuple(names)), (as_json(rows),))] if rows else []
+
+
+def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:
+    """Defer statements that change different tables as one, as `defer`.
+
+    None of them sees what another changes; foreign keys are checked, and triggers run, when all are done.
+    """
+    if statements:
+        values = [value for _, parameters in statements for value in parameters]
+        defer(db, _joined(tuple(statement for statement, _ in statements)), values)
+
+
+@cache
+def _joined(statements: tuple[str, ...]) -> Prepared:
+    *others, last = statements
+    parts = ", ".join(f"part_{number} AS ({statement})" for number, statement in enumerate(others))
+    return Prepared(f"WITH {parts} {last}" if others else last)
 
 
 def as_json(value: Any) -> str:

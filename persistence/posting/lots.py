@@ -20,7 +20,7 @@ from domain.ledger.lots import (
 )
 from domain.ledger.postings import Pair, Step
 from persistence.connections import Prepared, defer, query
-from persistence.rows import add_all, as_json, given, reserve_ids
+from persistence.rows import Statement, additions, as_json, given, reserve_ids
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
 _LOT_COLUMNS = ", ".join(f"l.{field.name}" for field in fields(Lot))
@@ -78,11 +78,16 @@ _NEW_LOT_COLUMNS = (
 _USE_COLUMNS = ("organization_id", "ledger_transaction_id", "ledger_lot_id", "amount")
 
 
-def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime) -> None:
-    """Determine the lots that the steps make and take, in their order, and write the changes."""
+def write_lots(
+    db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime
+) -> list[Statement]:
+    """Determine the lots that the steps make and take, in their order, and write the changes of stored ones.
+
+    Returns the statements that add new lots and uses, to be joined with those that add their transactions.
+    """
     moves = [(transaction_id, move) for transaction_id, step in written for move in step.lot_moves]
     if not moves:
-        return
+        return []
     allocator = Allocator(_lots_for(db, organization_id, [move for _, move in moves if not isinstance(move, NewLot)]))
     for transaction_id, move in moves:
         allocator.apply(transaction_id, move)
@@ -93,8 +98,7 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
     if are_named:
         reserved = reserve_ids(db, ledger_lots=len(allocation.new))["ledger_lots"]
         ids = dict(zip(allocation.new, reserved, strict=True))
-    add_all(
-        db,
+    added = additions(
         ledger_lots,
         ("ledger_lot_id", *_NEW_LOT_COLUMNS) if are_named else _NEW_LOT_COLUMNS,
         [
@@ -119,17 +123,18 @@ def write_lots(db: Connection, organization_id: int, written: Sequence[tuple[int
             for lot_id, lot in allocation.changed.items()
         ]
         defer(db, _WRITE_CHANGED_LOTS, (*given(changed), organization_id))
-    if allocation.uses or allocation.changed_uses:
-        _write_uses(db, organization_id, allocation, ids)
+    return added + _write_uses(db, organization_id, allocation, ids)
 
 
-def _write_uses(db: Connection, organization_id: int, allocation: Allocation, ids: Mapping[int, int]) -> None:
+def _write_uses(
+    db: Connection, organization_id: int, allocation: Allocation, ids: Mapping[int, int]
+) -> list[Statement]:
+    """Remove the uses that change; returns the statement that adds them as they are now, with new ones."""
     if allocation.changed_uses:
         gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in allocation.changed_uses]
         defer(db, _REMOVE_USES, (*given(gone), organization_id))
     uses = {**{key: amount for key, amount in allocation.changed_uses.items() if amount}, **allocation.uses}
-    add_all(
-        db,
+    return additions(
         ledger_lot_uses,
         _USE_COLUMNS,
         [

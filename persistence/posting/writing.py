@@ -11,7 +11,7 @@ from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import Prepared, defer
 from persistence.posting.lots import write_lots
-from persistence.rows import add_all, as_json, given, reserve_ids
+from persistence.rows import additions, as_json, defer_joined, given, reserve_ids
 from persistence.tables.ledger import ledger_entries, ledger_transactions
 
 _WRITE_HOLDINGS = Prepared("""
@@ -149,8 +149,7 @@ def write_session(
     ids = _ids_of_steps(db, steps, reserved)
     written = list(zip(ids, steps, strict=True))
     id_of = dict(zip(map(id, steps), ids, strict=True))
-    add_all(
-        db,
+    added = additions(
         ledger_transactions,
         _TRANSACTION_COLUMNS,
         [
@@ -160,14 +159,19 @@ def write_session(
         ],
     )
     if session.changes_stored:
+        defer_joined(db, added)
+        added = []
         _lower_stored(db, organization_id, session)
         _settle_stored(db, organization_id, written, session.at)
         _write_missing(db, organization_id, session, id_of)
         _write_unearned(db, organization_id, session)
-    add_all(db, ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
-    write_lots(db, organization_id, written, session.at)
-    _write_holdings(db, organization_id, session)
-    _write_supplies(db, organization_id, steps)
+    added += additions(ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
+    added += write_lots(db, organization_id, written, session.at)
+    added.append((_WRITE_HOLDINGS, (as_json(_holding_rows(organization_id, session)),)))
+    supplies = _supply_rows(organization_id, steps)
+    if supplies:
+        added.append((_WRITE_SUPPLIES, (as_json(supplies),)))
+    defer_joined(db, added)
     return ids
 
 
@@ -289,29 +293,27 @@ def _transaction_row(
     }
 
 
-def _write_holdings(db: Connection, organization_id: int, session: LedgerSession) -> None:
-    rows = []
-    for (wallet_id, account_id), held in session.changed_holdings():
-        rows.append(
-            {
-                "organization_id": organization_id,
-                "wallet_id": wallet_id,
-                "ledger_account_id": account_id,
-                "current": held.current,
-                "pending_credit": held.pending_credit,
-                "pending_debit": held.pending_debit,
-                "overdraft": held.overdraft,
-                "overdraft_credit": held.overdraft_credit,
-                "fiat": held.fiat,
-                "earned": held.earned,
-                "last_transaction_date": held.last_transaction_date,
-                "at": session.at,
-            }
-        )
-    defer(db, _WRITE_HOLDINGS, (as_json(rows),))
+def _holding_rows(organization_id: int, session: LedgerSession) -> list[dict[str, Any]]:
+    return [
+        {
+            "organization_id": organization_id,
+            "wallet_id": wallet_id,
+            "ledger_account_id": account_id,
+            "current": held.current,
+            "pending_credit": held.pending_credit,
+            "pending_debit": held.pending_debit,
+            "overdraft": held.overdraft,
+            "overdraft_credit": held.overdraft_credit,
+            "fiat": held.fiat,
+            "earned": held.earned,
+            "last_transaction_date": held.last_transaction_date,
+            "at": session.at,
+        }
+        for (wallet_id, account_id), held in session.changed_holdings()
+    ]
 
 
-def _write_supplies(db: Connection, organization_id: int, steps: Iterable[Step]) -> None:
+def _supply_rows(organization_id: int, steps: Iterable[Step]) -> list[dict[str, Any]]:
     totals: dict[int, dict[str, Any]] = {}
     for step in steps:
         account_id = step.account.ledger_account_id
@@ -321,6 +323,4 @@ def _write_supplies(db: Connection, organization_id: int, steps: Iterable[Step])
         )
         total["minted"] += step.minted
         total["burned"] += step.burned
-    rows = [total for total in totals.values() if total["minted"] or total["burned"]]
-    if rows:
-        defer(db, _WRITE_SUPPLIES, (as_json(rows),))
+    return [total for total in totals.values() if total["minted"] or total["burned"]]
