@@ -15,6 +15,7 @@ from handlers.audit_trail import AuditTrail
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from domain.expressions import Deadline
     from domain.organizations import Organization
     from handlers.settings import Settings
 
@@ -140,11 +141,18 @@ class Execution:
     request_id: str
     new_key: Callable[[], str] = new_uuid
     is_quiet: bool = False
+    # The ends of the rules of each call of a batch, by the origin of its events, since its first event.
+    deadlines: dict[EventOrigin, Deadline] = field(default_factory=dict)
 
     @property
     def origin(self) -> EventOrigin:
         """The origin of events that nobody's request tracks."""
         return EventOrigin(self.request_id)
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if a caller waits for the result."""
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +174,11 @@ class Call(Execution):
         if caller is None:
             return EventOrigin(self.request_id)
         return EventOrigin(self.request_id, caller.subject, caller.user_id)
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if a caller waits for the result, other than for an import."""
+        return self.caller is not None
 
 
 @dataclass(slots=True)

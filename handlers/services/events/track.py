@@ -18,10 +18,8 @@ from handlers.call import Call
 from handlers.services.events.intake import Intake
 from handlers.services.unit_of_work.evaluation import (
     EXPIRED,
-    call_deadline,
     evaluate_derived,
     evaluate_event,
-    event_deadline,
 )
 from handlers.services.unit_of_work.orders import OrderWork, sent_orders
 from handlers.services.unit_of_work.reversals import Reversals
@@ -129,22 +127,12 @@ def track_requests(calls: Sequence[Call], requests: Sequence[TrackRequest]) -> l
     """Track the events of calls in one unit of work; those of several calls are tracked in full."""
     [first, *others] = requests
     execution = calls[0] if first.now is None else replace(calls[0], now=first.now)
-    deadline, origins = None, None
+    origins = None
     if others:
-        # Each event has a time of its own: those of other calls take nothing of it.
         origins = [call.origin for call, request in zip(calls, requests, strict=True) for _ in request.events]
-    else:
-        # People wait for a dry run, so its events share the time of one.
-        deadline = event_deadline() if first.mode == DRY_RUN else call_deadline()
 
     def make_unit(mode: str) -> UnitOfWork:
-        return UnitOfWork(
-            execution,
-            mode,
-            campaign_keys=first.campaign_keys,
-            tracing=first.is_traced,
-            call_deadline=deadline,
-        )
+        return UnitOfWork(execution, mode, campaign_keys=first.campaign_keys, tracing=first.is_traced)
 
     incoming = [event for request in requests for event in request.events]
     if first.mode == DRY_RUN:

@@ -11,7 +11,6 @@ from domain.problems import Refusal
 from handlers.call import Call, NotBatchable
 from handlers.services.ledger.post_transactions import Movement, MovementBatch
 from handlers.services.references import account_of_members
-from handlers.services.unit_of_work.requests import unit_of_calls
 from handlers.services.unit_of_work.unit import UnitOfWork
 
 
@@ -59,7 +58,7 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
     The same key with the same request returns the same transaction. Refused with MemberErased, or MemberInactive unless
     the key was used before, or as by `post_transactions.post`, which also says what is NotBatchable.
     """
-    unit = unit_of_calls(calls)
+    unit = UnitOfWork(calls[0])
     # Read again, now that nobody else can change them.
     members = unit.lock(member_ids={request.member.member_id for request in requests})
     accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal] = {}

@@ -25,7 +25,7 @@ from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
 from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.evaluation import evaluate_changes
-from handlers.services.unit_of_work.requests import opened, unit_of_calls
+from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import ledger_transactions, posting
 from persistence.ledger import ACCOUNTS
@@ -89,7 +89,7 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     """
     if not movements:
         return []
-    call, unit = calls[0], unit_of_calls(calls)
+    call, unit = calls[0], UnitOfWork(calls[0])
     reverts = {movement.reverts for movement in movements if movement.reverts is not None}
     stored = posting.find_stored(call.db, unit.organization_id, reverts)
     sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in movements]
@@ -370,7 +370,7 @@ def _answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[T
 
 def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
     """Capture pending transactions of the account, all or none; raises the first refusal."""
-    unit = unit_of_calls([call])
+    unit = UnitOfWork(call)
     ids, account_ids = {transaction_id for transaction_id, _ in amounts}, {account.ledger_account_id}
     stored = posting.find_stored(call.db, unit.organization_id, ids)
     sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]

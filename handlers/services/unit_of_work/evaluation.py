@@ -71,17 +71,6 @@ def limit_evaluation(settings: Settings) -> None:
     _call_seconds = settings.call_evaluation_ms / 1000
 
 
-def call_deadline() -> Deadline:
-    """A deadline for the evaluation of all events of a call by this thread from now on."""
-    return Deadline(_call_seconds, time.thread_time)
-
-
-def event_deadline(of_call: Deadline | None = None) -> Deadline:
-    """A deadline for the evaluation of an event by this thread from now on, in CPU time of the thread."""
-    deadline = Deadline(_event_seconds, time.thread_time)
-    return deadline if of_call is None else deadline.at_most(of_call)
-
-
 def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     """Evaluate an event from outside, and its derived events; a refusal fails this event and no other."""
     unit.caused = 0
@@ -179,7 +168,7 @@ def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) 
     if not (plan.campaigns or moves_missions or is_referral):
         return Evaluation()
     errors_of_missions: Sequence[RuleError] = ()
-    facts, deadline = _facts(unit, tracked, order), event_deadline(unit.call_deadline)
+    facts, deadline = _facts(unit, tracked, order), _deadline(unit, tracked)
     if moves_missions:
         if unit.missions.handle(facts, deadline):
             # Campaigns see the missions' counts and rewards.
@@ -192,6 +181,24 @@ def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) 
     if is_referral:
         unit.referrals.handle(facts, tracked.event, None if order is None else order[0])
     return evaluation
+
+
+def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
+    """The end of an event's rules, in CPU time of this thread: it has its own time, within that of its call.
+
+    The time of a call begins with its first event, so that no other call of a batch takes any of it. People wait for a
+    dry run, so its events share the time of one. Nobody waits for the worker.
+    """
+    own = Deadline(_event_seconds, time.thread_time)
+    execution = unit.execution
+    if not execution.is_awaited:
+        return own
+    origin = tracked.origin or execution.origin
+    of_call = execution.deadlines.get(origin)
+    if of_call is None:
+        of_call = own if unit.is_dry_run else Deadline(_call_seconds, time.thread_time)
+        execution.deadlines[origin] = of_call
+    return own.at_most(of_call)
 
 
 def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evaluator:

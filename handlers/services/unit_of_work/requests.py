@@ -9,20 +9,10 @@ from typing import Any, Generic, TypeVar
 from domain.members import refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call, Execution
-from handlers.services.unit_of_work.evaluation import EXPIRED, call_deadline, evaluate_changes, evaluate_derived
+from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.unit import UnitOfWork
 
 T = TypeVar("T")
-
-
-def unit_of_calls(calls: Sequence[Call]) -> UnitOfWork:
-    """The unit of work of calls of one organization and moment, one of which may ask for several changes.
-
-    Rules that the changes of one call cause share its time. Where there are several calls, each event only has a time
-    of its own, so that no call takes time from another.
-    """
-    is_only = calls[0] is calls[-1]
-    return UnitOfWork(calls[0], call_deadline=call_deadline() if is_only else None)
 
 
 @contextmanager
@@ -51,7 +41,7 @@ def unit_of_work(
     `reason` is the reason in the derived events; `moments` are those of changes that do not happen now; `reported` is
     as in `UnitOfWork`. Raises MemberErased. A Refusal raised in the block leaves no changes.
     """
-    unit = UnitOfWork(execution, reported=reported, call_deadline=call_deadline())
+    unit = UnitOfWork(execution, reported=reported)
     members = unit.lock(member_ids=member_ids)
     for member_id in member_ids:
         if member_id in members:

@@ -17,7 +17,6 @@ from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import EvaluationPlan
 from domain.campaigns.limits import Counters
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
-from domain.expressions import Deadline
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
 from domain.members import Member
@@ -57,7 +56,7 @@ class UnitOfWork:
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
     `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
-    derived events that are reported whatever the configuration says; `call_deadline` ends the evaluation of all events.
+    derived events that are reported whatever the configuration says.
 
     `members` are those locked, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the outcome of
     every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits in
@@ -78,7 +77,6 @@ class UnitOfWork:
         campaign_keys: Collection[str] | None = None,
         tracing: bool = False,
         reported: Collection[str] = (),
-        call_deadline: Deadline | None = None,
     ) -> None:
         self.execution = execution
         self.db = execution.db
@@ -91,7 +89,6 @@ class UnitOfWork:
         # Whether effects of events of an order are stored, and may be reversed by later events of the batch.
         self.stores_rewards = mode in (FULL, AUTHORIZE)
         self.tracing = tracing
-        self.call_deadline = call_deadline
         self.configuration: Configuration = configuration_of(self.db, self.organization)
         self.campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
         self.plans = self.configuration.plans_among(campaign_keys)

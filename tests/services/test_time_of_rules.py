@@ -1,0 +1,68 @@
+"""The time for the rules of events: each has its own, within that of its call."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from domain.events import EventOrigin
+from handlers.call import INTEGRATION, Call, Caller, Execution
+from handlers.services.unit_of_work import evaluation
+
+EVENT_SECONDS, CALL_SECONDS = 10, 25
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """The CPU time of the thread, which only moves when a test moves it."""
+    clock = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(evaluation, "_event_seconds", EVENT_SECONDS)
+    monkeypatch.setattr(evaluation, "_call_seconds", CALL_SECONDS)
+    monkeypatch.setattr(evaluation, "time", SimpleNamespace(thread_time=lambda: clock.seconds))
+    return clock
+
+
+def call(caller):
+    now = datetime(2026, 5, 1, tzinfo=UTC)
+    return Call(db=None, organization=None, now=now, request_id="r", caller=caller, surface=INTEGRATION, settings=None)
+
+
+def unit(execution, *, is_dry_run=False):
+    return SimpleNamespace(execution=execution, is_dry_run=is_dry_run)
+
+
+def spend(clock, unit, origin=None):
+    """How long an event of rules without end is evaluated."""
+    begin = clock.seconds
+    deadline = evaluation._deadline(unit, SimpleNamespace(origin=origin))
+    while not deadline.has_passed():
+        clock.seconds += 1
+    return clock.seconds - begin
+
+
+CALLER = Caller("somebody", 1, frozenset())
+
+
+def test_the_events_of_a_call_share_its_time(clock):
+    of_call = unit(call(CALLER))
+    assert [spend(clock, of_call) for _ in range(4)] == [10, 10, 5, 0]
+
+
+def test_a_call_takes_no_time_from_another_of_its_batch(clock):
+    batch = unit(call(CALLER))
+    first, second = EventOrigin("r1", "somebody"), EventOrigin("r2", "somebody")
+    assert [spend(clock, batch, origin) for origin in (first, first, first, second, second)] == [10, 10, 5, 10, 10]
+
+
+def test_the_events_of_a_dry_run_share_the_time_of_one(clock):
+    dry_run = unit(call(CALLER), is_dry_run=True)
+    assert [spend(clock, dry_run) for _ in range(2)] == [10, 0]
+
+
+def test_events_that_nobody_waits_for_only_have_their_own_time(clock):
+    execution = Execution(db=None, organization=None, now=datetime(2026, 5, 1, tzinfo=UTC), request_id="queue")
+    assert [spend(clock, unit(execution)) for _ in range(4)] == [10, 10, 10, 10]
+    of_import = unit(call(None))
+    assert [spend(clock, of_import) for _ in range(4)] == [10, 10, 10, 10]
