@@ -200,6 +200,10 @@ class IdAllocator:
         self._size = first
         self._left = list(reserved)[::-1]
 
+    def add_reserved(self, ids: Sequence[int]) -> None:
+        """Take these ids first, which were reserved together with something else."""
+        self._left += ids[::-1]
+
     def expect(self, count: int) -> None:
         """Prepare for so many ids, so that the next statement reserves them."""
         self._size = max(self._size, count)

@@ -17,7 +17,7 @@ from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
 from persistence.connections import Prepared, defer, query
-from persistence.rows import add_all, as_json, columns_of, fields_of, given, records
+from persistence.rows import Statement, add_all, as_json, columns_of, fields_of, given, records
 from persistence.tables.coupons import coupon_lots, coupons, member_coupons
 
 _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
@@ -72,7 +72,7 @@ _LOTS = Prepared(
     f"SELECT {_LOT_COLUMNS} FROM coupon_lots l WHERE l.organization_id = %s AND l.coupon_lot_id = ANY(%s::bigint[])"
 )
 
-_HAD = Prepared("""
+_ASSIGNED = Prepared("""
 SELECT h.member_id, h.coupon_book_id, sum(h.amount_assigned) FROM member_coupons h
 WHERE h.organization_id = %s AND h.member_id = ANY(%s::bigint[]) AND h.coupon_book_id = ANY(%s::bigint[])
 GROUP BY h.member_id, h.coupon_book_id
@@ -131,7 +131,7 @@ FROM (
 WHERE c.organization_id = %s AND c.coupon_id = x.coupon_id
 """)
 
-_KEEP_HELD = Prepared("""
+_STORE_HELD = Prepared("""
 INSERT INTO member_coupons AS h (organization_id, member_id, coupon_id, coupon_book_id, amount_assigned, amount_used,
     custom_attributes, expired_at, created_at, updated_at)
 SELECT x.organization_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount_assigned, x.amount_used,
@@ -144,7 +144,7 @@ ON CONFLICT (organization_id, member_id, coupon_id) DO UPDATE SET
     custom_attributes = excluded.custom_attributes, expired_at = excluded.expired_at, updated_at = excluded.updated_at
 """)
 
-_KEEP_LOTS = Prepared("""
+_STORE_LOTS = Prepared("""
 INSERT INTO coupon_lots AS l (organization_id, coupon_lot_id, member_id, coupon_id, coupon_book_id, amount, amount_used,
     amount_owed, custom_attributes, expired_at, created_at, updated_at)
 SELECT x.organization_id, x.coupon_lot_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount, x.amount_used,
@@ -248,30 +248,36 @@ def find_lots(db: Connection, organization_id: int, lot_ids: Collection[int]) ->
     return [CouponLot(*row) for row in query(db, _LOTS, (organization_id, list(lot_ids)))]
 
 
+def assigned_of_books(
+    db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
+) -> dict[Place, Decimal]:
+    """How much of books was assigned to members."""
+    rows = query(db, _ASSIGNED, (organization_id, list(member_ids), list(book_ids)))
+    return {(member_id, book_id): assigned for member_id, book_id, assigned in rows}
+
+
 def had_of_books(
     db: Connection,
     organization_id: int,
     member_ids: Collection[int],
-    book_ids: Collection[int],
+    assigned: Mapping[Place, Decimal],
     since: Mapping[int, tuple[datetime | None, datetime | None]],
 ) -> dict[Place, Had]:
-    """Members' totals of books; `since` has the starts of each book's periods of uses and of discounts."""
-    members = list(member_ids)
-    totals = {
-        (member_id, book_id): Had(assigned)
-        for member_id, book_id, assigned in query(db, _HAD, (organization_id, members, list(book_ids)))
-    }
+    """Members' totals of books of which they were `assigned` some.
+
+    `since` has the starts of each book's periods of uses and of discounts.
+    """
+    totals = {place: Had(amount) for place, amount in assigned.items()}
     periods = [
         {"coupon_book_id": book_id, "uses_since": uses, "discounts_since": discounts}
         for book_id, (uses, discounts) in since.items()
         if uses is not None or discounts is not None
     ]
     if periods:
-        for member_id, book_id, used, discounted in query(
-            db, _IN_PERIODS, (as_json(periods), organization_id, members)
-        ):
-            assigned = totals.get((member_id, book_id), Had()).assigned
-            totals[member_id, book_id] = Had(assigned, used, discounted)
+        rows = query(db, _IN_PERIODS, (as_json(periods), organization_id, list(member_ids)))
+        for member_id, book_id, used, discounted in rows:
+            place = member_id, book_id
+            totals[place] = Had(assigned.get(place, Decimal(0)), used, discounted)
     return totals
 
 
@@ -340,13 +346,7 @@ def add_to_coupons(db: Connection, organization_id: int, rows: Iterable[Mapping[
         defer(db, _ADD_TO_COUPONS, (*given(listed), organization_id))
 
 
-def keep_held(db: Connection, held: Collection[MemberCoupon]) -> None:
-    """Store members' amounts of coupons."""
-    if held:
-        defer(db, _KEEP_HELD, (as_json(list(held)),))
-
-
-def keep_lots(db: Connection, lots: Collection[CouponLot]) -> None:
-    """Store new or changed lots, whose assignments are stored already."""
-    if lots:
-        defer(db, _KEEP_LOTS, (as_json(list(lots)),))
+def statements_to_store(held: Sequence[MemberCoupon], lots: Sequence[CouponLot]) -> list[Statement]:
+    """The statements that store members' amounts of coupons, and new or changed lots."""
+    statements = ((_STORE_HELD, held), (_STORE_LOTS, lots))
+    return [(statement, (as_json(rows),)) for statement, rows in statements if rows]

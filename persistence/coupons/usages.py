@@ -1,6 +1,6 @@
 """Coupon usages: assignments, uses and reversals."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,12 +9,12 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
-from persistence.connections import defer
+from persistence.connections import Prepared, query
 from persistence.coupons.member_coupons import TAG_FILTERS, usable_lots
 from persistence.filters import before_moment, equals, from_moment, is_any_of
 from persistence.paging import Paged
 from persistence.records import Records
-from persistence.rows import add_all, fields_of, given, records
+from persistence.rows import Statement, additions, fields_of, given, next_ids, records
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons
 from persistence.tables.coupons import coupon_usages as table
 
@@ -43,7 +43,7 @@ USAGES = Records(
 )
 _FIELDS = tuple(name for name in fields_of(CouponUsage) if name not in _ELSEWHERE)
 
-_LINK = """
+_LINK = Prepared("""
 UPDATE coupon_usages u SET reversal_usage_id = x.reversal_usage_id, updated_at = x.updated_at
 FROM (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
@@ -51,7 +51,20 @@ FROM (
     ) LIMIT %s
 ) AS x
 WHERE u.organization_id = %s AND u.coupon_usage_id = x.coupon_usage_id
-"""
+""")
+
+_LOOK_UP = Prepared(f"""
+SELECT ARRAY(SELECT system_unique_key FROM coupon_usages WHERE organization_id = %s AND system_unique_key = ANY(%s)),
+    {next_ids("coupon_usages")}, {next_ids("events")}
+""")
+
+
+def look_up(
+    db: Connection, organization_id: int, keys: Collection[str], count: int
+) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
+    """The keys under which there are usages, and so many ids for new usages and for their events, in one statement."""
+    [known_keys_and_ids] = query(db, _LOOK_UP, (organization_id, list(keys), count, count))
+    return known_keys_and_ids  # type: ignore[return-value]
 
 
 def find_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[CouponUsage]:
@@ -111,13 +124,13 @@ def find_page(db: Connection, member: Member, query: Mapping[str, Any], now: dat
     return USAGES.find_page(db, member.organization_id, filters, *conditions)
 
 
-def add_usages(db: Connection, usages: Collection[CouponUsage]) -> None:
-    """Insert usages, whose ids were reserved."""
-    add_all(db, table, _FIELDS, [_row(usage) for usage in usages])
+def additions_of(usages: Collection[CouponUsage]) -> list[Statement]:
+    """The statement that inserts usages, whose ids were reserved."""
+    return additions(table, _FIELDS, [_row(usage) for usage in usages])
 
 
-def link_reverted(db: Connection, organization_id: int, usages: Collection[CouponUsage]) -> None:
-    """Store links from usages to their reversals."""
+def links_of(organization_id: int, usages: Collection[CouponUsage]) -> list[Statement]:
+    """The statement that stores links from usages to their reversals."""
     rows = [
         {
             "coupon_usage_id": usage.coupon_usage_id,
@@ -126,8 +139,7 @@ def link_reverted(db: Connection, organization_id: int, usages: Collection[Coupo
         }
         for usage in usages
     ]
-    if rows:
-        defer(db, _LINK, (*given(rows), organization_id))
+    return [(_LINK, (*given(rows), organization_id))] if rows else []
 
 
 def _row(usage: CouponUsage) -> dict[str, Any]:

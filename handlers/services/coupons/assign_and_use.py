@@ -20,6 +20,7 @@ from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence.coupons import usages
 from persistence.coupons.usages import USAGES
 from persistence.members import MEMBERS
 
@@ -148,10 +149,15 @@ class _Requests:
 
     def _prepare(self, unit: UnitOfWork) -> None:
         """Find the usages that the keys have made, and load the books with the coupons that are named."""
-        call = self._calls[0]
+        db, organization_id = unit.db, unit.organization_id
         keys = {key for request in self._requests for key in request.command.keys}
-        for usage in USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys):
-            self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
+        # A use that assigns makes two usages.
+        count = sum([request.command.count + request.command.auto_assign for request in self._requests])
+        used_keys, usage_ids, event_ids = usages.look_up(db, organization_id, keys, count)
+        unit.add_event_ids(event_ids)
+        if used_keys:
+            for usage in USAGES.find_all(db, organization_id, system_unique_key=used_keys):
+                self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
         by_book: dict[int, list[CouponCommand]] = {}
         for request in self._requests:
             if not any(key in self._usages for key in request.command.keys):
@@ -159,9 +165,7 @@ class _Requests:
         loader = unit.coupons.loader
         loader.load(sorted(by_book.keys() - loader.state.books.keys()))
         counts = {book_id: sum([command.count for command in commands]) for book_id, commands in by_book.items()}
-        # A use that assigns makes two usages.
-        assigned_for_uses = sum([command.auto_assign for commands in by_book.values() for command in commands])
-        loader.expect(sum(counts.values()) + assigned_for_uses, counts)
+        loader.expect(count, counts, usage_ids)
         # The order of `persistence.locks`: codes before books, each by id.
         for book_id, commands in sorted(by_book.items()):
             codes = {code for command in commands for code in command.codes}

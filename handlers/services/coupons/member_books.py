@@ -106,7 +106,8 @@ class _MemberView:
         amounts = member_books.amounts_of(call.db, member, ids, call.now)
         zone = call.organization.zone
         since = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
-        had = holdings.had_of_books(call.db, call.organization.organization_id, [member.member_id], ids, since)
+        assigned = {(member.member_id, book_id): amount.assigned for book_id, amount in amounts.items()}
+        had = holdings.had_of_books(call.db, member.organization_id, [member.member_id], assigned, since)
         left = self._stock(books) if with_stock_only else {}
         views = self._views() if any(_asks_for_points(book) for book in books) else []
         context = self._context(views) if any(book.condition for book in books) else {}

@@ -340,6 +340,10 @@ class UnitOfWork:
         """The id of a derived event; 0 in a dry run."""
         return 0 if self.is_dry_run else self._event_ids.take()
 
+    def add_event_ids(self, reserved: Sequence[int]) -> None:
+        """Take these reserved ids for the next derived events."""
+        self._event_ids.add_reserved(reserved)
+
     def expect_events(self, count: int) -> None:
         """Prepare for `count` derived events, and for what each may cause, so that few statements bring their ids."""
         self._event_ids.expect(SPARE_IDS + 4 * count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
 from persistence.coupons import holdings, usages
 from persistence.coupons.usages import USAGES
-from persistence.rows import IdAllocator
+from persistence.rows import IdAllocator, defer_joined
 
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
@@ -43,9 +43,12 @@ class CouponLoader:
         self._usage_ids = self._ids("coupon_usages", 1)
         self._coupon_ids = self._ids("coupons", 1)
 
-    def expect(self, usages_: int, codes: Mapping[int, int] | None = None) -> None:
-        """Prepare for this many usages and transactions, and codes by book, so that their ids are fetched at once."""
-        self._usage_ids = self._ids("coupon_usages", usages_)
+    def expect(self, usages_: int, codes: Mapping[int, int] | None = None, reserved: Sequence[int] = ()) -> None:
+        """Prepare for this many usages and transactions, and codes by book, so that their ids are fetched at once.
+
+        `reserved` are ids for usages.
+        """
+        self._usage_ids = self._ids("coupon_usages", usages_, reserved)
         self._unit.expect_transactions(usages_)
         if codes:
             self._expected_codes.update(codes)
@@ -74,13 +77,20 @@ class CouponLoader:
             self._by_key[book.coupon_book_key] = book.coupon_book_id
         if not books:
             return
-        book_ids = [book.coupon_book_id for book in books]
-        if any(book.type not in PERSONAL for book in books):
-            for coupon, held in holdings.shared_coupons(self._db, organization_id, members, book_ids):
+        personal = [book.coupon_book_id for book in books if book.type in PERSONAL]
+        shared = [book.coupon_book_id for book in books if book.type not in PERSONAL]
+        assigned: dict[holdings.Place, Decimal] = {}
+        if personal:
+            assigned = holdings.assigned_of_books(self._db, organization_id, members, personal)
+        if shared:
+            for coupon, held in holdings.shared_coupons(self._db, organization_id, members, shared):
                 state.put_coupons([coupon])
-                state.put_held([] if held is None else [held])
+                if held is not None:
+                    state.put_held([held])
+                    place = held.member_id, held.coupon_book_id
+                    assigned[place] = assigned.get(place, ZERO) + held.amount_assigned
         since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
-        state.put_had(holdings.had_of_books(self._db, organization_id, members, book_ids, since))
+        state.put_had(holdings.had_of_books(self._db, organization_id, members, assigned, since))
 
     def count(self, book: CouponBook) -> CouponBook:
         """The book, locked for this unit alone if a figure limits how much of it is left."""
@@ -187,8 +197,8 @@ class CouponLoader:
             for code in codes
         ]
 
-    def _ids(self, table: str, first: int) -> Callable[[], int]:
-        return self._next_of_dry_run if self._is_dry_run else IdAllocator(self._db, table, first).take
+    def _ids(self, table: str, first: int, reserved: Sequence[int] = ()) -> Callable[[], int]:
+        return self._next_of_dry_run if self._is_dry_run else IdAllocator(self._db, table, first, reserved).take
 
     def _next_of_dry_run(self) -> int:
         self._of_dry_run -= 1
@@ -212,12 +222,10 @@ class CouponLoader:
         if fresh:
             holdings.add_coupons(db, fresh, {book_id: counts[book_id] - added[book_id][2] for book_id in counts})
         holdings.add_to_coupons(db, organization_id, shared)
-        usages.add_usages(db, [usage for usage in changes.usages if usage.coupon_usage_id in changes.made])
+        made = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
         linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]
-        if linked:
-            usages.link_reverted(db, organization_id, linked)
-        holdings.keep_held(db, changes.held)
-        holdings.keep_lots(db, changes.lots)
+        stored = holdings.statements_to_store(changes.held, changes.lots)
+        defer_joined(db, usages.additions_of(made) + usages.links_of(organization_id, linked) + stored)
 
     def _coupon_rows(self, changes: CouponChanges) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
         """The increases of stored coupons: of those that belong to one member each, and of those for all members."""
