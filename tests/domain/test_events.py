@@ -1,0 +1,59 @@
+"""When an event happened, whose request it was, and whether it still waits for an evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.events import EventOrigin, IncomingEvent, LoyaltyEvent
+
+OWN, OF_ORDER = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+ORDER = {"order": {"externalEventDate": "2026-03-02"}}
+
+
+@pytest.mark.parametrize(
+    ("own", "payload", "happened_at"),
+    [
+        (OWN, ORDER, OWN),
+        (None, ORDER, OF_ORDER),
+        (None, {"order": {}}, None),
+        (None, {"order": None}, None),
+        (None, {}, None),
+        (None, None, None),
+    ],
+)
+def test_an_event_happened_at_its_own_date_or_that_of_its_order(own, payload, happened_at):
+    event = IncomingEvent("key", "member-purchase-order-created", payload=payload, external_event_date=own)
+    assert event.happened_at == happened_at
+
+
+STORED = LoyaltyEvent(
+    **{
+        **dict.fromkeys(LoyaltyEvent.__slots__),
+        "e2e_tracking_id": "request-1",
+        "actor": "shop",
+        "user_id": 5,
+        "status": "success",
+        "evaluation_status": 0,
+    }
+)
+
+
+def test_an_event_belongs_to_a_request():
+    assert STORED.origin == EventOrigin("request-1", "shop", 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"reason": "tier"}, False),
+        ({"status": "failed"}, False),
+        ({"evaluation_status": 1}, False),
+        ({"evaluation_status": 2}, False),
+    ],
+)
+def test_a_captured_event_waits_for_an_evaluation(changes, expected):
+    assert replace(STORED, **changes).is_captured_only is expected

@@ -1,0 +1,34 @@
+"""Exports: their filters, and how long their rows can be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.exports import ExportJob
+
+DONE_AT = datetime(2026, 3, 4, tzinfo=UTC)
+EXPORT = ExportJob(**{**dict.fromkeys(ExportJob.__slots__), "filters": {"memberId": 7}, "finished_at": DONE_AT})
+
+
+def test_filters_that_are_not_set_are_none():
+    assert EXPORT.all_filters == {
+        "createdFrom": None,
+        "createdTo": None,
+        "memberId": 7,
+        "eventType": None,
+        "ledgerAccountId": None,
+        "couponBookId": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "expires"),
+    [("done", True), ("expired", True), ("failed", False), ("cancelled", False), ("running", False)],
+)
+def test_complete_rows_can_be_read_for_a_week(status, expires):
+    expected = datetime(2026, 3, 11, tzinfo=UTC) if expires else None
+    assert replace(EXPORT, status=status).expires_at == expected
+    assert replace(EXPORT, status=status, finished_at=None).expires_at is None
