@@ -1,10 +1,27 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
 from domain.imports.records import MEMBER_COLUMNS, PLACES
-from domain.members import differences, merged, merged_profile
+from domain.members import (
+    Member,
+    MemberErased,
+    MemberInactive,
+    MemberTier,
+    differences,
+    is_reserved_id,
+    member_exists,
+    merged,
+    merged_profile,
+    public_id_taken,
+    refuse_erased,
+    refuse_inactive,
+)
 from domain.profiles import empty_profile, visible_profile
+from domain.tiers import HeldTier, TierFloor
 
 KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "1", "type": "x"}}
 
@@ -78,3 +95,35 @@ def test_expressions_see_the_labelled_fields_of_a_profile():
     assert (visible["name"], visible["city"], visible["tags"], visible["customAttributes"]) == ("Ana", None, ["a"], {})
     assert "pictureUrl" not in visible
     assert (empty_profile()["emails"], empty_profile()["email"], "govId" in empty_profile()) == ([], None, False)
+
+
+MEMBER = Member(**{**dict.fromkeys(Member.__slots__), "member_id": 7, "loyalty_member_id": "ana", "active": True})
+
+
+def test_nothing_is_done_for_a_member_that_was_erased():
+    refuse_erased(MEMBER)
+    with pytest.raises(MemberErased, match=r"The member 7 was erased\."):
+        refuse_erased(replace(MEMBER, erased_at=datetime(2026, 3, 4, tzinfo=UTC)))
+
+
+def test_what_needs_an_active_member_is_refused_for_others():
+    refuse_inactive(MEMBER)
+    with pytest.raises(MemberInactive, match=r"The member ana is not active\."):
+        refuse_inactive(replace(MEMBER, active=False))
+
+
+def test_ids_of_other_members_are_refused_by_name():
+    assert str(member_exists("ana")) == "A member with the loyaltyMemberId ana already exists."
+    assert str(public_id_taken("A-1")) == "A member with the publicLoyaltyMemberId A-1 already exists."
+
+
+def test_ids_that_are_operations_are_reserved():
+    assert [is_reserved_id(text) for text in ("batch", "exists", "ana")] == [True, True, False]
+
+
+def test_a_stored_tier_has_its_hold():
+    until = datetime(2026, 3, 4, tzinfo=UTC)
+    stored = MemberTier(1, 7, 2, 20, True, until, until)
+    assert stored.held == HeldTier(20, True, until)
+    assert replace(stored, floor_tier_id=19).held.floor == TierFloor(19)
+    assert replace(stored, floor_tier_id=19, floor_expires_at=until).held.floor == TierFloor(19, until)

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.campaigns.limits import CounterKey
+from domain.events import LoyaltyEvent
+from domain.ledger.postings import Entry
+from domain.ledger.records import REVERTED, SETTLED
 from domain.orders import CREATED, OrderStatusConflict, steps_to
-from domain.reversals import WHOLE, Extent, amount_to_reverse
+from domain.reversals import (
+    WHOLE,
+    EventCancelled,
+    EventNotCancellable,
+    Extent,
+    RevertedEvent,
+    RevertedTransaction,
+    amount_to_reverse,
+    counted_back,
+    counter_key,
+    refuse_uncancellable,
+)
+from tests.builders.campaigns import account
 
 AMOUNTS = st.decimals(0, 10**13, places=6)
 
@@ -58,3 +77,77 @@ def test_a_new_order_reaches_every_status_but_one():
     assert steps_to("returned") == ("created", "confirmed", "returned")
     with pytest.raises(OrderStatusConflict):
         steps_to("partially-returned")
+
+
+EVENT = LoyaltyEvent(
+    **{
+        **dict.fromkeys(LoyaltyEvent.__slots__),
+        "loyalty_event_key": "e-1",
+        "status": "success",
+        "event_type": "till-opened",
+    }
+)
+
+
+def test_an_event_that_succeeded_can_be_cancelled():
+    refuse_uncancellable(EVENT)
+    with pytest.raises(EventCancelled, match=r"The event e-1 has already been cancelled\."):
+        refuse_uncancellable(replace(EVENT, reversal_loyalty_event_id=9))
+
+
+@pytest.mark.parametrize("status", ["failed", "pending", "running"])
+def test_an_event_that_was_not_evaluated_cannot_be_cancelled(status):
+    with pytest.raises(EventNotCancellable, match=rf"An event whose status is {status} cannot be cancelled\."):
+        refuse_uncancellable(replace(EVENT, status=status))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reverted_loyalty_event_id": 3},
+        {"event_type": "member-purchase-order-cancelled"},
+        {"event_type": "member-purchase-order-partially-returned"},
+    ],
+)
+def test_an_event_that_undoes_something_cannot_be_cancelled(changes):
+    with pytest.raises(EventNotCancellable, match="undoes an order or another event"):
+        refuse_uncancellable(replace(EVENT, **changes))
+    refuse_uncancellable(replace(EVENT, event_type="member-purchase-order-confirmed"))
+
+
+COUNTED = {
+    "campaignId": 3,
+    "scope": "member",
+    "ledgerAccountId": None,
+    "type": "points",
+    "period": "daily",
+    "periodStart": "2026-03-04",
+}
+
+
+def test_a_count_belongs_to_a_member_and_an_account_or_to_all():
+    assert counter_key(COUNTED, 7) == CounterKey(3, 7, 0, "points", "daily", date(2026, 3, 4))
+    assert counter_key({**COUNTED, "scope": "campaign", "ledgerAccountId": 5}, 7) == CounterKey(
+        3, 0, 5, "points", "daily", date(2026, 3, 4)
+    )
+
+
+def test_limits_get_back_the_opposite_of_what_was_counted():
+    key = counter_key(COUNTED, 7)
+    assert counted_back([RevertedEvent(EVENT, (), ((key, Decimal(4)), (key, Decimal(1))))]) == [(key, -4), (key, -1)]
+
+
+def reverted(amount, *entries, due="10", status=SETTLED, is_partial=False):
+    posting = SimpleNamespace(
+        account=account(), amount=Decimal(amount), entries=entries, status=status, is_partial=is_partial
+    )
+    return RevertedTransaction.of(None, posting, Decimal(due))
+
+
+def test_a_reverted_transaction_says_what_went_into_debt_and_what_was_missing():
+    debt = Entry(1, Decimal(-4), is_overdraft=True)
+    told = reverted("10", Entry(1, Decimal(-6)), debt, Entry(None, Decimal(10)))
+    assert (told.amount, told.overdraft, told.missing, told.is_partial, told.is_release) == (10, 4, 0, False, False)
+    assert reverted("7").missing == 3
+    released = reverted("7", status=REVERTED, is_partial=True)
+    assert (released.missing, released.is_release, released.is_partial, released.overdraft) == (0, True, True, 0)

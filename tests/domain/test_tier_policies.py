@@ -221,3 +221,13 @@ class TestStatus:
 def test_fields_that_do_not_go_together(policy, names):
     faults = faults_of_policy(completed(policy))
     assert [fault.pointer for fault in faults] == [f"/tierPolicy/{name}" for name in names]
+
+
+def test_a_policy_is_read_from_its_stored_form():
+    document = {"basis": "earned", "period": "rolling", "months": 3, "startMonth": 4, "timezone": None}
+    tokyo = ZoneInfo("Asia/Tokyo")
+    assert TierPolicy.of(document, tokyo) == TierPolicy(EARNED, ROLLING, 3, 4, tokyo)
+    plain = {**document, "months": None, "startMonth": None, "timezone": "Europe/Madrid"}
+    assert TierPolicy.of(plain, tokyo) == TierPolicy(EARNED, ROLLING, 12, 1, ZoneInfo("Europe/Madrid"))
+    assert TierPolicy(EARNED, ROLLING).has_period
+    assert not TierPolicy(EARNED).has_period

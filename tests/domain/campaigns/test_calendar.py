@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -16,12 +17,22 @@ from domain.calendar import (
     TOTAL,
     WEEKLY,
     YEARLY,
+    add_days,
+    add_months,
     day_of_week,
     instant_of,
+    is_zone,
+    local_of,
+    localized,
+    moment_in,
     next_period,
     period_start,
     start_of_day,
+    zone_faults,
+    zone_named,
 )
+
+MADRID = ZoneInfo("Europe/Madrid")
 
 MOMENTS = st.datetimes(timezones=st.just(UTC))
 
@@ -129,3 +140,87 @@ def test_the_calendar_ends_in_every_zone(moment, zone):
     assert abs((period_start("daily", at, zone) - at.date()).days) <= 1
     assert abs(start_of_day(at.date(), zone) - at).days <= 2
     assert 1 <= day_of_week(at, zone) <= 7
+
+
+@dataclass(frozen=True)
+class Zoned:
+    timezone: str | None
+    begin: datetime | None
+    end: datetime | None = None
+
+
+@pytest.mark.parametrize(
+    ("zone", "begin"),
+    [
+        ("Asia/Tokyo", datetime(2026, 3, 3, 15, tzinfo=UTC)),
+        (None, datetime(2026, 3, 3, 23, tzinfo=UTC)),
+        ("Mars/Olympus", datetime(2026, 3, 3, 23, tzinfo=UTC)),
+    ],
+)
+def test_moments_without_an_offset_are_those_of_the_zone_of_the_record(zone, begin):
+    record = Zoned(zone, datetime(2026, 3, 4))
+    assert localized(record, ["begin", "end"], "Europe/Madrid") == Zoned(zone, begin)
+
+
+def test_moments_with_an_offset_stay():
+    at = datetime(2026, 3, 4, tzinfo=UTC)
+    assert localized(Zoned("Asia/Tokyo", at), ["begin"], "UTC").begin == at
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-03-04T12:00:00+01:00", datetime(2026, 3, 4, 11, tzinfo=UTC)),
+        ("2026-03-04T12:00:00+0100", datetime(2026, 3, 4, 11, tzinfo=UTC)),
+        ("2026-03-04t12:00:00z", datetime(2026, 3, 4, 12, tzinfo=UTC)),
+        ("2026-03-04 12:00:00", datetime(2026, 3, 4, 12)),
+        ("2026-03-04", datetime(2026, 3, 4)),
+    ],
+)
+def test_a_text_without_an_offset_is_a_local_time(text, expected):
+    assert local_of(text) == expected
+    assert instant_of(text) == expected.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["soon", "0001-01-01T00:00:00+01:00", "9999-12-31T23:00:00-02:00", "2026-13-01"])
+def test_another_text_is_no_moment(text):
+    with pytest.raises(ValueError, match=r"."):
+        instant_of(text)
+
+
+@pytest.mark.parametrize(
+    ("moment", "months", "expected"),
+    [
+        (datetime(2026, 1, 31, 10, tzinfo=UTC), 1, datetime(2026, 2, 28, 10, tzinfo=UTC)),
+        (datetime(2026, 11, 30, tzinfo=UTC), 3, datetime(2027, 2, 28, tzinfo=UTC)),
+        (datetime(2026, 3, 31, tzinfo=UTC), -1, datetime(2026, 2, 28, tzinfo=UTC)),
+        (datetime(9999, 12, 1, tzinfo=UTC), 1, datetime.max.replace(tzinfo=UTC)),
+    ],
+)
+def test_months_later_is_the_same_day_or_the_last_of_the_month(moment, months, expected):
+    assert add_months(moment, months, UTC) == expected
+
+
+def test_months_and_days_keep_the_time_of_day_where_clocks_change():
+    before = datetime(2026, 3, 28, 11, tzinfo=UTC)
+    assert add_days(before, 1, MADRID) == datetime(2026, 3, 29, 10, tzinfo=UTC)
+    assert add_months(before, 1, MADRID) == datetime(2026, 4, 28, 10, tzinfo=UTC)
+    assert add_days(datetime.max.replace(tzinfo=UTC), 1, MADRID) == datetime.max.replace(tzinfo=UTC)
+    with pytest.raises(ValueError, match="year"):
+        add_months(datetime(1, 1, 1, tzinfo=UTC), -1, UTC)
+
+
+def test_a_time_that_comes_twice_is_the_first():
+    assert moment_in(MADRID, datetime(2026, 10, 25, 2, 30)) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert moment_in(MADRID, datetime(2026, 7, 1, 12)) == datetime(2026, 7, 1, 10, tzinfo=UTC)
+
+
+def test_an_unknown_zone_is_refused_with_the_one_that_is_meant():
+    assert zone_faults(None) == zone_faults("Europe/Madrid") == []
+    [fault] = zone_faults("Europe/Madird")
+    assert fault.pointer == "/timezone"
+    assert fault.detail.startswith("timezone Europe/Madird is not a time zone of the IANA database")
+    assert fault.detail.endswith("Did you mean Europe/Madrid?")
+    assert is_zone("UTC")
+    assert not any(map(is_zone, ("Factory", "localtime", "posix/UTC", "right/UTC", "posixrules")))
+    assert (zone_named(None), zone_named("Asia/Tokyo")) == (UTC, ZoneInfo("Asia/Tokyo"))

@@ -228,3 +228,33 @@ def test_reading_a_tree_leaves_it_alone():
     before = copy.deepcopy(tree)
     from_tree(tree)
     assert tree == before
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        lambda tree: {"kind": "select", "target": tree, "field": "b"},
+        lambda tree: {"kind": "list", "items": [tree]},
+        lambda tree: {"kind": "macro", "function": "all", "target": NAME, "variable": "x", "body": tree},
+    ],
+    ids=["select", "list", "macro"],
+)
+def test_a_tree_is_nested_so_many_levels_by_any_kind_of_node(below):
+    tree = NAME
+    for _ in range(MAX_DEPTH - 1):
+        tree = below(tree)
+    from_tree(tree)
+    # Python itself can follow about a thousand.
+    for level in range(5_000):
+        tree = below(tree)
+        if level in (0, 4_999):
+            with pytest.raises(ExpressionError) as caught:
+                from_tree(tree)
+            assert [fault.code for fault in caught.value.faults] == ["limit"]
+
+
+@pytest.mark.parametrize("value", ["ten", "1,5", "", "1" * 101])
+def test_a_decimal_is_written_as_a_number(value):
+    with pytest.raises(ExpressionError) as caught:
+        from_tree({"kind": "constant", "type": "decimal", "value": value})
+    assert [fault.message for fault in caught.value.faults] == ["/value is not a decimal written as a text"]

@@ -1,0 +1,70 @@
+"""The condition of a coupon book: when it holds, and which ones are refused."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from domain.coupons.conditions import check_condition, context_of, holds
+from domain.members import Member
+from domain.problems import InvalidRequest
+from tests.builders.campaigns import NOON
+
+ANA = Member(
+    **{**dict.fromkeys(Member.__slots__), "loyalty_member_id": "ana", "profile": {"city": "Rosario"}, "active": True}
+)
+CONTEXT = context_of(
+    ANA,
+    balances={"points": Decimal(50)},
+    badges={"gold": Decimal(2)},
+    audience_keys=frozenset({"vip", "new"}),
+    tier_keys=frozenset({"silver", "base"}),
+    now=NOON,
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("balances.points >= 50", True),
+        ("balances.points > 50", False),
+        ("badges.gold == 2", True),
+        ("'vip' in audiences && 'silver' in tiers", True),
+        ("audiences == ['new', 'vip'] && tiers == ['base', 'silver']", True),
+        ("member.profile.city == 'Rosario'", True),
+        ("now.getHours() == 12", True),
+        # What cannot be evaluated does not hold.
+        ("balances.nothing > 0", False),
+        ("1 / (balances.points > 5 ? 0 : 1) > 0", False),
+    ],
+)
+def test_a_condition_is_about_the_member(expression, expected):
+    assert holds({"expression": expression}, CONTEXT) is expected
+
+
+def test_no_condition_holds():
+    assert holds({}, CONTEXT)
+    check_condition({})
+
+
+@pytest.mark.parametrize(
+    ("condition", "pointers"),
+    [
+        ({"expression": "balances.points >", "node": {}}, ["/condition"]),
+        ({"expression": "balances.points >"}, ["/condition/expression"]),
+        ({"expression": "balances.points"}, ["/condition/expression"]),
+        ({"node": {"kind": "lambda"}}, ["/condition/node"]),
+        ({"expression": "order.total > 5"}, ["/condition/expression"]),
+    ],
+)
+def test_another_condition_is_refused(condition, pointers):
+    with pytest.raises(InvalidRequest) as caught:
+        check_condition(condition)
+    assert [fault.pointer for fault in caught.value.faults] == pointers
+
+
+def test_a_condition_may_be_a_tree():
+    tree = {"kind": "constant", "type": "bool", "value": False}
+    check_condition({"node": tree})
+    assert not holds({"node": tree}, CONTEXT)
