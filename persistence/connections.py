@@ -35,8 +35,6 @@ from sqlalchemy import Connection, Select
 from sqlalchemy.dialects.postgresql.psycopg2 import dialect as psycopg2_dialect
 from sqlalchemy.exc import DBAPIError
 
-from persistence.deadlines import check_deadline
-
 # Tables grow, and a plan that was good for a small one may be bad for a large one: plans are made again so often.
 PLANS_KEPT_SECONDS = 2.0
 
@@ -46,6 +44,10 @@ PLACEHOLDER = re.compile(r"(LIMIT )?%(?:\((\w+)\))?s|%%")
 _SCALAR, _ONE, _NONE, _LIMIT_ONE = range(4)
 _VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_]{3,40})\b(?!\()", re.IGNORECASE)
+
+
+class TransactionDeadlineExceeded(Exception):
+    """The time of the unit of work is over; nothing of it was committed."""
 
 
 class Prepared(str):
@@ -197,6 +199,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._deferred: list[str] = []
         # None unless the session is this connection's alone.
         self.prepared: PreparedStatements | None = None
+        # The time of its unit of work is over: it sends nothing more.
+        self.is_overdue = False
 
     def set_isolation_level(self, level: int | None) -> None:
         """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
@@ -247,6 +251,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def commit(self) -> None:
         """Send what is deferred together with the COMMIT; nothing is sent if no transaction has begun."""
+        if self.is_overdue:
+            raise TransactionDeadlineExceeded
         if not self._deferred and self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
             return
         try:
@@ -288,8 +294,9 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
     connection: PipeliningConnection
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
-        """Execute a statement within the deadline of the thread; the result is that of the statement alone."""
-        check_deadline()
+        """Execute a statement; the result is that of the statement alone. Raises TransactionDeadlineExceeded."""
+        if self.connection.is_overdue:
+            raise TransactionDeadlineExceeded
         message, values = query, vars
         prepared = self.connection.prepared
         if prepared is not None and self.name is None and isinstance(query, Prepared):

@@ -37,8 +37,7 @@ from handlers.messages.json_text import encode
 from handlers.messages.uploads import Upload
 from handlers.messages.validation import DocumentError, Schemas
 from handlers.operation import all_operations
-from persistence.deadlines import JointDeadline, TransactionDeadline, deadline_of_thread
-from persistence.transactions import is_away, is_lock_timeout
+from persistence.transactions import JointDeadline, TransactionDeadline, deadline_of_thread, is_away, is_lock_timeout
 
 # status, headers, body
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]

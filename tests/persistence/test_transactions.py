@@ -14,8 +14,8 @@ from sqlalchemy.exc import DBAPIError
 
 from persistence import transactions
 from persistence.connections import defer
-from persistence.deadlines import TransactionDeadline, TransactionDeadlineExceeded, deadline_of_thread
 from persistence.engine import autocommit, create_engine
+from persistence.transactions import TransactionDeadline, TransactionDeadlineExceeded, deadline_of_thread
 
 LONG_NAME = "uq_permission_groups_organization_id_permission_group_key"
 
