@@ -63,12 +63,12 @@ def zone_named(name: str | None) -> tzinfo:
 
 def moment_in(zone: tzinfo, moment: datetime) -> datetime:
     """The moment in UTC; without an offset it is local time in `zone`, the first of two where clocks are put back."""
-    return moment if moment.tzinfo is not None else _local(moment.replace(tzinfo=zone), UTC).replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else local_time(moment.replace(tzinfo=zone), UTC).replace(tzinfo=UTC)
 
 
 def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
     """The first day of the period that `at` falls in, in `zone`; `total` has one period that never ends."""
-    day = _local(at, zone).date()
+    day = local_time(at, zone).date()
     if period == DAILY:
         return day
     if period == WEEKLY:
@@ -85,7 +85,7 @@ def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
 
 def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
     """The first moment of a day in `zone`, also where midnight is skipped or occurs twice on that day."""
-    return _local(datetime.combine(day, time(), zone), UTC).replace(tzinfo=UTC)
+    return local_time(datetime.combine(day, time(), zone), UTC).replace(tzinfo=UTC)
 
 
 def next_period(period: str, first_day: date) -> date:
@@ -105,12 +105,12 @@ def add_months(moment: datetime, months: int, zone: tzinfo) -> datetime:
     that moment. Raises ValueError for a result before the calendar.
     """
     try:
-        later = months_later(_local(moment, zone), months)
+        later = months_later(local_time(moment, zone), months)
     except ValueError:
         if months < 0:
             raise
         return LAST_MOMENT
-    return _local(later, UTC).replace(tzinfo=UTC)
+    return local_time(later, UTC).replace(tzinfo=UTC)
 
 
 def months_later(local: datetime, months: int) -> datetime:
@@ -133,11 +133,11 @@ def add_days(moment: datetime, days: int, zone: tzinfo) -> datetime:
 
 def day_of_week(at: datetime, zone: tzinfo = UTC) -> int:
     """1 = Monday ... 7 = Sunday (integration 1, convention 6)."""
-    return _local(at, zone).isoweekday()
+    return local_time(at, zone).isoweekday()
 
 
-def _local(at: datetime, zone: tzinfo) -> datetime:
-    """The moment in `zone`; unchanged where it would leave the calendar (year 1 or 9999)."""
+def local_time(at: datetime, zone: tzinfo) -> datetime:
+    """The local time in `zone`; the moment unchanged where it would leave the calendar (year 1 or 9999)."""
     try:
         return at.astimezone(zone)
     except OverflowError:

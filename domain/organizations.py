@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
-from domain.calendar import zone_named
+from domain.calendar import is_zone, not_a_zone, zone_named
 from domain.fields import Key
+from domain.problems import FieldFault
 
 # The environment of an organization: only the records of a test organization can be removed as a whole.
 LIVE, TEST = "live", "test"
@@ -45,3 +46,37 @@ class Organization:
     def zone(self) -> tzinfo:
         """The zone of `timezone`."""
         return zone_named(self.timezone)
+
+
+@dataclass(frozen=True, slots=True)
+class OrganizationDetails(Organization):
+    """A tenant with the settings that not every call needs.
+
+    `location_timezones` are the time zones of locations by their codes.
+    """
+
+    location_timezones: Mapping[str, str]
+
+
+MAX_LOCATION_CODE = 100
+_MAX_FAULTS = 20
+
+
+def location_faults(timezones: Mapping[str, str]) -> list[FieldFault]:
+    """The faults of `locationTimezones`: codes that no order can have, and names that are no time zones.
+
+    At most 20 are told, with the number of the others.
+    """
+    at = "/locationTimezones"
+    faulty = [code for code, zone in timezones.items() if not (0 < len(code) <= MAX_LOCATION_CODE and is_zone(zone))]
+    faults = []
+    for code in faulty[:_MAX_FAULTS]:
+        pointer = f"{at}/{code.replace('~', '~0').replace('/', '~1')}"
+        if 0 < len(code) <= MAX_LOCATION_CODE:
+            faults.append(FieldFault(not_a_zone(timezones[code], code), pointer=pointer))
+        else:
+            detail = f"locationTimezones has a code of {len(code)} characters; codes have 1 to {MAX_LOCATION_CODE}"
+            faults.append(FieldFault(detail, pointer=pointer))
+    if len(faulty) > _MAX_FAULTS:
+        faults.append(FieldFault(f"locationTimezones has {len(faulty) - _MAX_FAULTS} more faulty entries", pointer=at))
+    return faults

@@ -1,7 +1,7 @@
 """The organization itself (administration, "Organization, tiers, programs" 1)."""
 
 from domain.calendar import zone_faults
-from domain.organizations import Organization
+from domain.organizations import OrganizationDetails, location_faults
 from domain.problems import InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
@@ -13,9 +13,9 @@ from persistence import organizations
 
 
 @operation("getOrganization", answer=wrapped("organization", ORGANIZATION))
-def get_organization(call: Call) -> Organization:
-    """The organization of the call."""
-    return call.organization
+def get_organization(call: Call) -> OrganizationDetails:
+    """The organization of the call, with all of its settings."""
+    return organizations.find_details(call.db, call.organization.organization_id)
 
 
 @operation(
@@ -25,14 +25,14 @@ def get_organization(call: Call) -> Organization:
     audit=Audited("organization", "organization_id", ORGANIZATION).changing(is_found_by_handler=True),
     changes_configuration=True,
 )
-def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Organization:
+def update_organization(call: Call, body: Changes[OrganizationProperties]) -> OrganizationDetails:
     """Change the organization's properties."""
-    faults = zone_faults(body.sent.get("timezone"))
+    faults = zone_faults(body.sent.get("timezone")) + location_faults(body.sent.get("location_timezones", {}))
     if faults:
         raise InvalidRequest(faults)
     organization_id = call.organization.organization_id
     references.refuse_unknown(call, loyalty_program=body.sent.get("default_loyalty_program_id"))
-    call.audit.keep_before(organizations.find(call.db, organization_id))
+    call.audit.keep_before(organizations.find_details(call.db, organization_id))
     former_id = call.organization.default_loyalty_program_id
     default_id = body.sent.get("default_loyalty_program_id", former_id)
     for program_id in {former_id, default_id} - {None} if default_id != former_id else ():

@@ -18,20 +18,15 @@ def accounts_of_ledger(db: Connection, organization_id: int, ledger_id: int) -> 
     return ACCOUNTS.find_all(db, organization_id, ledger_id=ledger_id)
 
 
-def main_accounts(db: Connection, organization_id: int) -> dict[int, int | None]:
-    """The main ledger account of every loyalty program, by program id."""
+def programs(db: Connection, organization_id: int) -> list[tuple[int, str, int | None]]:
+    """The id, the key and the id of the main ledger account of every loyalty program, active or not."""
+    columns = loyalty_programs.c
     rows = db.execute(
-        select(loyalty_programs.c.loyalty_program_id, loyalty_programs.c.main_ledger_account_id).where(
-            loyalty_programs.c.organization_id == organization_id
+        select(columns.loyalty_program_id, columns.loyalty_program_key, columns.main_ledger_account_id).where(
+            columns.organization_id == organization_id
         )
     )
-    return {row[0]: row[1] for row in rows}
-
-
-def program_keys(db: Connection, organization_id: int) -> set[str]:
-    """The key of every loyalty program, active or not."""
-    keys = loyalty_programs.c.loyalty_program_key
-    return set(db.execute(select(keys).where(loyalty_programs.c.organization_id == organization_id)).scalars())
+    return [(program_id, key, account_id) for program_id, key, account_id in rows]
 
 
 def tiers(db: Connection, organization_id: int) -> list[KnownTier]:

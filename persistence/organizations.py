@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, insert, select, update
 
 from domain.access import Grant, merged
-from domain.organizations import Organization
+from domain.organizations import Organization, OrganizationDetails
 from persistence.connections import CompiledStatement, query
 from persistence.lookups import Address
 from persistence.permission_groups import groups_administer, roles_of_groups
@@ -73,6 +73,21 @@ def find(db: Connection, organization_id: int) -> Organization | None:
     return Organization(*rows[0]) if rows else None
 
 
+def find_details(db: Connection, organization_id: int) -> OrganizationDetails:
+    """The organization with this id, which exists, with all of its settings."""
+    columns = columns_of(organizations, OrganizationDetails)
+    return OrganizationDetails(
+        *db.execute(select(*columns).where(organizations.c.organization_id == organization_id)).one()
+    )
+
+
+def find_location_timezones(db: Connection, organization_id: int) -> Mapping[str, str]:
+    """The time zones of locations, by their codes."""
+    statement = select(organizations.c.location_timezones).where(organizations.c.organization_id == organization_id)
+    timezones: Mapping[str, str] = db.execute(statement).scalar_one()
+    return timezones
+
+
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
     """The organization and the present permissions of a user, who may be unknown, in one query."""
     organization_with_rights = find_with_record(db, organization_id, [user_id])
@@ -129,9 +144,9 @@ def add_organization(db: Connection, **values: Any) -> Organization:
     return add(db, organizations, Organization, values)
 
 
-def change_organization(db: Connection, organization_id: int, **values: Any) -> Organization:
+def change_organization(db: Connection, organization_id: int, **values: Any) -> OrganizationDetails:
     """Change an organization's own columns."""
-    return change(db, organizations, Organization, {"organization_id": organization_id}, values)
+    return change(db, organizations, OrganizationDetails, {"organization_id": organization_id}, values)
 
 
 def raise_configuration_version(db: Connection, organization_id: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from domain.campaigns.variables import ITEM, MEMBER, ORDER, PAYMENT, PRODUCT
 from domain.events import IncomingEvent
 from domain.expressions import Budget, EvaluationError
 from domain.fields import field_name
+from domain.hours import Occasion
 from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession
 from domain.matchers import ItemPredicate
@@ -123,6 +124,7 @@ class EventFacts:
     """Facts about an event; `at` is the moment when it happened, used for windows and periods.
 
     `tier_keys` are those of the moment `tiers_as_of`, if it is late, else the present ones.
+    `location_zone` is the time zone of its location, if that has one of its own, used for days and hours.
     Effects give nothing to a member or a sponsor who is not active, and take nothing from them.
     """
 
@@ -145,6 +147,12 @@ class EventFacts:
     is_active: bool = True
     is_sponsor_active: bool = True
     tiers_as_of: datetime | None = None
+    location_zone: tzinfo | None = None
+
+    @property
+    def occasion(self) -> Occasion:
+        """When and where the event happened."""
+        return Occasion(self.at, self.location_zone)
 
 
 class Performed(NamedTuple):

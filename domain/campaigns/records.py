@@ -24,7 +24,7 @@ class Campaign:
     """A campaign: when and for whom its actions are considered, and how much they may give.
 
     `campaign_version_id` counts its changes, including those of its actions. Days and periods of limits are in its
-    `timezone`, or else in that of the organization.
+    `timezone`, or else in that of the organization; days and hours in that of the event's location, if it has one.
     """
 
     organization_id: int
@@ -42,6 +42,7 @@ class Campaign:
     enabled_topics: tuple[str, ...]
     audience_keys: tuple[str, ...]
     days_of_week: tuple[int, ...]
+    day_of_week_schedule: Mapping[str, Any] | None
     location_codes: tuple[str, ...]
     loyalty_tier_keys: tuple[str, ...]
     event_type: str | None

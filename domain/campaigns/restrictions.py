@@ -8,6 +8,7 @@ from domain.calendar import day_of_week
 from domain.campaigns.context import EventFacts
 from domain.campaigns.outcomes import Reason
 from domain.campaigns.records import Campaign
+from domain.hours import hours_of, local_clock
 
 
 class Restriction(NamedTuple):
@@ -35,7 +36,7 @@ def first_violated(restrictions: Iterable[Restriction], event: EventFacts) -> Re
 def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinfo) -> tuple[Restriction, ...]:
     """The restrictions that the campaign has, the cheapest to check first.
 
-    Days are those of `zone`.
+    Days and hours are those of the event's location if that has a time zone, else those of `zone`.
     """
     return (*_of_itself(campaign, event_types), *_of_the_moment(campaign, zone), *_of_the_member(campaign))
 
@@ -56,6 +57,7 @@ def _of_itself(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Rest
 
 def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
     begin, end, days = campaign.valid_from, campaign.valid_to, frozenset(campaign.days_of_week)
+    schedule = campaign.day_of_week_schedule
     if begin is not None:
         yield Restriction(
             "OUTSIDE_WINDOW",
@@ -73,9 +75,20 @@ def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
     if days:
         yield Restriction(
             "DAY_OF_WEEK",
-            lambda event: day_of_week(event.at, zone) not in days,
-            lambda event: day_of_week(event.at, zone),
+            lambda event: day_of_week(event.at, event.location_zone or zone) not in days,
+            lambda event: day_of_week(event.at, event.location_zone or zone),
             lambda seen: f"the campaign does not run on day {seen} of the week",
+        )
+    if schedule is not None:
+        hours = hours_of(schedule)
+        yield Restriction(
+            "OUTSIDE_HOURS",
+            lambda event: not hours.is_open(event.at, event.location_zone or zone),
+            lambda event: local_clock(event.at, event.location_zone or zone),
+            lambda seen: (
+                f"the campaign does not run at {seen['localTime']} on day {seen['day']} of the week"
+                f" (time zone {seen['timezone']})"
+            ),
         )
 
 

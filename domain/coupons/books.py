@@ -65,6 +65,7 @@ class CouponBook:
     payment_methods: list[str]
     channels: list[str]
     days_of_week: list[int]
+    day_of_week_schedule: Mapping[str, Any] | None
     content_schema_id: int | None
     content_schema_version_id: int | None
     custom_attributes: Mapping[str, Any]

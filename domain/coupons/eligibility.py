@@ -10,11 +10,13 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import day_of_week
 from domain.coupons.books import ARCHIVED, LIST, PUBLISHED, BookArchived, CouponBook
 from domain.coupons.conditions import holds
-from domain.coupons.lots import day_of
+from domain.coupons.lots import zone_of
 from domain.coupons.refusals import (
     AudienceNotEligible,
+    BookClosed,
     BookExpired,
     BookNotPublished,
     BookNotToday,
@@ -28,6 +30,7 @@ from domain.coupons.refusals import (
     TierNotEligible,
     UsageLimitReached,
 )
+from domain.hours import Occasion, hours_of, local_clock
 from domain.ledger.refusals import InsufficientBalance
 from domain.members import MemberInactive
 from domain.problems import Conflict
@@ -68,13 +71,15 @@ class MemberFacts:
 class Attempt:
     """A requested operation: an assignment of `amount`, a use with or without a discount, or both.
 
-    `order_total` is the total of the order that the coupon is for, None if it is not known.
+    `order_total` is the total of the order that the coupon is for, None if it is not known. `occasion` is that of the
+    event that causes the operation, None for a request: it decides about days and hours.
     """
 
     purpose: frozenset[str]
     amount: Decimal = ONE
     amount_discounted: Decimal | None = None
     order_total: Decimal | None = None
+    occasion: Occasion | None = None
 
 
 def exclusions(
@@ -134,12 +139,33 @@ def _after(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None
     return f"The coupon book was valid to {_moment(end)}." if end is not None and facts.at > end else None
 
 
+def _clock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> tuple[datetime, tzinfo]:
+    """The moment, and the zone in which days and hours of the book are meant."""
+    at, zone = attempt.occasion or Occasion(facts.at)
+    return at, zone or zone_of(book, facts.zone)
+
+
 def _other_day(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    today = day_of(book, facts.at, facts.zone)
-    if not book.days_of_week or today in book.days_of_week:
+    if not book.days_of_week:
+        return None
+    today = day_of_week(*_clock(book, facts, attempt))
+    if today in book.days_of_week:
         return None
     days = ", ".join(map(str, sorted(book.days_of_week)))
     return f"The coupon book is for the days {days} of the week, and this is day {today}."
+
+
+def _other_hour(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    if book.day_of_week_schedule is None:
+        return None
+    at, zone = _clock(book, facts, attempt)
+    if hours_of(book.day_of_week_schedule).is_open(at, zone):
+        return None
+    seen = local_clock(at, zone)
+    return (
+        f"The coupon book is closed at {seen['localTime']} on day {seen['day']} of the week"
+        f" (time zone {seen['timezone']})."
+    )
 
 
 def _tier(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
@@ -236,6 +262,7 @@ _RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (
     (ASSIGN_AND_USE, BookNotYetValid, _before),
     (ASSIGN_AND_USE, BookExpired, _after),
     (ASSIGN_AND_USE, BookNotToday, _other_day),
+    (ASSIGN_AND_USE, BookClosed, _other_hour),
     (ASSIGN_AND_USE, TierNotEligible, _tier),
     (ASSIGN_AND_USE, AudienceNotEligible, _audience),
     (ASSIGN_AND_USE, ConditionNotMet, _condition),

@@ -8,7 +8,7 @@ from datetime import date, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, Protocol
 
-from domain.calendar import DAILY, MONTHLY, WEEKLY, day_of_week, period_start, zone_named
+from domain.calendar import DAILY, MONTHLY, WEEKLY, period_start, zone_named
 from domain.coupons.books import CouponBook
 from domain.fields import Personal
 
@@ -155,11 +155,6 @@ PERIODS = (DAILY, WEEKLY, MONTHLY)
 def zone_of(book: CouponBook, zone: tzinfo) -> tzinfo:
     """The time zone of the book's days and periods."""
     return zone if book.timezone is None else zone_named(book.timezone)
-
-
-def day_of(book: CouponBook, at: datetime, zone: tzinfo) -> int:
-    """1 = Monday ... 7 = Sunday, in the book's zone."""
-    return day_of_week(at, zone_of(book, zone))
 
 
 def usage_period(book: CouponBook, at: datetime, zone: tzinfo) -> date | None:

@@ -31,6 +31,13 @@ class BookNotToday(Conflict):
     title = "The coupon book is not for this day of the week"
 
 
+class BookClosed(Conflict):
+    """The book is closed at this time of the week."""
+
+    slug = "coupon-book-hours"
+    title = "The coupon book is closed at this time"
+
+
 class TierNotEligible(Conflict):
     """The member is in none of the book's tiers."""
 

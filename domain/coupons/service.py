@@ -20,6 +20,7 @@ from domain.coupons.usages import (
     UsageNotRevertible,
     UsageReverted,
 )
+from domain.hours import Occasion
 from domain.ledger.refusals import InsufficientBalance
 from domain.members import Member
 from domain.problems import Conflict, Refusal
@@ -35,7 +36,7 @@ class Assignment:
     """Command to assign `amount` of the named coupon, or of the next one of the book.
 
     The assignment becomes a lot of its own, with this expiry (None is never) and this data. `order_total` is that of
-    the order that the coupon is for, if it is known.
+    the order that the coupon is for, if it is known, and `occasion` that of the event that causes the assignment.
     """
 
     amount: Decimal = ONE
@@ -43,6 +44,7 @@ class Assignment:
     expires_at: datetime | None = None
     coupon_data: Mapping[str, Any] | None = None
     order_total: Decimal | None = None
+    occasion: Occasion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Use:
     """Command to use `amount` of the named coupon, or of any of the book; lots that expire soonest are used first.
 
     `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first.
-    `order_total` is as in an assignment.
+    `order_total` and `occasion` are as in an assignment.
     """
 
     amount: Decimal = ONE
@@ -59,6 +61,7 @@ class Use:
     bypass: bool = False
     auto_assign: bool = False
     order_total: Decimal | None = None
+    occasion: Occasion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,8 @@ class CouponService:
         book = self._state.books[book.coupon_book_id]
         had = self._state.had(member.member_id, book.coupon_book_id)
         facts = replace(self._facts(member, book), assigned=had.assigned, stock_left=self._state.stock_left(book))
-        refuse_excluded(book, facts, Attempt(ASSIGN, command.amount, order_total=command.order_total), _LEDGER_SAYS)
+        attempt = Attempt(ASSIGN, command.amount, order_total=command.order_total, occasion=command.occasion)
+        refuse_excluded(book, facts, attempt, _LEDGER_SAYS)
         savepoint, key = self._state.savepoint(), self._new_key()
         try:
             coupon = self._state.to_assign(member.member_id, book, self._current(command.coupon), command.amount)
@@ -136,7 +140,12 @@ class CouponService:
             had = self._state.had(member.member_id, book.coupon_book_id)
             facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
             without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
-            attempt = Attempt(USE, amount_discounted=command.amount_discounted, order_total=command.order_total)
+            attempt = Attempt(
+                USE,
+                amount_discounted=command.amount_discounted,
+                order_total=command.order_total,
+                occasion=command.occasion,
+            )
             refuse_excluded(book, facts, attempt, without)
             lot = self._to_use(member, book, command, details, count)
             usages.append(self._use(member, book, lot, command.amount_discounted, details))
@@ -176,7 +185,7 @@ class CouponService:
                 loyalty_event_id=details.loyalty_event_id,
                 points_override=ZERO if details.sets_price else None,
             )
-            self.assign(member, book, Assignment(coupon=command.coupon), own)
+            self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), own)
             lot = self._state.next_lot(member.member_id, usable, count)
         if lot is not None:
             return lot

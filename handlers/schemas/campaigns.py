@@ -15,7 +15,7 @@ CAMPAIGN_CHANGES = Update(CampaignProperties)
 ACTION_BODY = Body(ActionProperties)
 ACTION_CHANGES = Update(ActionProperties)
 ACTION = Shape(Action)
-_CAMPAIGN = Shape(Campaign)
+_CAMPAIGN = Shape(Campaign, optional=("day_of_week_schedule",))
 
 
 def campaign_record(campaign: Any) -> dict[str, Any]:

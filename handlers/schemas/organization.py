@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from domain.organizations import Organization
+from domain.organizations import OrganizationDetails
 from domain.tier_history import EVENT_DATE
 from handlers.messages.base import Shape, Update
 
@@ -22,7 +22,8 @@ class OrganizationProperties:
     timezone: str = "UTC"
     late_event_tiers: str = EVENT_DATE
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+    location_timezones: Mapping[str, str] = field(default_factory=dict)
 
 
 ORGANIZATION_CHANGES = Update(OrganizationProperties)
-ORGANIZATION = Shape(Organization, without=("default_ledger_id", "configuration_version"))
+ORGANIZATION = Shape(OrganizationDetails, without=("default_ledger_id", "configuration_version"))

@@ -11,6 +11,7 @@ from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_r
 from domain.campaigns.records import Action, Campaign, CampaignChanged
 from domain.campaigns.references import faults_of_matches, sources_of, unknown_keys, unknown_matchers
 from domain.expressions import Node
+from domain.hours import hours_faults
 from domain.ledger.session import refuse_untracked_expiry
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
@@ -36,6 +37,7 @@ class CampaignProperties:
     enabled_topics: Sequence[str] = ()
     audience_keys: Sequence[str] = ()
     days_of_week: Sequence[int] = ()
+    day_of_week_schedule: Mapping[str, Any] | None = None
     location_codes: Sequence[str] = ()
     loyalty_tier_keys: Sequence[str] = ()
     event_type: str | None = None
@@ -70,7 +72,7 @@ class ActionProperties:
 
 
 def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
-    """The campaign as it is stored; refuses unknown references, an end before its begin, and limits out of reach.
+    """The campaign as it is stored; refuses unknown references, an end before its begin, and faulty limits and hours.
 
     An event type that it named `before` may have been deactivated since.
     """
@@ -78,6 +80,7 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
     if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
         raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
     faults = [*zone_faults(body.timezone), *faults_of_limits(body.limit_rules)]
+    faults += hours_faults(body.day_of_week_schedule, names_days=bool(body.days_of_week))
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)

@@ -7,11 +7,13 @@ number with the organization, so all processes see a change at the next event.
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 
 from sqlalchemy import Connection
 
 from domain.audiences import CompiledAudience, compile_audience
 from domain.badges import Badge
+from domain.calendar import zone_named
 from domain.campaigns.compiled import (
     CompiledCampaign,
     EvaluationPlan,
@@ -65,7 +67,7 @@ class Configuration:
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
     one. `tier_accounts` are the accounts whose points can move tiers. `possible_types` are the types of derived
-    events that can occur, because other records ask for them.
+    events that can occur, because other records ask for them. `location_timezones` are those of locations, by code.
     """
 
     organization_id: int
@@ -92,6 +94,12 @@ class Configuration:
     main_accounts: Mapping[int | None, LedgerAccount | None]
     default_account: LedgerAccount | None
     possible_types: frozenset[str]
+    location_timezones: Mapping[str, str]
+
+    def zone_of_location(self, code: str | None) -> tzinfo | None:
+        """The time zone of the location with this code; None if it has none of its own."""
+        name = self.location_timezones.get(code) if code is not None else None
+        return None if name is None else zone_named(name)
 
     def points_account(self, loyalty_program_id: int | None) -> LedgerAccount | None:
         """The account for points of a loyalty program (None: the default one), unless another account is named."""
@@ -193,7 +201,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         accounts_by_key=accounts.by_key,
         tier_keys={tier.loyalty_tier_id: tier.loyalty_tier_key for tier in tiers},
         tiers={tier.loyalty_tier_key: tier for tier in tiers},
-        program_keys=frozenset(configuration.program_keys(db, organization_id)),
+        program_keys=accounts.program_keys,
         sets_tiers=sets_tiers,
         tier_schedules=tier_schedules,
         tier_accounts=frozenset(schedule.ledger_account_id for schedule in tier_schedules if schedule.moves),
@@ -212,6 +220,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         referral_programs=referral_programs,
         main_accounts=accounts.by_program,
         default_account=accounts.default,
+        location_timezones=organizations.find_location_timezones(db, organization_id),
         possible_types=_possible_types(
             moves_tiers=sets_tiers or any(schedule.moves for schedule in tier_schedules),
             has_badges=bool(badges_),
@@ -248,6 +257,7 @@ class _Accounts:
 
     by_id: Mapping[int, LedgerAccount]
     by_key: Mapping[str, LedgerAccount]
+    program_keys: frozenset[str]
     by_program: Mapping[int | None, LedgerAccount | None]
     default: LedgerAccount | None
 
@@ -257,12 +267,13 @@ def _load_accounts(db: Connection, organization: Organization) -> _Accounts:
     accounts = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
     by_id = {account.ledger_account_id: account for account in accounts}
     default = next((account for account in accounts if account.is_default_account), None)
+    programs = configuration.programs(db, organization_id)
     by_program: dict[int | None, LedgerAccount | None] = {
-        program_id: by_id.get(account_id or 0) or default
-        for program_id, account_id in configuration.main_accounts(db, organization_id).items()
+        program_id: by_id.get(account_id or 0) or default for program_id, _, account_id in programs
     }
     by_program[None] = by_program.get(organization.default_loyalty_program_id) or default
-    return _Accounts(by_id, {account.ledger_account_key: account for account in accounts}, by_program, default)
+    by_key = {account.ledger_account_key: account for account in accounts}
+    return _Accounts(by_id, by_key, frozenset(key for _, key, _ in programs), by_program, default)
 
 
 def _compiled_campaigns(

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from domain.organizations import Organization
+from domain.organizations import OrganizationDetails
 from domain.partners import PartnerApiKey
 from domain.portals import Portal
 from domain.programs import LoyaltyProgram, LoyaltyTier
@@ -38,7 +38,7 @@ from persistence.tables.base import (
 
 organizations = record_table(
     "organizations",
-    Organization,
+    OrganizationDetails,
     "organization_id",
     CheckConstraint("environment IN ('live', 'test')", "environment"),
     CheckConstraint("late_event_tiers IN ('event-date', 'evaluation')", "late_event_tiers"),

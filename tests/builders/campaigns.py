@@ -119,6 +119,7 @@ def campaign(
         "enabled_topics": (),
         "audience_keys": (),
         "days_of_week": (),
+        "day_of_week_schedule": None,
         "location_codes": (),
         "loyalty_tier_keys": (),
         "event_type": None,

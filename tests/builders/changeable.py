@@ -34,6 +34,13 @@ class Changeable:
     read: Callable[[], Mapping[str, Any]] | None = None
 
 
+# Fields of a record that is open at some hours of the week, in place of those of one that is open on some days.
+BY_HOURS = {
+    "daysOfWeek": [],
+    "dayOfWeekSchedule": {"schedule": [{"day": 5, "from": "22:00", "to": "02:00"}]},
+}
+
+
 def audience(organization: Organization, **more: Any) -> dict[str, Any]:
     """A new audience."""
     body = {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}, **more}

@@ -8,6 +8,7 @@ from typing import Any
 from tests.builders.api import Organization
 from tests.builders.changeable import (
     ATTRIBUTES,
+    BY_HOURS,
     LATTE,
     ORDER_CREATED,
     TEXTS,
@@ -60,11 +61,16 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
 def campaign(organization: Organization) -> Sequence[Changeable]:
     body = _campaign_body(organization)
     made = organization.administration.post("/campaigns", body)["campaign"]
-    return [Changeable(f"/campaigns/{made['campaignId']}", body)]
+    by_hours = {**body, **BY_HOURS, "code": "two", "externalKey": "own-2"}
+    other = organization.administration.post("/campaigns", by_hours)["campaign"]
+    return [
+        Changeable(f"/campaigns/{made['campaignId']}", body),
+        Changeable(f"/campaigns/{other['campaignId']}", by_hours),
+    ]
 
 
 def action(organization: Organization) -> Sequence[Changeable]:
-    [whole] = campaign(organization)
+    whole, _ = campaign(organization)
     path = f"{whole.path}/actions"
     effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]}
     body = {

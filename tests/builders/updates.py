@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.builders import changeable_rules as rules
-from tests.builders.api import Organization
-from tests.builders.changeable import ATTRIBUTES, ORDER_CREATED, TEXTS, WINDOW, Changeable, audience, tier
+from tests.builders.api import Organization, Surface
+from tests.builders.changeable import ATTRIBUTES, BY_HOURS, ORDER_CREATED, TEXTS, WINDOW, Changeable, audience, tier
 from tests.builders.users import Users
 
 
@@ -184,6 +184,7 @@ def _own_organization(organization: Organization) -> Sequence[Changeable]:
         "defaultLocale": "es",
         "locales": ["es", "en"],
         "timezone": "Europe/Madrid",
+        "locationTimezones": {"LPA": "Atlantic/Canary"},
         **TEXTS,
         **ATTRIBUTES,
     }
@@ -346,7 +347,8 @@ def _book_by_key(organization: Organization) -> Sequence[Changeable]:
     more = {"daysOfWeek": [1, 7], "loyaltyProgramKey": programs[0]["loyaltyProgramKey"]}
     body, made = _book(organization, **more)
     tiers = organization.integration.patch(f"/coupon-books/{made['couponBookKey']}", body)["couponBook"]["tiers"]
-    return [Changeable(f"/coupon-books/{made['couponBookKey']}", {**body, "tiers": tiers}, **_BOOK)]
+    path, body = f"/coupon-books/{made['couponBookKey']}", {**body, "tiers": tiers}
+    return [Changeable(path, body, **_BOOK), _by_hours(organization, organization.integration, "couponBookKey", body)]
 
 
 def _book_by_id(organization: Organization) -> Sequence[Changeable]:
@@ -354,7 +356,17 @@ def _book_by_id(organization: Organization) -> Sequence[Changeable]:
     body, made = _book(organization, **more)
     path = f"/coupon-books/{made['couponBookId']}"
     tiers = organization.administration.patch(path, body)["couponBook"]["tiers"]
-    return [Changeable(path, {**body, "tiers": tiers}, **_BOOK)]
+    body = {**body, "tiers": tiers}
+    return [Changeable(path, body, **_BOOK), _by_hours(organization, organization.administration, "couponBookId", body)]
+
+
+def _by_hours(organization: Organization, surface: Surface, identity: str, body: dict[str, Any]) -> Changeable:
+    """Another book, which is open at some hours in place of days."""
+    new = {"name": "B", "type": "generated", "publishingStatus": "draft"}
+    made = organization.integration.post("/coupon-books", new)["couponBook"]
+    path, body = f"/coupon-books/{made[identity]}", {**body, **BY_HOURS, "externalKey": "own-2"}
+    surface.patch(path, body)
+    return Changeable(path, body, **_BOOK)
 
 
 _OF_REQUEST = ("updateReason", "emitEvent")

@@ -76,6 +76,7 @@ CLEARED = {
     "CodePatternOrNull",
     "ContentDaysOfWeekOrNull",
     "ContentScheduleOrNull",
+    "DayOfWeekScheduleOrNull",
     "FilterWordsOrNull",
     "GovIdOrNull",
     "ItemMatcherOrNull",

@@ -318,8 +318,18 @@ def _zone(body: Body) -> None:
         body["timezone"] = "America/Buenos_Aires"
 
 
+def _hours(body: Body) -> None:
+    """Windows that do not overlap, and not with days of the week, of which the stored record may have some."""
+    if body.get("dayOfWeekSchedule"):
+        body |= {"dayOfWeekSchedule": {"schedule": [{"day": 1, "from": "00:00", "to": "24:00"}]}, "daysOfWeek": []}
+    elif body.get("daysOfWeek"):
+        body["dayOfWeekSchedule"] = None
+
+
 def _organization(body: Body, path: Body) -> None:
     _zone(body)
+    if body.get("locationTimezones"):
+        body["locationTimezones"] = {"centre": "America/Buenos_Aires"}
     _real(body, "defaultLoyaltyProgramId", WORLD.ids["loyaltyProgramId"])
 
 
@@ -437,6 +447,7 @@ def _tier(body: Body, path: Body) -> None:
 def _campaign(body: Body, path: Body) -> None:
     _unique(body, "code")
     _zone(body)
+    _hours(body)
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
     _real(body, "eventType", "cup-returned")
     _real(body, "audienceKeys", [WORLD.keys["audience"]])
@@ -532,6 +543,7 @@ def _book(body: Body, path: Body) -> None:
     _real(body, "loyaltyProgramKey", WORLD.ids["loyaltyProgramKey"])
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
     _zone(body)
+    _hours(body)
     if "tiers" in body:
         body["tiers"] = [WORLD.ids["loyaltyTierId"]] if body.get("tierKeys") or body["tiers"] else []
     body["requiredPointsConfig"] = {"ledgerAccountKey": WORLD.keys["account"]}

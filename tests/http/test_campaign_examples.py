@@ -94,7 +94,7 @@ def known_of(organization: Organization) -> dict[str, Any]:
 
 
 SECTIONS = {**sections("campaigns.md"), **sections("recipes.md"), **sections("offline.md")}
-RECIPES = {"Returns", "Referral codes", "Expiry after 12 months", "Migration"}
+RECIPES = {"Returns", "Referral codes", "Expiry after 12 months", "Happy hours", "Migration"}
 
 
 def test_ten_campaigns_are_worked_out():

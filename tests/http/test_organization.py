@@ -18,6 +18,7 @@ def test_an_organization_is_read_by_its_id(organization):
         "locales": ["en"],
         "timezone": "UTC",
         "lateEventTiers": "event-date",
+        "locationTimezones": {},
         "customAttributes": {},
         "createdAt": found["createdAt"],
         "updatedAt": found["createdAt"],
@@ -45,6 +46,7 @@ def test_an_update_changes_every_property(organization):
         "locales": ["en", "es-AR"],
         "timezone": "Europe/Madrid",
         "lateEventTiers": "evaluation",
+        "locationTimezones": {"LPA": "Atlantic/Canary"},
         "customAttributes": {"founded": 1999, "towns": ["a", "b"]},
     }
     changed = organization.administration.put("", body)["organization"]

@@ -267,6 +267,7 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithIt
 def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> EventFacts:
     """The facts of one event at this point of the unit, with the variables of its expressions."""
     record, items = order or (None, ())
+    location_code = None if record is None else record.location_code
     configuration, event, member = unit.configuration, tracked.event, tracked.member
     payment = payment_variable(event.payload)
     tier_ids, tiers_as_of = tiers_of(unit, tracked)
@@ -300,7 +301,8 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
         sponsor_member_id=None if tracked.sponsor is None else tracked.sponsor.member_id,
         sponsor_wallet_id=None if tracked.sponsor is None else tracked.sponsor.wallet_id,
         spend=spend_of(record, payment),
-        location_code=None if record is None else record.location_code,
+        location_code=location_code,
+        location_zone=configuration.zone_of_location(location_code),
         tier_keys=tier_keys,
         audience_keys=frozenset(audience_keys),
         context=context,

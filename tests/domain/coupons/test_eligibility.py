@@ -196,6 +196,7 @@ def test_everything_is_listed_in_order_and_the_first_is_raised():
         publishing_status=ARCHIVED,
         valid_from_date=NOW + MOMENT,
         days_of_week=[1],
+        day_of_week_schedule={"schedule": [{"day": 1, "from": "09:00", "to": "10:00"}]},
         tier_keys=["gold"],
         audience_keys=["a"],
         condition={"expression": "false"},

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.calendar import is_zone
-from domain.coupons.lots import day_of, discount_period, usage_period
+from domain.calendar import day_of_week, is_zone
+from domain.coupons.lots import discount_period, usage_period, zone_of
 from tests.builders.coupon_values import coupon_book
 
 NEW_YORK, SAO_PAULO, APIA = "America/New_York", "America/Sao_Paulo", "Pacific/Apia"
@@ -72,14 +72,14 @@ def test_the_first_day_of_a_period(zone, at, daily, weekly, monthly):
     ],
 )
 def test_the_day_of_the_week(zone, at, day):
-    assert day_of(coupon_book(timezone=zone), datetime.fromisoformat(at), UTC) == day
+    assert day_of_week(datetime.fromisoformat(at), zone_of(coupon_book(timezone=zone), UTC)) == day
 
 
 def test_a_book_without_a_zone_has_the_days_of_the_organization():
     at, los_angeles = datetime(2026, 3, 9, 6, 30, tzinfo=UTC), ZoneInfo("America/Los_Angeles")
     limits = {"max_usages_per_period": 1, "usage_period_type": "daily"}
-    assert day_of(coupon_book(), at, los_angeles) == 7
-    assert day_of(coupon_book(timezone="UTC"), at, los_angeles) == 1
+    assert day_of_week(at, zone_of(coupon_book(), los_angeles)) == 7
+    assert day_of_week(at, zone_of(coupon_book(timezone="UTC"), los_angeles)) == 1
     assert usage_period(coupon_book(**limits), at, los_angeles) == date(2026, 3, 8)
     assert usage_period(coupon_book(**limits, timezone="UTC"), at, los_angeles) == date(2026, 3, 9)
 

@@ -19,6 +19,7 @@ from domain.coupons.service import Assignment, CouponService, Use
 from domain.coupons.usages import CouponUsage
 from domain.event_types import BENEFIT_USED, COUPON_ASSIGNED, COUPON_USED
 from domain.events import UnknownMember
+from domain.hours import Occasion
 from domain.members import Member
 from domain.problems import Refusal
 from domain.reversals import ReversedPart
@@ -87,12 +88,18 @@ class CouponWork:
         loyalty_event_id: int | None = None,
         external_event_date: datetime | None = None,
         description: str | None = None,
+        occasion: Occasion | None = None,
     ) -> CouponUsage:
-        """Assign `amount` of a coupon of the book for an event; raises UnknownCouponBook, or its refusal."""
+        """Assign `amount` of a coupon of the book for an event, or without `occasion` for a request.
+
+        Raises UnknownCouponBook, or its refusal.
+        """
         details = UsageDetails(
             loyalty_event_id=loyalty_event_id, external_event_date=external_event_date, description=description
         )
-        return self.assign(member_id, self.loader.book(key=coupon_book_key), Assignment(amount), details)
+        return self.assign(
+            member_id, self.loader.book(key=coupon_book_key), Assignment(amount, occasion=occasion), details
+        )
 
     def code_of(self, usage: CouponUsage) -> str | None:
         """The code of a usage's coupon."""
@@ -160,16 +167,14 @@ class CouponWork:
 
     def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
-        book = self.loader.book(key=params["couponBookKey"])
-        return Performed(
-            amount, _moved_coupons([self.assign(event.member_id, book, Assignment(amount), _details_of(event))])
-        )
+        book, command = self.loader.book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
+        return Performed(amount, _moved_coupons([self.assign(event.member_id, book, command, _details_of(event))]))
 
     def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
         book = self.loader.book(key=params["couponBookKey"])
         # The coupon is used for what the event is about; one that is assigned is for a later order.
-        command = Use(amount, order_total=event.spend)
+        command = Use(amount, order_total=event.spend, occasion=event.occasion)
         return Performed(amount, _moved_coupons(self.use(event.member_id, book, command, _details_of(event))))
 
     def _reported(self, usage: CouponUsage) -> DerivedEvent:

@@ -16,6 +16,7 @@ from domain.campaigns.effects import ADVANCE_MISSION
 from domain.campaigns.outcomes import NothingToDo, RuleError
 from domain.event_types import MISSION_ACHIEVED
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
+from domain.hours import Occasion
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.missions.progress import Advance, count_of
@@ -38,13 +39,17 @@ POINTS, BADGE, COUPON = "points", "badge", "coupon"
 
 @dataclass(frozen=True, slots=True)
 class _Payment:
-    """The receiver of a reward and the texts of its transaction; `key` is the beginning of its systemUniqueKey."""
+    """The receiver of a reward and the texts of its transaction; `key` is the beginning of its systemUniqueKey.
+
+    `occasion` is that of the event that earned it, None for a request.
+    """
 
     cause: ProgressCause
     key: str
     external_event_date: datetime | None
     external_id: str | None
     description: str | None
+    occasion: Occasion | None = None
 
 
 class MissionWork:
@@ -251,6 +256,7 @@ class MissionWork:
                 loyalty_event_id=cause.loyalty_event_id,
                 external_event_date=payment.external_event_date,
                 description=compiled.mission.ledger_transaction_description or payment.description,
+                occasion=payment.occasion,
             )
         except Refusal as refusal:
             return Reward(COUPON, amount, coupon_book_key=coupon_book_key, refusal=refusal.as_problem())
@@ -264,7 +270,8 @@ class MissionWork:
             now=self._unit.now,
             loyalty_event_id=event.loyalty_event_id,
         )
-        return _Payment(cause, event.key, event.external_event_date, event.external_id, event.description)
+        texts = event.external_event_date, event.external_id, event.description
+        return _Payment(cause, event.key, *texts, event.occasion)
 
 
 def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:

@@ -188,6 +188,7 @@ class ReferralWork:
                     loyalty_event_id=facts.loyalty_event_id,
                     external_event_date=facts.external_event_date,
                     description=ready.program.name,
+                    occasion=facts.occasion,
                 ).code
         except Conflict as conflict:
             return RewardOutcome(reward, member_id, SKIPPED, conflict.as_problem())

@@ -1,0 +1,105 @@
+"""The hours of the week at which a campaign or a coupon book is open, by the wall clock of a time zone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from domain.calendar import local_time
+from domain.problems import FieldFault
+
+MINUTES_OF_DAY = 24 * 60
+MINUTES_OF_WEEK = 7 * MINUTES_OF_DAY
+FIELD = "dayOfWeekSchedule"
+
+
+class Occasion(NamedTuple):
+    """When and where an event happened; `zone` is that of its location, None if the location has no zone of its own."""
+
+    at: datetime
+    zone: tzinfo | None = None
+
+
+class Window(NamedTuple):
+    """A span in minutes of the week, Monday 00:00 being 0; one that begins on Sunday may end beyond the week."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeeklyHours:
+    """Windows of the week, sorted and without overlaps; `begin` belongs to a window, and `end` does not."""
+
+    windows: tuple[Window, ...]
+
+    def is_open(self, at: datetime, zone: tzinfo) -> bool:
+        """True if the wall clock of the zone is within a window.
+
+        An hour that clocks skip never comes, and one that they repeat comes twice.
+        """
+        local = local_time(at, zone)
+        minute = local.weekday() * MINUTES_OF_DAY + local.hour * 60 + local.minute
+        return any(begin <= minute < end or minute + MINUTES_OF_WEEK < end for begin, end in self.windows)
+
+
+def hours_of(schedule: Mapping[str, Any]) -> WeeklyHours:
+    """The hours of a schedule without faults, `{schedule: [{day, from, to}]}`."""
+    return WeeklyHours(tuple(sorted(map(_window, schedule["schedule"]))))
+
+
+def local_clock(at: datetime, zone: tzinfo) -> dict[str, Any]:
+    """The time and the day of the week on the clock of the zone, and its name, for explanations."""
+    local = local_time(at, zone)
+    return {"localTime": f"{local:%H:%M}", "day": local.isoweekday(), "timezone": str(zone)}
+
+
+def hours_faults(schedule: Mapping[str, Any] | None, *, names_days: bool) -> list[FieldFault]:
+    """The faults of a schedule that its document allows; `names_days` says that `daysOfWeek` is set beside it."""
+    if schedule is None:
+        return []
+    faults = list(_window_faults(schedule["schedule"]))
+    if names_days:
+        detail = "dayOfWeekSchedule names the days itself; send an empty daysOfWeek with it"
+        faults.append(FieldFault(detail, pointer=f"/{FIELD}"))
+    return faults
+
+
+def _window_faults(windows: list[Mapping[str, Any]]) -> Iterator[FieldFault]:
+    placed: list[tuple[Window, int]] = []
+    for place, window in enumerate(windows):
+        if window["from"] == window["to"]:
+            detail = f"from is {window['from']}, the same as to; a whole day is from 00:00 to 24:00"
+            yield FieldFault(detail, pointer=f"{_pointer(place)}/from")
+        else:
+            placed.append((_window(window), place))
+    placed.sort()
+    # After the last window of a week comes the first one of the next.
+    following = [(Window(*(minute + MINUTES_OF_WEEK for minute in first)), place) for first, place in placed[:1]]
+    for (one, place), (other, other_place) in pairwise(placed + following if len(placed) > 1 else placed):
+        if one.end > other.begin:
+            shown = [_shown(windows[index]) for index in (place, other_place)]
+            yield FieldFault(f"schedule has overlapping windows, {' and '.join(shown)}", pointer=_pointer(other_place))
+
+
+def _pointer(place: int) -> str:
+    return f"/{FIELD}/schedule/{place}"
+
+
+def _shown(window: Mapping[str, Any]) -> str:
+    return f"day {window['day']} {window['from']} to {window['to']}"
+
+
+def _window(window: Mapping[str, Any]) -> Window:
+    """The window in minutes of the week; one whose end is not after its begin ends on the next day."""
+    day = (window["day"] - 1) * MINUTES_OF_DAY
+    begin, end = _minute(window["from"]), _minute(window["to"])
+    return Window(day + begin, day + end + (MINUTES_OF_DAY if end <= begin else 0))
+
+
+def _minute(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * 60 + int(minutes)

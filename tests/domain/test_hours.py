@@ -1,0 +1,293 @@
+"""Hours of the week by the wall clock, compared with a naive oracle, and the schedules that are refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.calendar import instant_of
+from domain.campaigns.restrictions import first_violated
+from domain.coupons.eligibility import ASSIGN, USE, Attempt, MemberFacts, exclusions, exclusions_of_list
+from domain.hours import Occasion, hours_faults, hours_of
+from domain.organizations import location_faults
+from tests.builders.campaigns import Bench, action, campaign, facts, mint
+from tests.builders.coupon_values import coupon_book
+
+MADRID, CANARY = ZoneInfo("Europe/Madrid"), ZoneInfo("Atlantic/Canary")
+ZONES = ("Europe/Madrid", "Atlantic/Canary", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe")
+
+
+def window(day, begin, end):
+    return {"day": day, "from": begin, "to": end}
+
+
+def daily(begin, end):
+    return {"schedule": [window(day, begin, end) for day in range(1, 8)]}
+
+
+def is_open(schedule, at, zone=MADRID):
+    return hours_of(schedule).is_open(instant_of(at), zone)
+
+
+HAPPY_HOURS = daily("15:00", "17:00")
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ("2026-03-28T13:59:59Z", False),
+        ("2026-03-28T14:00:00Z", True),
+        ("2026-03-29T13:00:00Z", True),
+        ("2026-03-29T14:59:59Z", True),
+        ("2026-03-29T15:00:00Z", False),
+        ("2026-10-24T13:30:00Z", True),
+        ("2026-10-24T14:59:59Z", True),
+        ("2026-10-24T15:00:00Z", False),
+        ("2026-10-25T13:30:00Z", False),
+        ("2026-10-25T14:30:00Z", True),
+        ("2026-10-25T15:00:00Z", True),
+        ("2026-10-25T16:00:00Z", False),
+    ],
+)
+def test_happy_hours_are_the_same_on_the_clock_on_days_on_which_clocks_change(at, expected):
+    assert is_open(HAPPY_HOURS, at) is expected
+
+
+@pytest.mark.parametrize(
+    ("at", "madrid", "canary"),
+    [
+        ("2026-07-01T13:30:00Z", True, False),
+        ("2026-07-01T14:30:00Z", True, True),
+        ("2026-07-01T15:30:00Z", False, True),
+    ],
+)
+def test_happy_hours_are_those_of_the_zone_of_the_location(at, madrid, canary):
+    assert (is_open(HAPPY_HOURS, at), is_open(HAPPY_HOURS, at, CANARY)) == (madrid, canary)
+    compiled = campaign(action(1, mint(5)), day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
+    for zone, expected in ((None, madrid), (CANARY, canary)):
+        event = facts(at=instant_of(at), location_zone=zone)
+        assert (first_violated(compiled.restrictions, event) is None) is expected
+
+
+def test_a_window_across_midnight_belongs_to_the_day_on_which_it_begins():
+    friday = {"schedule": [window(5, "22:00", "02:00")]}
+    # 6 March 2026 is a Friday, in winter time.
+    local = {"2026-03-06T00:30:00Z": False, "2026-03-06T21:00:00Z": True, "2026-03-07T00:30:00Z": True}
+    local |= {"2026-03-06T20:59:59Z": False, "2026-03-07T01:00:00Z": False}
+    assert {at: is_open(friday, at) for at in local} == local
+
+
+def test_a_window_from_sunday_reaches_into_monday():
+    sunday = {"schedule": [window(7, "22:00", "02:00")]}
+    found = [is_open(sunday, f"2026-03-{at}:00Z", UTC) for at in ("08T22:00", "09T01:59", "09T02:00", "02T01:00")]
+    assert found == [True, True, False, True]
+
+
+def test_an_hour_that_clocks_skip_never_comes_and_one_that_they_repeat_comes_twice():
+    night = daily("02:00", "03:00")
+    day = datetime(2026, 3, 28, 23, tzinfo=UTC)
+    assert not any(hours_of(night).is_open(day + timedelta(minutes=minute), MADRID) for minute in range(23 * 60))
+    assert is_open(night, "2026-10-25T00:30:00Z")
+    assert is_open(night, "2026-10-25T01:30:00Z")
+
+
+def test_a_whole_day_is_up_to_24_00():
+    sunday = {"schedule": [window(7, "00:00", "24:00")]}
+    assert is_open(sunday, "2026-03-08T23:59:59Z", UTC)
+    assert not is_open(sunday, "2026-03-09T00:00:00Z", UTC)
+    assert is_open(daily("00:00", "24:00"), "2026-03-29T01:00:00Z")
+
+
+def test_hours_at_the_ends_of_the_calendar():
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    everything = daily("00:00", "24:00")
+    for zone in (MADRID, ZoneInfo("America/New_York")):
+        assert hours_of(everything).is_open(first, zone)
+        assert hours_of(everything).is_open(last, zone)
+
+
+# --- refused schedules -----------------------------------------------------------------------------------------------
+
+
+def faults(*windows, names_days=False):
+    found = hours_faults({"schedule": list(windows)}, names_days=names_days)
+    return [(fault.pointer, fault.detail) for fault in found]
+
+
+@pytest.mark.parametrize(
+    ("windows", "found"),
+    [
+        ([window(1, "09:00", "12:00"), window(1, "12:00", "15:00"), window(2, "09:00", "10:00")], []),
+        ([window(7, "22:00", "02:00"), window(1, "02:00", "03:00")], []),
+        ([window(7, "22:00", "00:00"), window(1, "00:00", "24:00"), window(2, "00:00", "24:00")], []),
+        (
+            [window(7, "22:00", "02:00"), window(1, "01:00", "03:00")],
+            [(1, "schedule has overlapping windows, day 7 22:00 to 02:00 and day 1 01:00 to 03:00.")],
+        ),
+        (
+            [window(1, "11:00", "13:00"), window(1, "09:00", "12:00")],
+            [(0, "schedule has overlapping windows, day 1 09:00 to 12:00 and day 1 11:00 to 13:00.")],
+        ),
+        (
+            [window(3, "09:00", "10:00"), window(3, "09:00", "10:00")],
+            [(1, "schedule has overlapping windows, day 3 09:00 to 10:00 and day 3 09:00 to 10:00.")],
+        ),
+        (
+            [window(1, "00:00", "24:00"), window(1, "01:00", "02:00"), window(1, "03:00", "04:00")],
+            [(1, "schedule has overlapping windows, day 1 00:00 to 24:00 and day 1 01:00 to 02:00.")],
+        ),
+    ],
+)
+def test_windows_that_overlap_on_the_circle_of_the_week_are_refused(windows, found):
+    assert faults(*windows) == [(f"/dayOfWeekSchedule/schedule/{place}", detail) for place, detail in found]
+
+
+def test_a_window_without_a_span_is_refused():
+    detail = "from is 09:00, the same as to; a whole day is from 00:00 to 24:00."
+    assert faults(window(1, "09:00", "09:00")) == [("/dayOfWeekSchedule/schedule/0/from", detail)]
+
+
+def test_a_schedule_goes_without_days_of_the_week():
+    detail = "dayOfWeekSchedule names the days itself; send an empty daysOfWeek with it."
+    assert faults(window(1, "09:00", "10:00"), names_days=True) == [("/dayOfWeekSchedule", detail)]
+    assert hours_faults(None, names_days=True) == []
+
+
+def test_locations_have_codes_that_orders_can_have_and_zones_that_exist():
+    assert location_faults({"LPA": "Atlantic/Canary", "x" * 100: "UTC"}) == []
+    found = location_faults({"a/b~c": "Europe/Madird", "": "UTC", "x" * 101: "UTC"})
+    assert [fault.pointer for fault in found] == [
+        "/locationTimezones/a~1b~0c",
+        "/locationTimezones/",
+        f"/locationTimezones/{'x' * 101}",
+    ]
+    assert found[0].detail.endswith("Did you mean Europe/Madrid?")
+    many = location_faults({str(number): "Mars/Olympus" for number in range(5000)})
+    assert len(many) == 21
+    assert many[-1].detail == "locationTimezones has 4980 more faulty entries."
+
+
+# --- campaigns and coupon books --------------------------------------------------------------------------------------
+
+
+def test_a_closed_campaign_tells_the_time_the_day_and_the_zone():
+    bench = Bench(campaign(action(1, mint(5)), day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid"))
+    at = instant_of("2026-10-25T13:30:00Z")
+    reason = bench.run(facts(at=at), explaining=True).explanations[0].reason
+    assert reason.code == "OUTSIDE_HOURS"
+    assert reason.actual == {"localTime": "14:30", "day": 7, "timezone": "Europe/Madrid"}
+    assert reason.label == "the campaign does not run at 14:30 on day 7 of the week (time zone Europe/Madrid)"
+
+
+def test_a_window_is_the_same_as_a_rule_on_the_hours_of_the_event():
+    rule = "event.externalEventDate.getHours() >= 15 && event.externalEventDate.getHours() < 17"
+    by_window = Bench(campaign(action(1, mint(5)), day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid"))
+    by_rule = Bench(campaign(action(1, mint(5), rule=rule), timezone="Europe/Madrid"))
+    for begin in ("2026-03-28T00:00:00Z", "2026-07-01T00:00:00Z", "2026-10-24T00:00:00Z"):
+        for quarter in range(4 * 72):
+            at = instant_of(begin) + timedelta(minutes=15 * quarter)
+            event = facts(at=at)
+            event.context["event"]["externalEventDate"] = at
+            assert [len(bench.run(event).effects) for bench in (by_window, by_rule)] in ([0, 0], [1, 1]), at
+
+
+def test_the_zone_of_the_location_also_decides_about_days_and_not_about_limits():
+    at = instant_of("2026-03-01T23:30:00Z")  # Monday in Madrid, Sunday on the Canary Islands
+    compiled = campaign(days_of_week=(1,), timezone="Europe/Madrid")
+    assert first_violated(compiled.restrictions, facts(at=at)) is None
+    found = first_violated(compiled.restrictions, facts(at=at, location_zone=CANARY))
+    assert (found.code, found.reason(facts(at=at, location_zone=CANARY)).actual) == ("DAY_OF_WEEK", 7)
+    assert compiled.zone == MADRID
+
+
+def excluded(book, at, attempt):
+    return [(each.slug, str(each)) for each in exclusions(book, MemberFacts(at=instant_of(at)), attempt)]
+
+
+def test_a_coupon_book_is_closed_outside_its_hours():
+    book = coupon_book(day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
+    for purpose in (ASSIGN, USE):
+        assert excluded(book, "2026-07-01T13:00:00Z", Attempt(purpose)) == []
+        detail = "The coupon book is closed at 17:00 on day 3 of the week (time zone Europe/Madrid)."
+        assert excluded(book, "2026-07-01T15:00:00Z", Attempt(purpose)) == [("coupon-book-hours", detail)]
+    listed = exclusions_of_list(book, MemberFacts(at=instant_of("2026-07-01T15:00:00Z")))
+    assert [each.slug for each in listed] == ["coupon-book-hours"]
+
+
+def test_days_and_hours_of_a_coupon_book_are_those_of_the_event_and_of_its_location():
+    night = "2026-07-01T20:00:00Z"
+    book = coupon_book(day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
+    at = instant_of("2026-07-01T15:30:00Z")
+    assert excluded(book, night, Attempt(USE, occasion=Occasion(at, CANARY))) == []
+    [(slug, detail)] = excluded(book, night, Attempt(USE, occasion=Occasion(at)))
+    assert (slug, detail.split(" at ")[1]) == (
+        "coupon-book-hours",
+        "17:30 on day 3 of the week (time zone Europe/Madrid).",
+    )
+    tuesdays = coupon_book(days_of_week=[2], timezone="Europe/Madrid")
+    at = instant_of("2026-06-30T22:30:00Z")  # Wednesday in Madrid
+    assert excluded(tuesdays, night, Attempt(USE, occasion=Occasion(at, CANARY))) == []
+    assert [slug for slug, _ in excluded(tuesdays, night, Attempt(USE, occasion=Occasion(at)))] == ["coupon-book-day"]
+
+
+# --- the oracle ------------------------------------------------------------------------------------------------------
+
+
+def oracle(schedule, local):
+    """True if the local time is in a window, by comparing the texts of times."""
+    day, clock = local.isoweekday(), f"{local:%H:%M}"
+    for each in schedule["schedule"]:
+        next_day = each["day"] % 7 + 1
+        if each["from"] < each["to"]:
+            found = day == each["day"] and each["from"] <= clock < each["to"]
+        else:
+            found = (day == each["day"] and each["from"] <= clock) or (day == next_day and clock < each["to"])
+        if found:
+            return True
+    return False
+
+
+TIMES = st.builds("{:02}:{:02}".format, st.integers(0, 23), st.integers(0, 59))
+SCHEDULES = st.lists(
+    st.builds(window, st.integers(1, 7), TIMES, TIMES | st.just("24:00")).filter(lambda w: w["from"] != w["to"]),
+    min_size=1,
+    max_size=8,
+).map(lambda windows: {"schedule": windows})
+
+
+@given(SCHEDULES, st.integers(0, 365 * 24 * 3600 - 1), st.sampled_from(ZONES))
+def test_any_schedule_is_open_as_an_oracle_says(schedule, second, zone):
+    at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+    assert hours_of(schedule).is_open(at, ZoneInfo(zone)) == oracle(schedule, at.astimezone(ZoneInfo(zone)))
+
+
+@given(SCHEDULES)
+def test_windows_overlap_exactly_if_two_are_open_at_one_minute(schedule):
+    windows = schedule["schedule"]
+    # Two of them overlap if one begins while the other is open; 2 March 2026 is a Monday.
+    begins = [datetime.fromisoformat(f"2026-03-0{1 + each['day']}T{each['from']}") for each in windows]
+    most = max(sum(oracle({"schedule": [each]}, begin) for each in windows) for begin in begins)
+    assert bool(hours_faults(schedule, names_days=False)) == (most > 1)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("zone", ZONES)
+def test_each_minute_of_a_year_is_as_an_oracle_says(zone):
+    schedule = {
+        "schedule": [
+            window(1, "09:00", "12:30"),
+            window(2, "15:00", "17:00"),
+            window(5, "22:00", "02:00"),
+            window(7, "01:30", "02:30"),
+            window(7, "22:00", "00:15"),
+        ]
+    }
+    hours, place = hours_of(schedule), ZoneInfo(zone)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    while at.year == 2026:
+        assert hours.is_open(at, place) == oracle(schedule, at.astimezone(place)), at
+        at += timedelta(minutes=1)

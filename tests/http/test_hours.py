@@ -1,0 +1,338 @@
+"""Hours of campaigns and coupon books over HTTP, and the time zones of locations."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.builders import missions
+from tests.builders.campaigns import effect, mint
+from tests.builders.clock import installed
+from tests.builders.coupons import CouponBooks
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+MADRID = "Europe/Madrid"
+
+
+def window(day, begin, end):
+    return {"day": day, "from": begin, "to": end}
+
+
+def daily(begin, end):
+    return {"schedule": [window(day, begin, end) for day in range(1, 8)]}
+
+
+HAPPY_HOURS = daily("15:00", "17:00")
+CLOSED = "/problems/coupon-book-hours"
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def books(organization):
+    return CouponBooks(organization)
+
+
+@pytest.fixture
+def ana(shop):
+    return shop.member()
+
+
+def locate(shop, expect=200, **timezones):
+    """Replace the time zones of locations."""
+    body = {"defaultLocale": "en", "locationTimezones": timezones}
+    return shop.administration.put("", body, expect=expect)
+
+
+def sale(member, at, location=None):
+    sent = order(member, 10, externalEventDate=at)
+    if location is not None:
+        sent["payload"]["order"]["locationCode"] = location
+    return sent
+
+
+def applied(shop, member, schedule, *moments, zone=MADRID):
+    """Whether a campaign with this schedule applies to events of these moments."""
+    shop.campaign(running(mint(1)), eventType=GENERIC, dayOfWeekSchedule=schedule, timezone=zone)
+    results = shop.track(*(event(member, externalEventDate=moment) for moment in moments))
+    assert {result["status"] for result in results} == {"success"}
+    return [bool(result["effects"]) for result in results]
+
+
+# --- when a campaign is open -----------------------------------------------------------------------------------------
+
+
+def test_happy_hours_on_the_days_on_which_clocks_change(shop, ana):
+    spring = {
+        "2026-03-28T14:00:00Z": True,
+        "2026-03-29T13:00:00Z": True,
+        "2026-03-29T14:59:59Z": True,
+        "2026-03-29T15:00:00Z": False,
+    }
+    autumn = {
+        "2026-10-24T13:30:00Z": True,
+        "2026-10-24T14:59:59Z": True,
+        "2026-10-24T15:00:00Z": False,
+        "2026-10-25T13:30:00Z": False,
+        "2026-10-25T14:30:00Z": True,
+        "2026-10-25T15:00:00Z": True,
+        "2026-10-25T16:00:00Z": False,
+    }
+    expected = spring | autumn
+    assert applied(shop, ana, HAPPY_HOURS, *expected) == list(expected.values())
+    assert shop.balance(ana) == sum(expected.values())
+
+
+def test_a_window_of_friday_night_is_open_on_saturday_morning(shop, ana):
+    night = {"schedule": [window(5, "22:00", "02:00")]}
+    moments = ["2026-03-07T00:30:00Z", "2026-03-06T00:30:00Z", "2026-03-07T01:00:00Z"]
+    assert applied(shop, ana, night, *moments) == [True, False, False]
+
+
+def test_a_window_in_the_skipped_hour_never_opens_and_in_the_repeated_one_twice(shop, ana):
+    skipped = [f"2026-03-29T{hour:02}:{minute}:00Z" for hour in range(23) for minute in ("00", "30")]
+    repeated = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
+    found = applied(shop, ana, daily("02:00", "03:00"), *skipped, *repeated)
+    assert found == [False] * len(skipped) + [True, True]
+
+
+def test_the_clock_of_the_store_decides(shop, ana):
+    assert locate(shop, LPA="Atlantic/Canary")["organization"]["locationTimezones"] == {"LPA": "Atlantic/Canary"}
+    shop.campaign(running(mint(1)), eventType=ORDER_CREATED, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
+    found = {}
+    for hour in (13, 14, 15):
+        sent = [sale(ana, f"2026-07-01T{hour}:30:00Z", location) for location in (None, "MAD", "LPA")]
+        found[hour] = [bool(result["effects"]) for result in shop.track(*sent)]
+    assert found == {13: [True, True, False], 14: [True, True, True], 15: [False, False, True]}
+    # From the next event on the store goes by the time zone of the campaign.
+    locate(shop)
+    assert shop.track_one(sale(ana, "2026-07-01T13:30:00Z", "LPA"))["effects"]
+    assert shop.balance(ana) == 7
+
+
+def test_days_of_the_week_go_by_the_clock_of_the_store_and_limits_by_that_of_the_campaign(shop, ana):
+    locate(shop, LPA="Atlantic/Canary")
+    shop.campaign(
+        running(mint(1)),
+        eventType=ORDER_CREATED,
+        daysOfWeek=[7],
+        timezone=MADRID,
+        limitRules=[{"scope": "member", "type": "transactions", "period": "daily", "limit": 1}],
+    )
+    # 23:30 on Sunday in Las Palmas is Monday in Madrid.
+    late = sale(ana, "2026-03-08T23:30:00Z", "LPA")
+    assert shop.track_one(late)["effects"][0]["status"] == "executed"
+    assert shop.track_one(sale(ana, "2026-03-08T23:30:00Z", "MAD"))["effects"] == []
+    assert shop.track_one(sale(ana, "2026-03-08T22:30:00Z", "LPA"))["effects"][0]["status"] == "executed"
+    assert shop.track_one(sale(ana, "2026-03-08T22:40:00Z", "LPA"))["effects"][0]["status"] == "skipped"
+    assert shop.balance(ana) == 2
+
+
+def test_a_sale_within_the_hours_counts_whenever_it_is_sent(shop, ana, monkeypatch):
+    clock = installed(monkeypatch)
+    at_ten = datetime(2030, 7, 3, 20, 0, tzinfo=UTC)
+    clock.wait(seconds=(at_ten - clock.now()).total_seconds())
+    shop.campaign(running(mint(1)), eventType=GENERIC, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
+    assert shop.track_one(event(ana, externalEventDate="2030-07-03T14:30:00Z"))["effects"][0]["status"] == "executed"
+    assert shop.track_one(event(ana))["effects"] == []
+
+
+def test_a_cancellation_does_not_look_at_the_hours(shop, ana):
+    shop.campaign(running(mint(5)), eventType=ORDER_CREATED, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
+    sold = sale(ana, "2026-07-01T13:30:00Z")
+    shop.track_one(sold)
+    assert shop.balance(ana) == 5
+    cancelled = {**sold, "systemUniqueKey": "cancelled", "eventType": "member-purchase-order-cancelled"}
+    shop.track_one({**cancelled, "externalEventDate": "2026-07-01T20:00:00Z"})
+    assert shop.balance(ana) == 0
+
+
+def test_a_dry_run_tells_what_the_clock_shows(shop, ana):
+    shop.campaign(running(mint(1)), code="happy", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
+
+    def explained(**body):
+        [result] = shop.track(event(ana), executionMode="dryRun", **body)
+        return next((each["reason"] for each in result["explain"] if "reason" in each), None)
+
+    reason = explained(now="2030-03-07T18:00:00Z")
+    assert reason["code"] == "OUTSIDE_HOURS"
+    assert reason["actual"] == {"localTime": "19:00", "day": 4, "timezone": MADRID}
+    assert reason["label"] == "the campaign does not run at 19:00 on day 4 of the week (time zone Europe/Madrid)"
+    assert explained(now="2030-03-07T15:30:00Z") is None
+
+
+# --- coupon books ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock at 14:30 in Madrid, on a Wednesday in summer."""
+    clock = installed(monkeypatch)
+    clock.wait(seconds=(datetime(2030, 7, 3, 12, 30, tzinfo=UTC) - clock.now()).total_seconds())
+    return clock
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_coupons_are_assigned_and_used_within_the_hours_of_their_book(organization, books, clock, surface):
+    member = organization.member()
+    book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
+
+    def do(verb, expect):
+        if surface == "integration":
+            path, body = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/{verb}", {}
+        else:
+            path, body = f"/coupon-books/{book['couponBookId']}/{verb}", {"memberId": member["memberId"]}
+        return getattr(organization, surface).post(path, body, expect=expect)
+
+    def reasons():
+        path = f"/members/{member['loyaltyMemberId']}/coupon-books"
+        [seen] = organization.integration.get(path, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
+        assert organization.integration.get(path)["totalCount"] == int(seen["eligible"])
+        return [reason["code"] for reason in seen["exclusionReasons"]]
+
+    refused = do("assign", 409)
+    assert refused["type"] == CLOSED
+    assert refused["detail"] == "The coupon book is closed at 14:30 on day 3 of the week (time zone Europe/Madrid)."
+    assert reasons() == ["coupon-book-hours"]
+    clock.wait(minutes=30)
+    assert reasons() == []
+    do("assign", 200)
+    do("assign", 200)
+    do("use", 200)
+    clock.wait(hours=2)
+    assert do("use", 409)["type"] == CLOSED
+    assert books.get(book)["totalUsages"] == 1
+
+
+def test_a_coupon_book_without_a_zone_has_the_hours_of_the_organization(organization, books, shop, clock):
+    book, member = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS), shop.member()
+    path = f"/members/{member}/coupon-books/{book['couponBookKey']}/assign"
+    clock.wait(hours=1)
+    assert organization.integration.post(path, {}, expect=409)["type"] == CLOSED
+    shop.administration.put("", {"defaultLocale": "en", "timezone": MADRID}, expect=200)
+    organization.integration.post(path, {}, expect=200)
+
+
+def test_an_effect_goes_by_the_time_and_the_store_of_its_event(shop, books, ana, clock):
+    locate(shop, LPA="Atlantic/Canary")
+    book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
+    params = {"couponBookKey": book["couponBookKey"], "amount": 1}
+    assign, use = effect("assign-coupon", **params), effect("use-coupon", **params)
+    shop.campaign(running(assign, use), eventType=ORDER_CREATED)
+    sold = {
+        ("2030-07-03T12:30:00Z", None): "skipped",
+        ("2030-07-02T13:30:00Z", None): "executed",
+        ("2030-07-02T13:30:00Z", "LPA"): "skipped",
+        ("2030-07-02T15:30:00Z", "LPA"): "executed",
+    }
+    found = {where: [each["status"] for each in shop.track_one(sale(ana, *where))["effects"]] for where in sold}
+    assert found == {where: [status, status] for where, status in sold.items()}
+    refused = shop.track_one(sale(ana, "2030-07-02T13:30:00Z", "LPA"))["effects"][0]["error"]
+    assert refused["type"] == CLOSED
+    assert refused["detail"] == "The coupon book is closed at 14:30 on day 2 of the week (time zone Atlantic/Canary)."
+
+
+def test_a_reward_goes_by_the_time_and_the_store_of_its_event(shop, books, ana, clock):
+    locate(shop, LPA="Atlantic/Canary")
+    book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
+    missions.create(shop, eventType=ORDER_CREATED, goalCount=1, couponBookKey=book["couponBookKey"])
+
+    def rewards(*where):
+        [moved] = shop.track_one(sale(ana, *where))["missions"]
+        [reward] = moved["rewards"]
+        return reward.get("error", {}).get("type")
+
+    assert rewards("2030-07-02T13:30:00Z") is None
+    assert rewards("2030-07-02T13:30:00Z", "LPA") == CLOSED
+    assert rewards("2030-07-02T15:30:00Z", "LPA") is None
+    assert books.get(book)["totalAssigned"] == 2
+
+
+# --- what is stored and what is refused ------------------------------------------------------------------------------
+
+
+def test_the_hours_of_a_campaign_are_stored_kept_and_cleared(shop):
+    path, least = "/campaigns", {"code": "c", "name": "C"}
+    made = shop.administration.post(path, {**least, "dayOfWeekSchedule": HAPPY_HOURS}, expect=201)["campaign"]
+    path = f"{path}/{made['campaignId']}"
+    assert made["dayOfWeekSchedule"] == shop.administration.get(path)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
+    assert shop.administration.put(path, least)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
+    problem = shop.administration.put(path, {**least, "daysOfWeek": [1]}, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
+    cleared = shop.administration.put(path, {**least, "daysOfWeek": [1], "dayOfWeekSchedule": None}, expect=200)
+    assert cleared["campaign"]["daysOfWeek"] == [1]
+    assert "dayOfWeekSchedule" not in cleared["campaign"]
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_the_hours_of_a_book_are_stored_kept_and_cleared(organization, surface):
+    books = CouponBooks(organization, surface)
+    book = books.make(dayOfWeekSchedule=HAPPY_HOURS)
+    assert book["dayOfWeekSchedule"] == HAPPY_HOURS
+    assert books.change(book, name="Tea")["dayOfWeekSchedule"] == HAPPY_HOURS
+    problem = books.change(book, daysOfWeek=[1], expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
+    assert "dayOfWeekSchedule" not in books.change(book, dayOfWeekSchedule=None)
+    assert "dayOfWeekSchedule" not in books.get(book)
+
+
+OVERLAPPING = [window(7, "22:00", "02:00"), window(1, "01:00", "03:00")]
+
+
+@pytest.mark.parametrize(
+    ("windows", "pointer"),
+    [
+        (OVERLAPPING, "/1"),
+        ([window(1, "09:00", "09:00")], "/0/from"),
+        ([window(1, "24:00", "09:00")], "/0/from"),
+        ([window(1, "9:00", "10:00")], "/0/from"),
+        ([window(1, "09:00", "24:01")], "/0/to"),
+        ([window(0, "09:00", "10:00")], "/0/day"),
+        ([window(8, "09:00", "10:00")], "/0/day"),
+        ([{"day": 1, "from": "09:00"}], "/0/to"),
+        ([], ""),
+        ([window(1, f"00:{minute:02}", f"00:{minute + 1:02}") for minute in range(51)], ""),
+    ],
+)
+def test_schedules_that_cannot_be_kept_are_refused(shop, books, windows, pointer):
+    schedule = {"schedule": windows}
+    campaign = {"code": "c", "name": "C", "dayOfWeekSchedule": schedule}
+    problem = shop.administration.post("/campaigns", campaign, expect=400)
+    expected = [f"/dayOfWeekSchedule/schedule{pointer}"]
+    assert [error["pointer"] for error in problem["errors"]] == expected
+    assert books.refused(dayOfWeekSchedule=schedule) == expected
+
+
+def test_fifty_windows_can_be_kept(shop):
+    windows = [window(1, f"00:{minute:02}", f"00:{minute + 1:02}") for minute in range(50)]
+    assert shop.campaign(dayOfWeekSchedule={"schedule": windows})["dayOfWeekSchedule"] == {"schedule": windows}
+
+
+def test_time_zones_of_locations_are_replaced_or_kept(shop):
+    assert shop.administration.get("")["organization"]["locationTimezones"] == {}
+    locate(shop, LPA="Atlantic/Canary", MAD=MADRID)
+    kept = shop.administration.put("", {"defaultLocale": "en"}, expect=200)
+    assert kept["organization"]["locationTimezones"] == {"LPA": "Atlantic/Canary", "MAD": MADRID}
+    locate(shop, TFN="Atlantic/Canary")
+    assert shop.administration.get("")["organization"]["locationTimezones"] == {"TFN": "Atlantic/Canary"}
+    [entry, *_] = shop.administration.get("/audit-log", entityType="organization", order="auditLogId,desc")["results"]
+    assert entry["changes"] == {
+        "locationTimezones.LPA": {"from": "Atlantic/Canary", "to": None},
+        "locationTimezones.MAD": {"from": MADRID, "to": None},
+        "locationTimezones.TFN": {"from": None, "to": "Atlantic/Canary"},
+    }
+
+
+def test_time_zones_of_locations_that_cannot_be_kept_are_refused(shop):
+    problem = locate(shop, expect=400, LPA="Atlantic/Canaries", MAD=MADRID)
+    assert [error["pointer"] for error in problem["errors"]] == ["/locationTimezones/LPA"]
+    assert "Did you mean Atlantic/Canary?" in problem["detail"]
+    assert locate(shop, expect=400, **{"": MADRID})["errors"][0]["pointer"] == "/locationTimezones/"
+    most = {f"store-{number}": MADRID for number in range(5000)}
+    assert locate(shop, **most)["organization"]["locationTimezones"] == most
+    problem = locate(shop, expect=400, **most, another=MADRID)
+    assert [error["pointer"] for error in problem["errors"]] == ["/locationTimezones"]
