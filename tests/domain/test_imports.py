@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.imports.cells import cells_of, csv_line, delimiter_of, neutralised, restored
-from domain.imports.records import CSV, NDJSON, FileFault, RowFault
-from domain.imports.splitting import LONGEST_ROW, raw_rows, skipped, unpacked
+from domain.imports.records import CSV, NDJSON, FileFault, ImportJob, RowFault
+from domain.imports.splitting import LONGEST_ROW, is_gzip, raw_rows, skipped, unpacked
 
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 CELLS = st.text(st.sampled_from("ab\xe9\",;\n\r\t =+-@'"), max_size=6)
 TABLES = st.lists(st.lists(CELLS, min_size=2, max_size=2).filter(any), min_size=1, max_size=6)
 
@@ -106,3 +109,72 @@ def test_the_delimiter_is_that_of_the_first_line():
     assert cells_of('a;"b;c"', "semicolon") == ["a", "b;c"]
     with pytest.raises(RowFault):
         cells_of("a\rb", "comma")
+
+
+def test_a_packed_file_has_a_largest_size():
+    packed = gzip.compress(b"x" * 100)
+    assert b"".join(unpacked([packed], 100)) == b"x" * 100
+    with pytest.raises(FileFault, match=r"The file has more than 99 bytes when it is unpacked, its limit\."):
+        list(unpacked([packed], 99))
+
+
+def test_a_damaged_file_is_refused():
+    with pytest.raises(FileFault, match=r"The gzip file is damaged\."):
+        list(unpacked([b"\x1f\x8b" + b"x" * 50], 1000))
+    assert is_gzip(gzip.compress(b"x"))
+    assert not is_gzip(b"loyaltyMemberId")
+
+
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
+def test_a_file_in_utf_16_is_refused(mark):
+    with pytest.raises(FileFault, match=r"The file is in UTF-16; it has to be in UTF-8\."):
+        list(raw_rows([mark + b"a\0"], CSV, 0, 1))
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_a_mark_of_utf_8_is_no_part_of_the_first_cell(size):
+    [row] = raw_rows(blocks_of(b"\xef\xbb\xbfa,b\r\n", size), CSV, 0, 1)
+    assert (row.content, row.next_byte, row.line, row.next_line) == (b"a,b", 8, 1, 2)
+
+
+def test_a_quote_that_never_closes_ends_with_its_line():
+    first, *_, last = raw_rows([b'a,"b\nc\n', b"x\n" * LONGEST_ROW], CSV, 0, 1)
+    assert (first.content, first.fault) == (b'a,"b', "The quote that opens in this row is not closed.")
+    assert (last.content, last.fault, last.line) == (b"x", None, LONGEST_ROW + 2)
+
+
+def test_the_last_row_needs_no_line_break():
+    rows = list(raw_rows([b"a\n\n\nb"], NDJSON, 0, 1))
+    assert [(row.content, row.line, row.is_empty) for row in rows] == [
+        (b"a", 1, False),
+        (b"", 2, True),
+        (b"b", 4, False),
+    ]
+
+
+JOB = ImportJob(
+    **{
+        **dict.fromkeys(ImportJob.__slots__),
+        "status": "running",
+        "rows_read": 100,
+        "worked_ms": 400,
+        "bytes_read": 25,
+        "bytes_total": 100,
+        "started_at": NOON,
+    }
+)
+
+
+def test_an_import_ends_if_it_goes_on_as_until_now():
+    assert JOB.rows_per_second == 250
+    assert JOB.estimated_end(NOON + timedelta(minutes=10)) == NOON + timedelta(minutes=40)
+    # More than the file has, as it was unpacked.
+    assert replace(JOB, bytes_read=120).estimated_end(NOON) == NOON
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": "done"}, {"started_at": None}, {"bytes_read": 0}, {"bytes_total": None}]
+)
+def test_nobody_knows_when_an_import_ends_that_does_not_run(changes):
+    assert replace(JOB, **changes).estimated_end(NOON) is None
+    assert replace(JOB, worked_ms=0).rows_per_second is None

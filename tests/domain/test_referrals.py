@@ -17,6 +17,7 @@ from domain.referrals import (
     ReferralCode,
     ReferralLimitReached,
     ReferralLog,
+    ReferralOutcome,
     ReferralProgram,
     ReferralPrograms,
     ReferralReward,
@@ -204,3 +205,30 @@ def test_no_limit_is_ever_passed_and_what_is_taken_back_makes_room(steps, per_co
             stand.append((code_id, member_id))
     for code_id in owners:
         assert state.codes[code_id].total_usages == sum(each[0] == code_id for each in stand)
+
+
+def test_a_code_that_did_not_count_is_told_with_its_problem():
+    refusal = ReferralLimitReached("Too many.", limit="maxPerCode")
+    code = ReferralCode(1, 4, 2, 7, "ANA-1", 0, NOON, NOON)
+    assert ReferralOutcome.skipped("ANA-1", code, refusal) == ReferralOutcome(
+        "ANA-1", 2, 4, 7, "skipped", refusal.as_problem()
+    )
+    assert ReferralOutcome.skipped("BOB-1", None, refusal) == ReferralOutcome(
+        "BOB-1", None, None, None, "skipped", refusal.as_problem()
+    )
+
+
+def test_a_use_counts_for_the_code_its_owner_and_the_pair():
+    code = ReferralCode(1, 4, 2, 7, "ANA-1", 1, NOON, NOON)
+    state = ReferralUsageState({4: code}, {(2, 7): 1}, {})
+    state.add(CodeUse(code, 8, 5, "key", {}, Decimal(5)))
+    assert (state.codes[4].total_usages, state.of_referrers, state.of_pairs) == (2, {(2, 7): 2}, {(4, 8): 1})
+    log = ReferralLog(1, 9, 4, 2, 7, 8, 5, "key", {}, Decimal(5), NOON, NOON)
+    state.reverse(log)
+    assert (state.codes[4].total_usages, state.of_referrers, state.of_pairs) == (1, {(2, 7): 1}, {(4, 8): 0})
+    assert (len(state.added), state.taken_back) == (1, [log])
+
+
+def test_there_may_be_no_programs():
+    assert not ReferralPrograms()
+    assert ReferralPrograms([ready_program(PROGRAM, None)])

@@ -1,0 +1,95 @@
+"""Warnings about expressions that can be saved and are probably not what was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.campaigns.compiled import compile_action
+from domain.campaigns.warnings import warnings_of, warnings_of_action, warnings_of_mission
+from domain.expressions import parse
+from tests.builders.campaigns import action, mint
+from tests.builders.missions import mission
+
+MIDNIGHT = "now.getHours() == 0"
+
+
+def texts(text, *, is_condition=True):
+    """The code of each warning and the part of the text that it is about."""
+    found = warnings_of("/rules/expression", parse(text), is_condition=is_condition)
+    assert all(warning.pointer == "/rules/expression" for warning in found)
+    return [(warning.code, text[warning.start : warning.end]) for warning in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (MIDNIGHT, "now.getHours()"),
+        ("true || now.getDayOfWeek() == 1", "now.getDayOfWeek()"),
+        ("now.startOf('day') < event.externalEventDate", "now.startOf('day')"),
+        ("now.endOf('month') > event.externalEventDate", "now.endOf('month')"),
+        ("order.items.exists(i, now.getHours() == 0)", "now.getHours()"),
+    ],
+)
+def test_a_condition_on_the_calendar_of_now_is_warned_of(text, part):
+    assert texts(text) == [("NOW_IN_CONDITION", part)]
+    assert texts(text, is_condition=False) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "event.externalEventDate.getHours() == 0",
+        "now > event.externalEventDate",
+        "now - event.externalEventDate < duration('1h')",
+    ],
+)
+def test_other_conditions_on_times_are_not(text):
+    assert texts(text) == []
+
+
+def test_a_variable_of_a_macro_that_is_called_now_is_another_one():
+    inside, outside = (
+        "[event.externalEventDate].exists(now, now.getHours() == 0)",
+        "[now.getHours()].exists(now, now == 0)",
+    )
+    assert texts(inside) == [("shadowed-variable", inside)]
+    assert ("NOW_IN_CONDITION", "now.getHours()") in texts(outside)
+
+
+def test_warnings_are_in_the_order_of_the_text():
+    assert texts("7 / 2 > 3 && now.getHours() == 0 && 7 / 2 > 3") == [
+        ("integer-division", "7 / 2"),
+        ("NOW_IN_CONDITION", "now.getHours()"),
+        ("integer-division", "7 / 2"),
+    ]
+
+
+def pointers(warnings):
+    return [(warning.code, warning.pointer) for warning in warnings]
+
+
+def test_only_the_rule_of_an_action_is_a_condition():
+    saved = compile_action(action(1, mint(("=", "now.getHours()")), mint(("=", "7 / 2")), rule=MIDNIGHT))
+    assert pointers(warnings_of_action(saved)) == [
+        ("NOW_IN_CONDITION", "/rules/expression"),
+        ("integer-division", "/effects/items/1/params/0/expression"),
+    ]
+
+
+def test_an_action_that_cannot_be_compiled_has_no_warnings():
+    saved = compile_action(action(1, mint(1), rule="nosuch(1)"))
+    assert saved.fault is not None
+    assert warnings_of_action(saved) == []
+
+
+def test_the_count_expression_of_a_mission_is_a_condition():
+    assert pointers(warnings_of_mission(mission(count_expression="now.getHours()"))) == [
+        ("NOW_IN_CONDITION", "/countExpression")
+    ]
+    assert warnings_of_mission(mission()) == []
+    assert warnings_of_mission(mission(count_expression="nosuch(1)")) == []
+
+
+def test_a_warning_gives_advice():
+    [warning] = warnings_of_action(compile_action(action(1, mint(1), rule=MIDNIGHT)))
+    assert warning.message == "`now` is when the event is evaluated; use `event.externalEventDate`"
