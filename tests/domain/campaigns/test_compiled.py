@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from domain.campaigns.compiled import compile_effects, compile_rules
+from domain.campaigns.compiled import compile_effects, compile_rules, without_nulls
 from domain.campaigns.effects import EFFECTS
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.expressions import parse, to_tree
 from domain.problems import InvalidRequest
-from tests.builders.campaigns import effect, mint
+from tests.builders.campaigns import campaign, effect, mint
 
 
 def faults(compiling, part):
@@ -148,3 +149,87 @@ def test_every_effect_works_with_every_built_in_type():
     for each in EFFECTS.values():
         assert sorted(each.supported_event_types.values()) == sorted(BUILT_IN_EVENT_TYPES)
         assert all(name[0].isupper() and "-" not in name for name in each.supported_event_types)
+
+
+def test_parts_that_count_as_absent_are_left_out():
+    rules, effects = without_nulls(
+        {"expression": "true", "node": None},
+        {
+            "items": [
+                {"effectId": "notify"},
+                {
+                    "effectId": "mint-points",
+                    "params": [
+                        {"id": "amount", "expression": "1", "value": None},
+                        {"id": "description", "expression": None, "value": None},
+                        {"id": "recipient", "expression": None, "value": "member"},
+                        {"id": "tags", "expression": "2", "value": 3},
+                    ],
+                },
+            ],
+            "more": 1,
+        },
+    )
+    assert rules == {"expression": "true"}
+    assert effects == {
+        "items": [
+            {"effectId": "notify"},
+            {
+                "effectId": "mint-points",
+                "params": [
+                    {"id": "amount", "expression": "1"},
+                    {"id": "description", "value": None},
+                    {"id": "recipient", "value": "member"},
+                    {"id": "tags", "expression": "2", "value": 3},
+                ],
+            },
+        ],
+        "more": 1,
+    }
+    assert without_nulls({"node": {}}, {}) == ({}, {"items": []})
+
+
+def test_a_campaign_considers_its_types_or_all():
+    named = campaign(event_type="member-created", enabled_topics=("member-updated",))
+    assert named.considers("member-created")
+    assert named.considers("member-updated")
+    assert not named.considers("till-opened")
+    assert campaign().considers("till-opened")
+    assert campaign(timezone="Asia/Tokyo").zone == ZoneInfo("Asia/Tokyo")
+    assert campaign(default_timezone="Europe/Madrid").zone == ZoneInfo("Europe/Madrid")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text"),
+    [
+        ({"id": "recipient", "value": "all"}, "value of recipient is not one of: member, sponsor."),
+        ({"id": "description", "value": 5}, "value of description is not a string."),
+        ({"id": "expirationDate", "value": "soon"}, "value of expirationDate is not a timestamp."),
+        ({"id": "amount", "value": "5"}, "value of amount is not a decimal."),
+        ({"id": "amont", "value": 5}, "id amont is no parameter of mint-points. Did you mean amount?"),
+        (
+            {"id": "x", "value": 5},
+            "id x is no parameter of mint-points. "
+            "There are: amount, ledgerAccountKey, recipient, expirationDate, description.",
+        ),
+        ({"id": "amount"}, "amount needs either a value or an expression."),
+        ({"id": "amount", "value": 1, "expression": "1"}, "amount needs either a value or an expression."),
+    ],
+)
+def test_a_fault_says_what_is_wrong_with_a_parameter(parameter, text):
+    others = [] if parameter["id"] == "amount" else [{"id": "amount", "value": 1}]
+    [fault] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": [*others, parameter]}]})
+    assert fault.detail == text
+
+
+def test_a_fault_names_what_is_missing_or_unknown():
+    [missing] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": []}]})
+    assert missing.detail == "params of mint-points lack amount."
+    [twice] = faults(
+        compile_effects, {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 1}] * 2}]}
+    )
+    assert twice.detail == "id amount is in params twice."
+    [unknown] = faults(compile_effects, {"items": [{"effectId": "mint-point"}]})
+    assert unknown.detail == "effectId mint-point is no effect. Did you mean mint-points?"
+    [data] = faults(compile_effects, {"items": [effect("notify", name="n", data=5)]})
+    assert data.detail == "value of data is not a JSON object, or too large a one."

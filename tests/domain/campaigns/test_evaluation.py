@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.campaigns.evaluation import MAX_ERRORS
 from domain.campaigns.restrictions import first_violated
 from domain.ledger.postings import Holding
 from tests.builders.campaigns import (
@@ -410,3 +411,87 @@ def test_burns_never_take_more_than_there_is(effects, held):
         else:
             assert outcome.status == "failed"
     assert bench.balance() == expected >= 0
+
+
+# --- inactive members, faulty actions, and what is told --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
+def test_points_of_inactive_people_do_not_move(kind):
+    own, of_sponsor = effect(kind, amount=5), effect(kind, amount=5, recipient="sponsor")
+    holdings = {(wallet, 1): Holding(current=Decimal(9)) for wallet in (WALLET_ID, SPONSOR_WALLET_ID)}
+    bench = Bench(campaign(action(1, own, of_sponsor)), holdings=holdings)
+    found = bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID, is_active=False, is_sponsor_active=False))
+    assert [each.status for each in found.effects] == ["skipped"] * 2
+    assert [each.error["detail"] for each in found.effects] == [
+        "The member of the event is not active.",
+        "The sponsor of the event is not active.",
+    ]
+    assert (bench.balance(), bench.balance(SPONSOR_WALLET_ID)) == (9, 9)
+
+
+def test_an_inactive_member_gets_nothing_else_but_receivers_are_notified():
+    executors = {"notify": lambda event, params: None, "assign-badge": lambda event, params: None}
+    effects = (
+        effect("notify", name="n"),
+        effect("assign-badge", badgeKey="b"),
+        effect("discount", type="amount", value=1),
+    )
+    found = Bench(campaign(action(1, *effects)), executors=executors).run(facts(is_active=False))
+    assert [each.status for each in found.effects] == ["executed", "skipped", "skipped"]
+
+
+def test_an_action_that_is_not_running_is_explained():
+    idle = action(2, mint(1), status="draft")
+    tested = replace(campaign(action(1, mint(1))), idle_actions=(idle,))
+    found = Bench(tested).run(explaining=True)
+    assert why(found) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
+    assert found.explanations[1].reason.label == "the action is draft"
+    assert not found.explanations[1].applied
+
+
+def test_an_action_that_cannot_be_compiled_is_an_error_of_each_event():
+    found = Bench(campaign(action(1, mint(1), rule="nosuch(1)"), action(2, mint(1)))).run()
+    [error] = found.errors
+    assert (error.campaign_id, error.action_id, error.at) == (1, 1, None)
+    assert "nosuch" in error.message
+    assert statuses(found) == [(2, "executed")]
+
+
+def test_a_rule_that_fails_is_told_with_its_place():
+    rule = "event.payload.n > 0 && 1 / (order == null ? 0 : 1) > 0"
+    event = facts()
+    event.context["event"]["payload"]["n"] = Decimal(1)
+    [error] = Bench(campaign(action(1, mint(1), rule=rule))).run(event).errors
+    assert rule[slice(*error.at)] == "1 / (order == null ? 0 : 1)"
+
+
+def test_errors_are_told_up_to_a_number():
+    many = [action(number, mint(1), rule="nosuch(1)") for number in range(1, 200)]
+    assert len(Bench(campaign(*many)).run().errors) == MAX_ERRORS
+
+
+def test_later_actions_see_the_balances_that_earlier_ones_have_left():
+    event = facts()
+    event.context["balancesAfter"] = {"account-1": Decimal(0)}
+    tested = campaign(action(1, mint(5)), action(2, mint(1), rule="balancesAfter['account-1'] == 5"))
+    assert statuses(Bench(tested).run(event)) == [(1, "executed"), (2, "executed")]
+
+
+def test_a_mint_that_was_cut_tells_what_was_asked_for():
+    limit = {"scope": "member", "type": "points", "period": "total", "limit": Decimal(3)}
+    tested = campaign(action(1, mint(5)), limit_rules=(limit,), allow_partial_application_on_limit=True)
+    found = Bench(tested).run()
+    [outcome] = found.effects
+    assert (outcome.status, dict(outcome.params)["amount"], dict(outcome.params)["requestedAmount"]) == (
+        "partial",
+        3,
+        5,
+    )
+    assert outcome.error["detail"] == "The limit of 3 points of a member (total) is reached."
+    assert found.limit_discarded == 2
+
+
+def test_what_is_done_entirely_tells_no_other_amount():
+    [outcome] = Bench(campaign(action(1, mint(5)))).run().effects
+    assert "requestedAmount" not in dict(outcome.params)

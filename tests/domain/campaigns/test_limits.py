@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import period_start
-from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
+from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey, Counters
 from tests.builders.campaigns import (
     EVENT_TYPE,
     MEMBER_ID,
@@ -295,3 +295,11 @@ def test_an_event_counts_in_the_period_in_which_it_happened():
         (midnight - timedelta(hours=24), "skipped"),
     ):
         assert bench.run(facts(at=at)).effects[0].status == status
+
+
+def test_a_reversal_takes_a_count_back_but_never_below_zero():
+    key = CounterKey(1, 7, 0, "points", "total", date(1, 1, 1))
+    counters = Counters({key: Decimal(5)})
+    counters.reverse(key, Decimal(3))
+    counters.reverse(key, Decimal(3))
+    assert (counters.used(key), counters.changed) == (0, {key: -5})

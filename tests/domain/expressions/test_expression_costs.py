@@ -171,6 +171,16 @@ def test_explanations_have_an_end():
     assert len(str(trace)) < 5_000
 
 
+def test_an_explanation_takes_room_for_its_texts_and_its_values():
+    room = Room(1_000)
+    trace = explain(parse("event.description.size() > 3"), ENVIRONMENT, CONTEXT, room=room)
+    [size] = trace["children"]
+    [text] = size["children"]
+    words = sum(len(part["expression"]) + len(part["labelledExpression"]) for part in (trace, size, text))
+    # A number and a truth take 10, a text as much as is shown of it.
+    assert room.left == 1_000 - words - 10 - 10 - len(text["value"].removesuffix("…"))
+
+
 def test_the_deadline_ends_all_that_comes_after():
     budget = Budget(EVENT_COST, Deadline(0, time.thread_time))
     program = compile_expression(parse("event.payload.numbers.map(n, n + 1).size() > 0 || true"), ENVIRONMENT, BOOL)
