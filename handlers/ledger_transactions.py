@@ -35,12 +35,8 @@ from handlers.schemas.ledger_transactions import (
     transactions,
 )
 from handlers.schemas.ledgers import TRANSACTION_ROW
-from handlers.services.ledger.post_transactions import (
-    Movement,
-    capture,
-    mint_and_answer,
-    post_and_answer,
-)
+from handlers.services.ledger.movements import Movement
+from handlers.services.ledger.post_transactions import capture, mint_and_answer, post_and_answer
 from persistence import ledger, ledger_lots, ledger_transactions
 from persistence.paging import Page, Paged
 

@@ -1,14 +1,12 @@
-"""Reads of exports: pages of rows by id, each as one statement.
+"""Reads of exports: pages of rows by id, each as one statement; those of members are in `exported_members`.
 
-The rows of members and balances are made of records; those of other kinds come as they are written, and their first
-column is the id behind which the next page begins.
+Rows come as they are written, and their first column is the id behind which the next page begins.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -27,9 +25,7 @@ from domain.exports import (
 from domain.fields import wire_name
 from domain.imports.records import AUDIENCE_MEMBERS, BADGES, COUPON_CODES, COUPONS, EVENTS
 from domain.ledger.records import TRANSACTION_TYPES
-from domain.members import Member
 from persistence.connections import query
-from persistence.rows import fields_of
 
 # The types of the values of filters.
 _FILTERS = {
@@ -42,14 +38,15 @@ _FILTERS = {
 }
 
 
-def _filtered(conditions: Mapping[str, str]) -> str:
+def filtered(conditions: Mapping[str, str]) -> str:
     """The conditions of filters, each of which holds where the filter is not set."""
     return "".join(
         f" AND (%({name})s::{_FILTERS[name]} IS NULL OR {condition})" for name, condition in conditions.items()
     )
 
 
-def _created(column: str) -> dict[str, str]:
+def created(column: str) -> dict[str, str]:
+    """The conditions of the filters by the time of creation, on a column."""
     return {CREATED_FROM: f"{column} >= %({CREATED_FROM})s", CREATED_TO: f"{column} < %({CREATED_TO})s"}
 
 
@@ -63,63 +60,6 @@ _TRANSACTION_OF_MEMBER = f"""t.ledger_transaction_id IN (
     WHERE e.organization_id = %(organization_id)s AND w.member_id = %({MEMBER_ID})s
 )"""
 
-_MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
-
-# The tier that was set, that of the default program first; those of other programs go by their keys.
-_MEMBERS = f"""
-SELECT {_MEMBER}, held.tier, held.expires_at, held.tier_hold
-FROM members m
-LEFT JOIN LATERAL (
-    SELECT CASE WHEN t.loyalty_program_id = o.default_loyalty_program_id THEN l.name
-        ELSE l.loyalty_tier_key::text END AS tier, h.expires_at, h.tier_hold
-    FROM member_tiers t
-    CROSS JOIN LATERAL (
-        SELECT coalesce(t.floor_tier_id, t.loyalty_tier_id) AS loyalty_tier_id,
-            CASE WHEN t.floor_tier_id IS NULL THEN t.expires_at ELSE t.floor_expires_at END AS expires_at,
-            CASE WHEN t.floor_tier_id IS NULL THEN 'fixed' ELSE 'floor' END AS tier_hold
-    ) h
-    JOIN loyalty_tiers l ON l.organization_id = t.organization_id AND l.loyalty_tier_id = h.loyalty_tier_id
-    JOIN organizations o ON o.organization_id = t.organization_id
-    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND l.active
-        AND (t.is_manual OR t.floor_tier_id IS NOT NULL) AND (h.expires_at IS NULL OR h.expires_at > now())
-    ORDER BY t.loyalty_program_id = o.default_loyalty_program_id DESC, t.loyalty_program_id LIMIT 1
-) held ON true
-WHERE m.organization_id = %(organization_id)s AND m.member_id > %(after)s AND m.erased_at IS NULL
-    AND (%(updated_from)s::timestamptz IS NULL OR m.updated_at >= %(updated_from)s)
-    {_filtered({**_created("m.created_at"), MEMBER_ID: f"m.member_id = %({MEMBER_ID})s"})}
-ORDER BY m.member_id LIMIT %(limit)s
-"""
-
-_BALANCES = f"""
-SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at
-FROM (
-    SELECT organization_id, wallet_id, ledger_account_id, sum(amount) AS amount, expires_at, min(ledger_lot_id) AS row
-    FROM (
-        SELECT organization_id, wallet_id, ledger_account_id, remaining AS amount, expires_at, ledger_lot_id
-        FROM ledger_lots
-        WHERE organization_id = %(organization_id)s AND wallet_id = ANY(%(wallet_ids)s) AND remaining > 0
-        UNION ALL
-        SELECT organization_id, l.wallet_id, l.ledger_account_id, u.amount, l.expires_at, l.ledger_lot_id
-        FROM ledger_transactions t
-        JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
-        JOIN ledger_lots l USING (organization_id, ledger_lot_id)
-        WHERE organization_id = %(organization_id)s AND t.from_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
-            AND t.held_until <= now()
-    ) free
-    WHERE expires_at IS NULL OR expires_at > now()
-    GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
-    UNION ALL
-    SELECT b.organization_id, b.wallet_id, b.ledger_account_id, b.current_balance, NULL, 0
-    FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-    WHERE b.organization_id = %(organization_id)s AND b.wallet_id = ANY(%(wallet_ids)s) AND b.current_balance > 0
-        AND NOT a.point_tracking_enabled
-) held
-JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-WHERE true{_filtered({LEDGER_ACCOUNT_ID: f"a.ledger_account_id = %({LEDGER_ACCOUNT_ID})s"})}
-ORDER BY wallet_id, ledger_account_id, held.expires_at NULLS LAST, held.row
-"""
-
-
 _OF_MEMBERS = """
 WITH page AS (
     SELECT DISTINCT h.member_id FROM {0} h JOIN members m USING (organization_id, member_id)
@@ -132,7 +72,7 @@ JOIN {0} h ON h.organization_id = m.organization_id AND h.member_id = m.member_i
 JOIN {3}
 ORDER BY m.member_id, 3
 """
-_HELD_BY_MEMBER = _filtered({MEMBER_ID: f"h.member_id = %({MEMBER_ID})s"})
+_HELD_BY_MEMBER = filtered({MEMBER_ID: f"h.member_id = %({MEMBER_ID})s"})
 _TYPES = " ".join(f"WHEN {number} THEN '{name}'" for number, name in enumerate(TRANSACTION_TYPES))
 
 
@@ -161,7 +101,7 @@ def _rows(
         f"SELECT t.{id_column}, {', '.join(columns.values())} FROM {source}"
         f" WHERE t.organization_id = %(organization_id)s AND t.{id_column} > %(after)s AND {condition}"
         f" AND (%(updated_from)s::timestamptz IS NULL OR {changed} >= %(updated_from)s)"
-        f"{_filtered({**_created('t.created_at'), **filters})}"
+        f"{filtered({**created('t.created_at'), **filters})}"
         f" ORDER BY t.{id_column} LIMIT %(limit)s",
     )
 
@@ -354,29 +294,3 @@ def next_rows(db: Connection, kind: str, asked: ExportRange, after: int, limit: 
 def begin_snapshot(db: Connection) -> None:
     """Let all reads of this transaction see the records as they are now; to be called before them."""
     db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-
-
-class ExportedTier(NamedTuple):
-    """A tier that was set: its name or key, its end and its hold."""
-
-    name: str
-    expires_at: datetime | None
-    tier_hold: str
-
-
-def next_members(
-    db: Connection, asked: ExportRange, after: int, limit: int
-) -> list[tuple[Member, ExportedTier | None]]:
-    """The next members behind an id who were not erased, each with a tier that was set."""
-    return [
-        (Member(*row[:-3]), None if row[-3] is None else ExportedTier(*row[-3:]))
-        for row in query(db, _MEMBERS, asked.values(after, limit))
-    ]
-
-
-def balances_of(
-    db: Connection, asked: ExportRange, wallet_ids: Sequence[int]
-) -> list[tuple[int, str, Decimal, datetime | None]]:
-    """The wallet, account, amount and expiry of all that wallets hold."""
-    values = {**asked.values(0, 0), "wallet_ids": list(wallet_ids)}
-    return [(row[0], row[1], row[2], row[3]) for row in query(db, _BALANCES, values)]

@@ -209,7 +209,7 @@ SELECT organization_id, format('wallet %s, account %s: counts %s as earned, its 
     wallet_id, ledger_account_id, trim_scale(coalesce(b.earned, 0)), trim_scale(coalesce(m.earned, 0)))
 FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
     SELECT t.organization_id, t.to_wallet_id AS wallet_id, t.ledger_account_id,
-        sum(t.amount - coalesce(t.unearned, 0)) AS earned
+        sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)) AS earned
     FROM ledger_transactions t
     WHERE {_OF.format("t")} AND t.transaction_type = 1 AND t.status = 1 AND t.to_wallet_id IS NOT NULL
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id
@@ -266,7 +266,8 @@ WHERE {_OF.format("t")} AND CASE t.status
     ELSE t.reserved_amount < t.amount + coalesce(r.amount, 0) END
 """
 
-# What a mint's reverts could not take is missing since the last of them; what they took does not count as earned.
+# What a mint's reverts could not take is missing since the last of them; what they took does not count as earned. Of
+# qualifying points that are not the amount, only the share is known that no revert can exceed.
 _WRONG_MISSING = f"""
 SELECT t.organization_id, format('transaction %s: misses %s since transaction %s, which does not revert it',
     t.ledger_transaction_id, trim_scale(t.missing), coalesce(CAST(clamp.ledger_transaction_id AS text), 'none'))
@@ -284,7 +285,9 @@ FROM ledger_transactions t LEFT JOIN (
     GROUP BY r.organization_id, r.reverted_ledger_transaction_id
 ) r USING (organization_id, ledger_transaction_id)
 WHERE {_OF.format("t")} AND t.transaction_type = 1 AND t.status = 1
-    AND coalesce(t.unearned, 0) NOT BETWEEN coalesce(r.amount, 0) + coalesce(t.missing, 0) AND t.amount
+    AND CASE WHEN t.qualifying_amount IS NULL
+        THEN coalesce(t.unearned, 0) NOT BETWEEN coalesce(r.amount, 0) + coalesce(t.missing, 0) AND t.amount
+        ELSE coalesce(t.unearned, 0) NOT BETWEEN 0 AND t.qualifying_amount END
 """
 
 _NEGATIVE = f"""
@@ -302,7 +305,11 @@ SELECT l.organization_id, format('lot %s of wallet %s, account %s: is below zero
 FROM ledger_lots l WHERE {_OF.format("l")} AND least(l.amount, l.remaining) < 0
 UNION ALL
 SELECT t.organization_id, format('transaction %s: its amount is below zero', t.ledger_transaction_id)
-FROM ledger_transactions t WHERE {_OF.format("t")} AND t.amount < 0
+FROM ledger_transactions t WHERE {_OF.format("t")} AND least(t.amount, t.qualifying_amount) < 0
+UNION ALL
+SELECT t.organization_id, format('transaction %s: has qualifying points and is no mint', t.ledger_transaction_id)
+FROM ledger_transactions t
+WHERE {_OF.format("t")} AND t.qualifying_amount IS NOT NULL AND t.transaction_type <> 1
 """
 
 _TOO_FINE = f"""
@@ -317,6 +324,9 @@ FROM (
     UNION
     SELECT l.organization_id, l.ledger_transaction_id, l.ledger_account_id, l.amount FROM ledger_lots l
     WHERE {_OF.format("l")} AND l.amount <> trunc(l.amount)
+    UNION
+    SELECT t.organization_id, t.ledger_transaction_id, t.ledger_account_id, t.qualifying_amount
+    FROM ledger_transactions t WHERE {_OF.format("t")} AND t.qualifying_amount <> trunc(t.qualifying_amount)
 ) amounts JOIN ledger_accounts a USING (organization_id, ledger_account_id)
 WHERE amounts.amount <> round(amounts.amount, a.decimals)
 """

@@ -57,7 +57,7 @@ def balances_of_wallets(
 
 _EARNINGS = """
 SELECT t.to_wallet_id, t.ledger_account_id, coalesce(t.external_event_date, t.captured_at, t.created_at) AS moment,
-    sum(t.amount - coalesce(t.unearned, 0))
+    sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0))
 FROM unnest(%s::bigint[]) AS w(wallet_id)
 CROSS JOIN jsonb_to_recordset(%s::jsonb) AS x(ledger_account_id bigint, since timestamptz)
 JOIN ledger_transactions t ON t.organization_id = %s AND t.to_wallet_id = w.wallet_id

@@ -207,8 +207,14 @@ def find_periods(db: Connection, organization_id: int, member_ids: Collection[in
     """The present and the past tiers of members; one statement for all."""
     values = (organization_id, list(member_ids))
     return [
-        TierPeriod(member_id, program_id, HeldTier(*held, _floor(floor_id, floor_ends)), began_at, ended_at)
-        for member_id, program_id, *held, floor_id, floor_ends, began_at, ended_at in query(
+        TierPeriod(
+            member_id,
+            program_id,
+            HeldTier(tier_id, is_manual, expires_at, _floor(floor_id, floor_ends)),
+            began_at,
+            ended_at,
+        )
+        for member_id, program_id, tier_id, is_manual, expires_at, floor_id, floor_ends, began_at, ended_at in query(
             db, _PERIODS, (*values, *values)
         )
     ]

@@ -6,11 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.compiled import CompiledEffect
-from domain.campaigns.effects import DISCOUNT
+from domain.campaigns.effects import DISCOUNT, MINT_POINTS
 from domain.campaigns.limits import TRANSACTIONS
 from domain.expressions import MAX_TEXTS
 from domain.problems import FieldFault
 
+_QUALIFYING = "qualifyingAmount"
 _DATES = ("expirationDate", "expiresAt")
 
 
@@ -57,8 +58,12 @@ def faults_of_constants(
 
 
 def _faults(effect_id: str, values: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
-    amount = values.get("amount")
-    if amount is not None and amount <= 0:
+    amount, qualifying = values.get("amount"), values.get(_QUALIFYING)
+    # A mint of nothing may have points that qualify for tiers; what an expression computes is no constant.
+    may_be_zero = effect_id == MINT_POINTS and (qualifying is not None or _QUALIFYING not in values)
+    if qualifying is not None and qualifying < 0:
+        yield _QUALIFYING, f"{_QUALIFYING} of {effect_id} is {qualifying}, less than 0"
+    if amount is not None and (amount < 0 or not (amount or may_be_zero)):
         yield "amount", f"amount of {effect_id} is {amount}, not more than 0"
     if effect_id == DISCOUNT and isinstance(values.get("value"), int | Decimal):
         yield from _of_discount(values)

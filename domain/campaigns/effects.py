@@ -72,6 +72,7 @@ EFFECTS: Mapping[str, Effect] = {
                 _RECIPIENT,
                 EffectParameter("expirationDate", "Expiration date", TIMESTAMP, is_optional=True),
                 _DESCRIPTION,
+                EffectParameter("qualifyingAmount", "Qualifying amount", DECIMAL, is_optional=True),
             ),
         ),
         Effect(

@@ -212,10 +212,9 @@ class Evaluator:
                     fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
                     return _Computed(effect_id, values, fault)
             values[name] = value
-        if values.get("amount") is not None and values["amount"] < 0:
-            return _Computed(
-                effect_id, values, BadParameter(f"amount evaluated to {values['amount']}, less than zero.")
-            )
+        for name in ("amount", "qualifyingAmount"):
+            if (value := values.get(name)) is not None and value < 0:
+                return _Computed(effect_id, values, BadParameter(f"{name} evaluated to {value}, less than zero."))
         return _Computed(effect_id, values, None)
 
     def _execute(self, campaign: CompiledCampaign, effect: _Computed) -> Done:

@@ -21,7 +21,7 @@ from domain.campaigns.outcomes import (
 )
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
-from domain.ledger.session import LedgerSession, round_down
+from domain.ledger.session import LedgerSession, round_down, share_of
 from domain.members import MemberInactive
 from domain.problems import Refusal
 
@@ -57,11 +57,18 @@ class PointEffects:
             granted = amount if room is None or room >= amount else round_down(account, room)
             refusal = LimitReached.of(rule) if granted < amount and rule is not None else None
             self.discarded += amount - granted
-            if not granted:
+            qualifying = self._qualifying(account, params, granted, amount)
+            if not (granted or qualifying):
                 return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
             expires_at = params["expirationDate"]
             self._session.mint(
-                account, wallet_id, granted, self._details(campaign, params), expires_at, manual=self._pending
+                account,
+                wallet_id,
+                granted,
+                self._details(campaign, params),
+                expires_at,
+                manual=self._pending,
+                qualifying=qualifying,
             )
         except (NoSponsor, MemberInactive) as first_violated:
             return Done(SKIPPED, first_violated, ZERO)
@@ -69,6 +76,16 @@ class PointEffects:
             return Done(FAILED, failure, ZERO)
         self._allowances.count_mint(campaign, account.ledger_account_id, granted)
         return Done(PARTIAL if refusal else EXECUTED, refusal, granted)
+
+    def _qualifying(
+        self, account: LedgerAccount, params: Mapping[str, Any], granted: Decimal, amount: Decimal
+    ) -> Decimal | None:
+        """The qualifying points of a mint, if they are not its amount: the share of them that the limits allow."""
+        qualifying = params["qualifyingAmount"]
+        if qualifying is None:
+            return None
+        qualifying = round_down(account, qualifying)
+        return share_of(account, qualifying, granted, amount) if amount else qualifying
 
     def burn(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
         """Burn the whole amount, or nothing."""

@@ -104,6 +104,7 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "expiresAt": _text,
         "pending": _truth,
         "earnedAt": _text,
+        "qualifyingAmount": _number,
         "externalId": _text,
         "description": _text,
         "tags": _texts,

@@ -14,7 +14,7 @@ ZERO = Decimal(0)
 
 
 class Earning(NamedTuple):
-    """Points minted for something that happened at `moment`; a negative amount was reverted."""
+    """Qualifying points of a mint for something that happened at `moment`; a negative amount was reverted."""
 
     moment: datetime
     amount: Decimal
@@ -24,7 +24,7 @@ class Earning(NamedTuple):
 class Holding:
     """A wallet's holding of an account during a session; as `Balance`, without the timestamps.
 
-    `earned` is the minted amount less reversals, whether or not the points were spent or have expired.
+    `earned` are the qualifying points of its mints less reversals, whether or not they were spent or have expired.
     """
 
     current: Decimal = ZERO
@@ -86,7 +86,8 @@ class Posting:
     `is_partial`: it reverts a part of `reverts`, which keeps its status. `pending_expires_at`: the expiry of the value
     of a pending mint, if it is not the account's own policy. `part_of`: the step that it belongs to, such as the expiry
     of what a revert has given back. `held_until`: when the hold of a pending transaction ends, if it ends by time.
-    `ends_hold`: it is the release of such a hold.
+    `ends_hold`: it is the release of such a hold. `qualifying`: the points of a mint that
+    count as earned, unless it is the amount.
     """
 
     account: LedgerAccount
@@ -108,6 +109,7 @@ class Posting:
     part_of: Step | None = None
     held_until: datetime | None = None
     ends_hold: bool = False
+    qualifying: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ class Capture:
     fiat_value: Decimal | None
     fiat_currency: str | None = None
     external_event_date: datetime | None = None
+    qualifying: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +136,8 @@ class Stored:
     `taken_back` is the amount taken back by partial reverts, `released` the amount they took off while it was pending.
     `lots` are those that it made, of which `expired` has expired. Of a reverted mint, `missing` could not be taken
     back, since it was spent: the transaction `clamped_by` was the last to find nothing more. `claims` are such mints of
-    its wallet, which receive what a reversal of this transaction gives back. Of an unreverted mint, `unearned` does not
-    count as earned any more; it was for something that happened at `happened_at`.
+    its wallet, which receive what a reversal of this transaction gives back. Of a mint the `qualifying` points count as
+    earned, the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`.
     """
 
     ledger_transaction_id: int
@@ -162,6 +165,7 @@ class Stored:
     unearned: Decimal = ZERO
     happened_at: datetime | None = None
     held_until: datetime | None = None
+    qualifying: Decimal | None = None
 
 
 Step = Posting | Capture

@@ -11,7 +11,7 @@ from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.messages.base import OF_REQUEST, Body, values_of
 from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.change_supply import SupplyChange
-from handlers.services.ledger.post_transactions import Movement
+from handlers.services.ledger.movements import Movement
 
 _MANUAL = "manual"
 
@@ -71,6 +71,7 @@ class _BatchItem(_SetItem):
     ledger_id: int | None = None
     atomic_set_id: str | None = None
     expiration_date: datetime | None = None
+    qualifying_amount: Decimal | None = None
     reverts: int | None = field(default=None, metadata={"wire": "revertedLedgerTransactionId"})
 
 
@@ -159,7 +160,7 @@ class BatchBody:
 
 
 # Fields that are for movements, not for reverts.
-_NOT_OF_A_REVERT = ("amount", "fromWalletId", "toWalletId", "captureMethod", "expirationDate")
+_NOT_OF_A_REVERT = ("amount", "fromWalletId", "toWalletId", "captureMethod", "expirationDate", "qualifyingAmount")
 _NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 
 

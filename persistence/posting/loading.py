@@ -90,7 +90,8 @@ SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.statu
      WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
     parts.taken_back, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
     t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
-    coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until
+    coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until,
+    t.qualifying_amount AS qualifying
 FROM ledger_transactions t
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS taken_back,

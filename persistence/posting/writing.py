@@ -49,10 +49,12 @@ ON CONFLICT (organization_id, ledger_account_id, shard)
 _CAPTURE = """
 UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value,
     fiat_currency = coalesce(x.fiat_currency, t.fiat_currency),
-    external_event_date = coalesce(x.external_event_date, t.external_event_date), captured_at = %s, updated_at = %s
+    external_event_date = coalesce(x.external_event_date, t.external_event_date),
+    qualifying_amount = x.qualifying_amount, captured_at = %s, updated_at = %s
 FROM (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, amount numeric, status smallint,
-        fiat_value numeric, fiat_currency text, external_event_date timestamptz
+        fiat_value numeric, fiat_currency text, external_event_date timestamptz,
+        qualifying_amount numeric
     ) LIMIT %s
 ) AS x
 WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
@@ -120,6 +122,7 @@ _TRANSACTION_COLUMNS = (
     "reverted_ledger_transaction_id",
     "is_partial",
     "part_of_ledger_transaction_id",
+    "qualifying_amount",
     "created_at",
     "updated_at",
 )
@@ -227,6 +230,7 @@ def _settle_stored(db: Connection, organization_id: int, written: Sequence[tuple
                 "fiat_value": capture.fiat_value,
                 "fiat_currency": capture.fiat_currency,
                 "external_event_date": capture.external_event_date,
+                "qualifying_amount": capture.qualifying,
             }
             for capture in captures
         ]
@@ -288,6 +292,7 @@ def _transaction_row(
         "reverted_ledger_transaction_id": posting.reverts.ledger_transaction_id if posting.reverts else None,
         "is_partial": posting.is_partial,
         "part_of_ledger_transaction_id": part_of,
+        "qualifying_amount": posting.qualifying,
         "created_at": at,
         "updated_at": at,
     }

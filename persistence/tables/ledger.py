@@ -141,6 +141,8 @@ ledger_transactions = tenant_table(
     Column("clamped_by_ledger_transaction_id", BigInteger),
     # The amount of an unreverted mint that does not count as earned any more, since it was reverted in part.
     exact("unearned"),
+    # The points of a mint that count as earned, less those; null where it is the amount.
+    exact("qualifying_amount"),
     # The transaction as part of which this one was posted: the expiry, or the part of a mint, that a revert entails.
     Column("part_of_ledger_transaction_id", BigInteger),
     *created_and_updated(),

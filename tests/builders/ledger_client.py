@@ -16,7 +16,8 @@ from domain.ledger.views import WalletView
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.ledger import post_transactions
-from handlers.services.ledger.post_transactions import Movement, MovementOutcome
+from handlers.services.ledger.movements import Movement
+from handlers.services.ledger.post_transactions import MovementOutcome
 from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import ledger, ledger_wallets, organizations, transactions

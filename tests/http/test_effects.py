@@ -42,6 +42,7 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
         ("recipient", "Recipient", "string", "member", True),
         ("expirationDate", "Expiration date", "timestamp", None, True),
         ("description", "Description", "string", None, True),
+        ("qualifyingAmount", "Qualifying amount", "decimal", None, True),
     ]
     assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
     assert [param["id"] for param in params["burn-points"]] == [

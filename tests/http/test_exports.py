@@ -81,11 +81,16 @@ def test_balances_come_in_as_they_went_out(api, organization, shop):
     rows = ["ana,340,,", f"ana,1.25,stars,{until}", "ana,2.5,stars,", "ben,7,,"]
     Imports(organization).run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
     lines = exported(organization, "balances")
+    quarter = json.loads(lines[1])["earnedAt"]
+    assert timedelta() <= datetime.now(UTC) - datetime.fromisoformat(quarter) < timedelta(minutes=16)
     assert [tuple(json.loads(line).values()) for line in lines] == [
-        ("ana", 340, "points"),
-        ("ana", 1.25, "stars", until),
-        ("ana", 2.5, "stars"),
-        ("ben", 7, "points"),
+        ("ana", 340, "points", 0),
+        ("ana", 0, "points", 340, quarter),
+        ("ana", 1.25, "stars", until, 0),
+        ("ana", 2.5, "stars", 0),
+        ("ana", 0, "stars", 3.75, quarter),
+        ("ben", 7, "points", 0),
+        ("ben", 0, "points", 7, quarter),
     ]
     Imports(other).run("".join(lines), kind="balances", file_format="ndjson")
     assert exported(other, "balances") == lines

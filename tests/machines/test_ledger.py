@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from sqlalchemy import Engine
 
 from domain.problems import Refusal
-from handlers.services.ledger.post_transactions import Movement
+from handlers.services.ledger.movements import Movement
 from persistence.posting import lots
 from tests.builders.ledger_client import START, LedgerClient
 from tests.machines.model import NEVER, PENDING, REVERTED, SETTLED, Model, Record, Refused, months_after, refuse, total

@@ -5,7 +5,7 @@ the caller writes `steps` and `changed` when the work has succeeded, and discard
 `savepoint` and `rollback_to` roll back a part of the work, such as one item of a batch.
 """
 
-from domain.ledger.session.balances import check_amount, overdraft_of, refuse_untracked_expiry, round_down
+from domain.ledger.session.balances import check_amount, overdraft_of, refuse_untracked_expiry, round_down, share_of
 from domain.ledger.session.settlements import LedgerSession
 
-__all__ = ["LedgerSession", "check_amount", "overdraft_of", "refuse_untracked_expiry", "round_down"]
+__all__ = ["LedgerSession", "check_amount", "overdraft_of", "refuse_untracked_expiry", "round_down", "share_of"]

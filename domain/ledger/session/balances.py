@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import TypeVar
 
 from domain.calendar import add_months
@@ -179,17 +180,20 @@ def overdraft_of(account: LedgerAccount) -> Decimal:
     return limit if limit is not None and limit > 0 and account.is_revolving else ZERO
 
 
-def check_amount(account: LedgerAccount, amount: Decimal) -> None:
-    """Refuse an amount on an inactive account, or one that is too large or has too many fraction digits."""
+def check_amount(account: LedgerAccount, amount: Decimal, name: str = "amount") -> None:
+    """Refuse an amount on an inactive account, or one that is too large or has too many fraction digits.
+
+    `name` is that of the field that holds it.
+    """
     if not account.active:
         raise AccountInactive(f"The ledger account {account.name} is inactive.")
     if amount > MAX_AMOUNT:
-        raise InvalidRequest([FieldFault(f"amount is more than {MAX_AMOUNT}", pointer="/amount")])
+        raise InvalidRequest([FieldFault(f"{name} is more than {MAX_AMOUNT}", pointer=f"/{name}")])
     if amount != round_down(account, amount):
         raise InvalidRequest(
             [
                 FieldFault(
-                    f"amount has more than the {account.decimals} fraction digits of this account", pointer="/amount"
+                    f"{name} has more than the {account.decimals} fraction digits of this account", pointer=f"/{name}"
                 )
             ]
         )
@@ -199,6 +203,12 @@ def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
     """The greatest amount of the account that is not above `amount`, to round computed amounts."""
     whole = _WIDE.scaleb(amount, account.decimals).to_integral_value(ROUND_FLOOR)
     return _WIDE.scaleb(whole, -account.decimals)
+
+
+def share_of(account: LedgerAccount, amount: Decimal, part: Decimal, whole: Decimal) -> Decimal:
+    """The share of an amount that belongs to `part` of `whole`, rounded down to the digits of the account."""
+    units = Fraction(amount) * Fraction(part) / Fraction(whole) * 10**account.decimals
+    return Decimal(units.numerator // units.denominator).scaleb(-account.decimals)
 
 
 def expiry_of_mint(account: LedgerAccount, at: datetime, zone: tzinfo) -> datetime | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from domain.ledger.lots import LotMove, LotUse
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored
 from domain.ledger.records import REVERT, REVERTED, SETTLED, LedgerAccount
-from domain.ledger.session.balances import taken
+from domain.ledger.session.balances import share_of, taken
 from domain.ledger.session.movements import Movements
 
 
@@ -77,6 +77,10 @@ class Claims(Movements):
         """The amount that a transaction was to give at first, including what has expired."""
         return self.amount_of(stored) + self.released_of(stored)
 
+    def qualifying_of(self, stored: Stored) -> Decimal:
+        """The points that count as earned by a mint as it was given at first."""
+        return self.given_of(stored) if stored.qualifying is None else stored.qualifying
+
     def missing_of(self, stored: Stored) -> Decimal:
         """The amount of a mint that could not be taken back yet."""
         return self._missing.get(stored.ledger_transaction_id, stored.missing)
@@ -86,8 +90,27 @@ class Claims(Movements):
         parts = (posting for posting in self.steps if isinstance(posting, Posting) and posting.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
+    def _settle_qualifying(self, stored: Stored, account: LedgerAccount, amount: Decimal) -> Decimal | None:
+        """Count the captured share of a mint's qualifying points as earned; returns those of the mint from now on.
+
+        They are those of the captured and the released amount, as if a mint of both had been reverted in part. None for
+        a mint whose amount qualifies.
+        """
+        if stored.qualifying is None or not amount:
+            return stored.qualifying
+        released = self.released_of(stored)
+        qualifying = share_of(account, stored.qualifying, amount + released, self.given_of(stored))
+        earned = share_of(account, qualifying, amount, amount + released)
+        if earned < qualifying:
+            self._undo_log.put(self._unearned, stored.ledger_transaction_id, qualifying - earned)
+        self._earn(account, stored.to_wallet_id or 0, earned, stored.external_event_date or self.at)
+        return qualifying
+
     def _unearn(self, stored: Stored, account: LedgerAccount, in_all: Decimal) -> bool:
-        """Count an amount of a settled mint as not earned; true if that is more than before."""
+        """Count so many qualifying points of a settled mint as not earned; true if that is more than before."""
+        if stored.qualifying is None:
+            # What was released while the mint was pending is not in its amount any more.
+            in_all -= self.released_of(stored)
         before = self._unearned.get(stored.ledger_transaction_id, stored.unearned)
         if in_all <= before:
             return False

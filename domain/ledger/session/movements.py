@@ -31,20 +31,25 @@ class Movements(Balances):
         details: Details,
         expires_at: datetime | None = None,
         manual: bool = False,
+        qualifying: Decimal | None = None,
     ) -> Posting:
         """Issue `amount` to the wallet; debt is repaid first. `expires_at` overrides the account's expiry.
 
-        Raises AccountInactive, SupplyExceeded, FiatNotAllowed, PointsNotTracked for an expiry on an account without
-        tracking, or InvalidRequest for too many fraction digits.
+        `qualifying` points count as earned, in place of the amount. Raises AccountInactive, SupplyExceeded,
+        FiatNotAllowed, PointsNotTracked for an expiry on an account without tracking, or InvalidRequest for too many
+        fraction digits.
         """
         _check(account, amount, details, fiat_allowed=False)
         refuse_untracked_expiry(account, expires_at)
         self._refuse_over_supply(account, amount)
+        if qualifying is not None:
+            _check_qualifying(account, qualifying, is_pending_nothing=manual and not amount)
         if manual:
-            return self._hold(account, MINT, None, wallet_id, amount, details, expires_at)
+            return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         held, to_lot = self._credit(account, wallet_id, amount)
         expiry = expires_at or expiry_of_mint(account, details.external_event_date or self.at, self.zone)
-        self._earn(account, wallet_id, amount, details.external_event_date or self.at)
+        earned = amount if qualifying is None else qualifying
+        self._earn(account, wallet_id, earned, details.external_event_date or self.at)
         tracked = account.point_tracking_enabled and to_lot
         posting = self._add_step(
             Posting(
@@ -58,6 +63,7 @@ class Movements(Balances):
                 details=details,
                 minted=amount,
                 lot_moves=(NewLot(wallet_id, account.ledger_account_id, to_lot, expiry),) if tracked else (),
+                qualifying=qualifying,
             )
         )
         if tracked and expiry is not None and expiry <= self.at:
@@ -199,6 +205,7 @@ class Movements(Balances):
         details: Details,
         expires_at: datetime | None = None,
         held_until: datetime | None = None,
+        qualifying: Decimal | None = None,
     ) -> Posting:
         """Set aside the amount for a later capture; entries of zero mark the wallets concerned."""
         if overdraft_of(account):
@@ -229,8 +236,17 @@ class Movements(Balances):
                 fiat_value=details.fiat.value,
                 pending_expires_at=expires_at,
                 held_until=held_until,
+                qualifying=qualifying,
             )
         )
+
+
+def _check_qualifying(account: LedgerAccount, qualifying: Decimal, *, is_pending_nothing: bool) -> None:
+    """Refuse qualifying points that the account cannot have, and those of a pending mint that can never settle."""
+    check_amount(account, qualifying, "qualifyingAmount")
+    if is_pending_nothing:
+        fault = FieldFault("qualifyingAmount is given for a pending amount of 0", pointer="/qualifyingAmount")
+        raise InvalidRequest([fault])
 
 
 def _check(account: LedgerAccount, amount: Decimal, details: Details, fiat_allowed: bool) -> None:

@@ -65,6 +65,7 @@ class LedgerSession(Claims):
         if fiat is not None:
             fiat_value = fiat.value
         before = self._available_of(stored)
+        qualifying = self._settle_qualifying(stored, account, amount)
         entries, moves = self._settle(stored, account, amount, kept, released)
         if stored.from_wallet_id is not None:
             self._count_fiat(account, stored.from_wallet_id, fiat_value)
@@ -80,6 +81,7 @@ class LedgerSession(Claims):
             fiat_value=fiat_value,
             fiat_currency=None if fiat is None else fiat.currency,
             external_event_date=external_event_date,
+            qualifying=qualifying,
         )
         self._add_step(capture)
         cause = f"capture-{stored.ledger_transaction_id}"
@@ -110,7 +112,8 @@ class LedgerSession(Claims):
             entries += (Entry(stored.to_wallet_id, amount, held.current),)
         if stored.transaction_type == MINT:
             entries += (Entry(None, -amount),)
-            self._earn(account, stored.to_wallet_id or 0, amount, stored.external_event_date or self.at)
+            if stored.qualifying is None:
+                self._earn(account, stored.to_wallet_id or 0, amount, stored.external_event_date or self.at)
             expiry = stored.pending_expires_at or expiry_of_mint(
                 account, stored.external_event_date or self.at, self.zone
             )
@@ -202,21 +205,16 @@ class LedgerSession(Claims):
         if is_mint:
             self._note_missing(stored, posting, left - posting.amount)
             # The points do not count as earned, even if they are spent or have expired.
-            self._unearn(stored, posting.account, self.amount_of(stored))
+            self._unearn(stored, posting.account, self.qualifying_of(stored))
 
     def reverse_part(
-        self,
-        stored: Stored,
-        account: LedgerAccount,
-        amount: Decimal,
-        details: Details,
-        unearned: Decimal | None = None,
+        self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details, unearned: Decimal | None = None
     ) -> Posting | None:
         """Revert a mint in part, so that `amount` of it is taken back in total, or as much as is available.
 
         The set-aside amount of a pending mint is lowered. The missing amount of a settled one is recorded. `unearned`
-        of its original amount does not count as earned any more; it equals `amount` unless some has expired. None if
-        nothing can be taken or recorded, or the transaction is not a mint. Raises AccountInactive.
+        of its qualifying points do not count any more; it equals `amount` unless some has expired, or others qualify.
+        None if nothing can be taken or recorded, or the transaction is not a mint. Raises AccountInactive.
         """
         status, wallet_id = self._status(stored), stored.to_wallet_id
         if stored.transaction_type != MINT or wallet_id is None or status == REVERTED:
@@ -226,8 +224,7 @@ class LedgerSession(Claims):
         due = amount - self.taken_back_of(stored) - self.released_of(stored)
         if status == PENDING:
             return self._lower(stored, account, due, details) if due > 0 else None
-        in_all = (amount if unearned is None else unearned) - self.released_of(stored)
-        is_less_earned = self._unearn(stored, account, in_all)
+        is_less_earned = self._unearn(stored, account, amount if unearned is None else unearned)
         if due <= 0:
             # A partial revert of zero records points that do not count as earned any more, though they have expired.
             return self._take_part(account, stored, ZERO, (), details) if is_less_earned else None

@@ -15,8 +15,9 @@ from domain.imports.records import BALANCES, MEMBERS, PLACES
 from domain.members import Member, MemberProperties
 from handlers.messages.base import exact_number, instant_text, json_able
 from handlers.messages.json_text import encode
-from persistence import exported_rows
-from persistence.exported_rows import QUERIES, ExportedTier, ExportRange
+from persistence import exported_members, exported_rows
+from persistence.exported_members import ExportedTier
+from persistence.exported_rows import QUERIES, ExportRange
 from persistence.rows import fields_of
 
 ROWS_AT_ONCE = 2000
@@ -34,7 +35,7 @@ class ExportedRow:
 def _pages(db: Connection, asked: ExportRange) -> Iterator[list[tuple[Member, ExportedTier | None]]]:
     """The members of an export, page by page, each with a tier that was set."""
     after = asked.after
-    while page := exported_rows.next_members(db, asked, after, ROWS_AT_ONCE):
+    while page := exported_members.next_members(db, asked, after, ROWS_AT_ONCE):
         yield page
         after = page[-1][0].member_id
 
@@ -66,18 +67,25 @@ def _at(body: Any, place: tuple[str, ...]) -> Any:
 
 
 def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
-    """A row for each lot, and for each balance of an account without lots, by member; nothing that has expired."""
+    """The rows of what members hold and have earned, by member; nothing that has expired.
+
+    There is one for each lot, one for each balance of an account without lots, and one for all points that were earned
+    in the same quarter of an hour.
+    """
     for page in _pages(db, asked):
         names = {member.wallet_id: member for member, _ in page}
-        for wallet_id, account, amount, expires_at in exported_rows.balances_of(db, asked, list(names)):
+        for balance in exported_members.balances_of(db, asked, list(names)):
+            member = names[balance.wallet_id]
             values = {
-                "loyaltyMemberId": names[wallet_id].loyalty_member_id,
-                "amount": exact_number(amount),
-                "account": account,
-                "expiresAt": _moment(expires_at),
+                "loyaltyMemberId": member.loyalty_member_id,
+                "amount": exact_number(balance.amount),
+                "account": balance.account,
+                "expiresAt": _moment(balance.expires_at),
+                "qualifyingAmount": exact_number(balance.qualifying),
+                "earnedAt": _moment(balance.earned_at),
             }
             known = {name: value for name, value in values.items() if value is not None}
-            yield ExportedRow(names[wallet_id].member_id, known)
+            yield ExportedRow(member.member_id, known)
 
 
 def _record_rows(kind: str, db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
@@ -115,10 +123,13 @@ def csv_row(kind: str, row: ExportedRow) -> str:
     return csv_line(neutralised(_cell(row.values.get(name))) for name in _columns(kind))
 
 
+_BALANCE_COLUMNS = ("loyaltyMemberId", "amount", "account", "expiresAt", "qualifyingAmount", "earnedAt")
+
+
 def _columns(kind: str) -> Sequence[str]:
     if kind in QUERIES:
         return QUERIES[kind].columns
-    return tuple(FIELDS[MEMBERS]) if kind == MEMBERS else ("loyaltyMemberId", "amount", "account", "expiresAt")
+    return tuple(FIELDS[MEMBERS]) if kind == MEMBERS else _BALANCE_COLUMNS
 
 
 def _cell(value: Any) -> str:

@@ -23,7 +23,7 @@ from persistence import posting
 
 _REASON = "Balances were imported."
 # The fields that `mintMemberPoints` takes, too.
-_OF_OPERATION = ("amount", "description", "tags", "systemUniqueKey", "externalId")
+_OF_OPERATION = ("amount", "qualifyingAmount", "description", "tags", "systemUniqueKey", "externalId")
 _FIELDS = {f"/{name}": name for name in _OF_OPERATION}
 
 
@@ -35,6 +35,7 @@ class _BalanceRow:
     loyalty_member_id: str
     account: LedgerAccount
     amount: Decimal
+    qualifying: Decimal | None
     is_pending: bool
     expires_at: datetime | None
     details: Details
@@ -96,7 +97,13 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
     if earned_at is not None and earned_at > now:
         raise RowFault(f"{name_of('earnedAt')} is in the future.", name_of("earnedAt"))
     is_pending = bool(values.get("pending", False))
-    asked = (values["loyaltyMemberId"], account.ledger_account_id, values["amount"], expires_at, earned_at, is_pending)
+    name, account_id = values["loyaltyMemberId"], account.ledger_account_id
+    asked: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
+    qualifying = None
+    if "qualifyingAmount" in values:
+        # Without it, the row says what it said before there was the column.
+        qualifying = Decimal(values["qualifyingAmount"])
+        asked = (*asked, qualifying)
     details = Details(
         system_unique_key=key_of(job, row),
         request_digest=digest_of(asked),
@@ -106,7 +113,7 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
         tags=tuple(values["tags"]) if "tags" in values else None,
     )
     amount = Decimal(values["amount"])
-    return _BalanceRow(row, values["loyaltyMemberId"], account, amount, is_pending, expires_at, details)
+    return _BalanceRow(row, name, account, amount, qualifying, is_pending, expires_at, details)
 
 
 def _post(call: Call, job: ImportJob, read: Sequence[_BalanceRow], failed: list[FailedRow], name_of: NameOf) -> None:
@@ -165,6 +172,7 @@ def _mint(unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]], failed: 
                     balance_row.details,
                     balance_row.expires_at,
                     balance_row.is_pending,
+                    balance_row.qualifying,
                 )
             except Refusal as refusal:
                 unit.ledger.rollback_to(savepoint)

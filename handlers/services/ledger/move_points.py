@@ -9,7 +9,8 @@ from domain.ledger.records import MINT, LedgerAccount
 from domain.members import Member, inactive, refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call, NotBatchable
-from handlers.services.ledger.post_transactions import Movement, MovementBatch
+from handlers.services.ledger.movements import Movement
+from handlers.services.ledger.post_transactions import MovementBatch
 from handlers.services.references import account_of_members
 from handlers.services.unit_of_work.unit import UnitOfWork
 
@@ -26,6 +27,7 @@ class PointsMove:
     system_unique_key: str | None = None
     external_event_date: datetime | None = None
     external_id: str | None = None
+    qualifying_amount: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ def _movement(request: PointsRequest, member: Member, account: LedgerAccount) ->
         external_id=move.external_id,
         description=move.description,
         tags=tuple(move.tags),
+        qualifying_amount=move.qualifying_amount,
         refusal_if_new=None if member.active else inactive(member),
     )
 

@@ -5,7 +5,7 @@ posted, and batches whose items are posted independently, except items of one se
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from domain.ledger.refusals import (
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
-from handlers.services.idempotency import digest_of
+from handlers.services.ledger.movements import Movement
 from handlers.services.unit_of_work.evaluation import evaluate_changes
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
@@ -32,48 +32,6 @@ from persistence.ledger import ACCOUNTS
 from persistence.rows import IdAllocator
 
 MOVED = "Points were moved by request."
-
-
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """A movement that a request asks for.
-
-    It is a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or the revert of `reverts`, which is
-    found by id. `pointer` is its place in the request, for faults; `refusal` is set for an item that is refused
-    already, and `refusal_if_new` for one that is refused unless its key was used before.
-    """
-
-    ledger_account_id: int | None = None
-    amount: Decimal | None = None
-    from_wallet_id: int | None = None
-    to_wallet_id: int | None = None
-    system_unique_key: str | None = None
-    external_event_date: datetime | None = None
-    external_id: str | None = None
-    description: str | None = None
-    tags: tuple[str, ...] | None = None
-    fiat_value: Decimal | None = None
-    fiat_gross_amount: Decimal | None = None
-    fiat_currency: str | None = None
-    manual: bool = False
-    allow_overdraft: bool = False
-    expiration_date: datetime | None = None
-    atomic_set_id: str | None = None
-    reverts: int | None = None
-    burn_available: bool = False
-    partial_fiat_value: Decimal | None = None
-    ledger_id: int | None = None
-    pointer: str = ""
-    refusal: Refusal | None = None
-    refusal_if_new: Refusal | None = None
-
-    def digest(self) -> bytes:
-        """The digest of all fields by which two requests are the same."""
-        return digest_of([getattr(self, name) for name in _REQUEST_FIELDS])
-
-
-_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new"}
-_REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR)
 
 
 # The outcome of one movement: the id of its transaction, or why it was not posted.
@@ -240,7 +198,15 @@ class MovementBatch:
                 raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")
         amount = movement.amount or Decimal(0)
         if source is None and target is not None:
-            return session.mint(account, target, amount, details, movement.expiration_date, movement.manual)
+            return session.mint(
+                account,
+                target,
+                amount,
+                details,
+                movement.expiration_date,
+                movement.manual,
+                movement.qualifying_amount,
+            )
         if source is not None and target is None:
             return session.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
         return session.transfer(account, source or 0, target or 0, amount, details, movement.manual)
@@ -274,6 +240,7 @@ def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction
             "ledgerAccountId": step.account.ledger_account_id,
             "transactionType": TRANSACTION_TYPES[step.transaction_type],
             "amount": step.amount,
+            "qualifyingAmount": step.qualifying,
             "fromWalletId": step.from_wallet_id,
             "toWalletId": step.to_wallet_id,
             "isPending": movement.manual or None,
@@ -293,6 +260,8 @@ def _check(movement: Movement, now: datetime) -> None:
     is_mint = movement.from_wallet_id is None and movement.to_wallet_id is not None
     if movement.from_wallet_id is None and movement.to_wallet_id is None:
         faults.append(FieldFault("fromWalletId and toWalletId are both null", pointer="/fromWalletId"))
+    if movement.qualifying_amount is not None and not is_mint:
+        faults.append(FieldFault("qualifyingAmount is given for what is not a mint", pointer="/qualifyingAmount"))
     if movement.expiration_date is not None:
         if not is_mint:
             faults.append(FieldFault("expirationDate is given for what is not a mint", pointer=_EXPIRATION))

@@ -158,7 +158,7 @@ class Reversals:
                         taken.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
                 total = by.extent.of(session.reversible_of(stored), account.decimals)
-                unearned = by.extent.of(session.given_of(stored), account.decimals)
+                unearned = by.extent.of(session.qualifying_of(stored), account.decimals)
                 revert = session.reverse_part(stored, account, total, details, unearned)
                 if revert is not None and (revert.amount or total > before):
                     taken.append(RevertedTransaction.of(stored, revert, total - before))

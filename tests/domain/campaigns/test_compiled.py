@@ -142,6 +142,7 @@ def test_parameters_left_out_have_their_defaults():
         "recipient": "member",
         "expirationDate": None,
         "description": None,
+        "qualifyingAmount": None,
     }
 
 

@@ -240,6 +240,7 @@ def test_a_mint_goes_to_the_member_or_the_sponsor_and_to_the_account_named():
         "recipient": "member",
         "expirationDate": None,
         "description": None,
+        "qualifyingAmount": None,
     }
 
 

@@ -59,6 +59,8 @@ class Ledger(RuleBasedStateMachine):
         self.stored: dict[int, Stored] = {}
         self.ids = count(1)
         self.returned: dict[int, Decimal] = {}
+        # What mints with qualifying points of their own have earned.
+        self.earned: dict[int, Decimal] = {}
         self.sums = {i: Decimal(0) for i in ACCOUNTS}
 
     def open(self) -> LedgerSession:
@@ -119,7 +121,10 @@ class Ledger(RuleBasedStateMachine):
                 self.remember(number, step)
             else:
                 self.stored[number] = replace(
-                    self.stored[number], status=SETTLED if step.amount else REVERTED, amount=step.amount
+                    self.stored[number],
+                    status=SETTLED if step.amount else REVERTED,
+                    amount=step.amount,
+                    qualifying=step.qualifying,
                 )
         self.holdings.update(opened.changed_holdings())
         for name, changed in (
@@ -152,7 +157,10 @@ class Ledger(RuleBasedStateMachine):
             pending_expires_at=step.pending_expires_at,
             entry_count=len(step.entries),
             held_until=step.held_until,
+            qualifying=step.qualifying,
         )
+        if step.qualifying is not None and step.status == SETTLED:
+            self.earned[number] = step.qualifying
 
     def store_lots(self, allocator: Allocator) -> None:
         found = allocator.allocation
@@ -182,12 +190,14 @@ class Ledger(RuleBasedStateMachine):
         age=st.integers(0, 70),
         expires=st.none() | st.integers(1, 50),
         manual=st.booleans(),
+        qualifying=st.none() | st.integers(0, 200).map(Decimal),
     )
-    def mint(self, wallet, account_id, amount, cents, age, expires, manual):
+    def mint(self, wallet, account_id, amount, cents, age, expires, manual, qualifying):
         expires_at = None if expires is None else self.now + timedelta(days=expires)
         total = amount + Decimal(cents)
         said = details(external_event_date=self.now - timedelta(days=age))
-        self.work(lambda b: b.mint(ACCOUNTS[account_id], wallet, total, said, expires_at, manual=manual and age < 20))
+        manual = manual and age < 20
+        self.work(lambda b: b.mint(ACCOUNTS[account_id], wallet, total, said, expires_at, manual, qualifying))
 
     @rule(
         wallet=st.sampled_from(WALLETS),
@@ -220,7 +230,12 @@ class Ledger(RuleBasedStateMachine):
         stored = self.some_transaction(data, lambda each: each.status == PENDING)
         if stored is not None:
             amount = stored.amount * part // 4
-            self.work(lambda b: b.capture(stored, ACCOUNTS[stored.ledger_account_id], amount))
+            known = ACCOUNTS[stored.ledger_account_id]
+            if self.work(lambda b: b.capture(stored, known, amount)) and stored.qualifying is not None and amount:
+                returns = stored.released
+                qualifying = round_down(known, stored.qualifying * (amount + returns) / (stored.amount + returns))
+                assert self.stored[stored.ledger_transaction_id].qualifying == qualifying
+                self.earned[stored.ledger_transaction_id] = round_down(known, qualifying * amount / (amount + returns))
 
     @rule(data=st.data(), overdraft=st.booleans(), available=st.booleans())
     def revert(self, data, overdraft, available):
@@ -239,7 +254,11 @@ class Ledger(RuleBasedStateMachine):
         if stored is not None:
             known = ACCOUNTS[stored.ledger_account_id]
             in_all = round_down(known, (stored.amount + stored.released) * part / 4)
-            is_kept = self.work(lambda b: b.reverse_part(stored, known, in_all, details()))
+            kept = in_all if stored.qualifying is None else round_down(known, stored.qualifying * (4 - part) / 4)
+            unearned = in_all if stored.qualifying is None else stored.qualifying - kept
+            is_kept = self.work(lambda b: b.reverse_part(stored, known, in_all, details(), unearned))
+            if is_kept and stored.ledger_transaction_id in self.earned and stored.status == SETTLED:
+                self.earned[stored.ledger_transaction_id] = min(self.earned[stored.ledger_transaction_id], kept)
             if is_kept and self.stored[stored.ledger_transaction_id].status != REVERTED:
                 before = self.returned.get(stored.ledger_transaction_id, 0)
                 self.returned[stored.ledger_transaction_id] = max(before, in_all)
@@ -271,7 +290,9 @@ class Ledger(RuleBasedStateMachine):
                 ]
                 # What was returned while the mint was pending is not in its amount any more.
                 earned = sum(
-                    each.amount + each.released - max(each.released, self.returned.get(i, 0))
+                    self.earned[i]
+                    if each.qualifying is not None
+                    else each.amount + each.released - max(each.released, self.returned.get(i, 0))
                     for i, each in mints
                     if (each.to_wallet_id, each.ledger_account_id) == (wallet, account_id)
                 )

@@ -1,0 +1,53 @@
+"""Movements of points as requests ask for them."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from decimal import Decimal
+
+from domain.problems import Refusal
+from handlers.services.idempotency import digest_of
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """A movement that a request asks for.
+
+    It is a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or the revert of `reverts`, which is
+    found by id. `pointer` is its place in the request, for faults; `refusal` is set for an item that is refused
+    already, and `refusal_if_new` for one that is refused unless its key was used before.
+    """
+
+    ledger_account_id: int | None = None
+    amount: Decimal | None = None
+    from_wallet_id: int | None = None
+    to_wallet_id: int | None = None
+    system_unique_key: str | None = None
+    external_event_date: datetime | None = None
+    external_id: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] | None = None
+    fiat_value: Decimal | None = None
+    fiat_gross_amount: Decimal | None = None
+    fiat_currency: str | None = None
+    manual: bool = False
+    allow_overdraft: bool = False
+    expiration_date: datetime | None = None
+    atomic_set_id: str | None = None
+    reverts: int | None = None
+    burn_available: bool = False
+    partial_fiat_value: Decimal | None = None
+    ledger_id: int | None = None
+    pointer: str = ""
+    refusal: Refusal | None = None
+    refusal_if_new: Refusal | None = None
+    qualifying_amount: Decimal | None = None
+
+    def digest(self) -> bytes:
+        """The digest of all fields by which two requests are the same."""
+        asked = [getattr(self, name) for name in _REQUEST_FIELDS]
+        # Requests of the versions before this field are still recognized.
+        return digest_of(asked if self.qualifying_amount is None else [*asked, self.qualifying_amount])
+
+
+_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new", "qualifying_amount"}
+_REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR)

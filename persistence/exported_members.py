@@ -1,0 +1,119 @@
+"""Reads of exports of members, and of what they have and have earned."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from domain.exports import LEDGER_ACCOUNT_ID, MEMBER_ID
+from domain.members import Member
+from persistence.connections import query
+from persistence.exported_rows import ExportRange, created, filtered
+from persistence.rows import fields_of
+
+_EPOCH = "2000-01-01T00:00:00Z"
+_MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
+
+# The tier that was set, that of the default program first; those of other programs go by their keys.
+_MEMBERS = f"""
+SELECT {_MEMBER}, held.tier, held.expires_at, held.tier_hold
+FROM members m
+LEFT JOIN LATERAL (
+    SELECT CASE WHEN t.loyalty_program_id = o.default_loyalty_program_id THEN l.name
+        ELSE l.loyalty_tier_key::text END AS tier, h.expires_at, h.tier_hold
+    FROM member_tiers t
+    CROSS JOIN LATERAL (
+        SELECT coalesce(t.floor_tier_id, t.loyalty_tier_id) AS loyalty_tier_id,
+            CASE WHEN t.floor_tier_id IS NULL THEN t.expires_at ELSE t.floor_expires_at END AS expires_at,
+            CASE WHEN t.floor_tier_id IS NULL THEN 'fixed' ELSE 'floor' END AS tier_hold
+    ) h
+    JOIN loyalty_tiers l ON l.organization_id = t.organization_id AND l.loyalty_tier_id = h.loyalty_tier_id
+    JOIN organizations o ON o.organization_id = t.organization_id
+    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND l.active
+        AND (t.is_manual OR t.floor_tier_id IS NOT NULL) AND (h.expires_at IS NULL OR h.expires_at > now())
+    ORDER BY t.loyalty_program_id = o.default_loyalty_program_id DESC, t.loyalty_program_id LIMIT 1
+) held ON true
+WHERE m.organization_id = %(organization_id)s AND m.member_id > %(after)s AND m.erased_at IS NULL
+    AND (%(updated_from)s::timestamptz IS NULL OR m.updated_at >= %(updated_from)s)
+    {filtered({**created("m.created_at"), MEMBER_ID: f"m.member_id = %({MEMBER_ID})s"})}
+ORDER BY m.member_id LIMIT %(limit)s
+"""
+
+# What a member has by expiry, and what counts for tiers by the quarter of an hour in which it was earned: midnight of
+# every time zone is the end of one, so that each period gets what is its own.
+_BALANCES = f"""
+SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at, held.qualifying,
+    held.earned_at
+FROM (
+    SELECT organization_id, wallet_id, ledger_account_id, sum(amount) AS amount, expires_at, 0 AS qualifying,
+        CAST(NULL AS timestamptz) AS earned_at, min(ledger_lot_id) AS row
+    FROM (
+        SELECT organization_id, wallet_id, ledger_account_id, remaining AS amount, expires_at, ledger_lot_id
+        FROM ledger_lots
+        WHERE organization_id = %(organization_id)s AND wallet_id = ANY(%(wallet_ids)s) AND remaining > 0
+        UNION ALL
+        SELECT organization_id, l.wallet_id, l.ledger_account_id, u.amount, l.expires_at, l.ledger_lot_id
+        FROM ledger_transactions t
+        JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
+        JOIN ledger_lots l USING (organization_id, ledger_lot_id)
+        WHERE organization_id = %(organization_id)s AND t.from_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
+            AND t.held_until <= now()
+    ) free
+    WHERE expires_at IS NULL OR expires_at > now()
+    GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
+    UNION ALL
+    SELECT b.organization_id, b.wallet_id, b.ledger_account_id, b.current_balance, NULL, 0, NULL, 0
+    FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+    WHERE b.organization_id = %(organization_id)s AND b.wallet_id = ANY(%(wallet_ids)s) AND b.current_balance > 0
+        AND NOT a.point_tracking_enabled
+    UNION ALL
+    SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, 0, NULL,
+        sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)),
+        date_bin('15 minutes', coalesce(t.external_event_date, t.captured_at, t.created_at), '{_EPOCH}') AS earned_at, 0
+    FROM ledger_transactions t
+    WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
+        AND t.transaction_type = 1 AND t.status = 1
+    GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, earned_at
+    HAVING sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)) > 0
+) held
+JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+WHERE true{filtered({LEDGER_ACCOUNT_ID: f"a.ledger_account_id = %({LEDGER_ACCOUNT_ID})s"})}
+ORDER BY wallet_id, ledger_account_id, held.earned_at NULLS FIRST, held.expires_at NULLS LAST, held.row
+"""
+
+
+class ExportedTier(NamedTuple):
+    """A tier that was set: its name or key, its end and its hold."""
+
+    name: str
+    expires_at: datetime | None
+    tier_hold: str
+
+
+def next_members(
+    db: Connection, asked: ExportRange, after: int, limit: int
+) -> list[tuple[Member, ExportedTier | None]]:
+    """The next members behind an id who were not erased, each with a tier that was set."""
+    return [
+        (Member(*row[:-3]), None if row[-3] is None else ExportedTier(*row[-3:]))
+        for row in query(db, _MEMBERS, asked.values(after, limit))
+    ]
+
+
+class ExportedBalance(NamedTuple):
+    """The amount of an account in a wallet until `expires_at`, or the points that count for tiers from `earned_at`."""
+
+    wallet_id: int
+    account: str
+    amount: Decimal
+    expires_at: datetime | None
+    qualifying: Decimal
+    earned_at: datetime | None
+
+
+def balances_of(db: Connection, asked: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
+    """All that wallets hold and have earned."""
+    values = {**asked.values(0, 0), "wallet_ids": list(wallet_ids)}
+    return [ExportedBalance(*row) for row in query(db, _BALANCES, values)]

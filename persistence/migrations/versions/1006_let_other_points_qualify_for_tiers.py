@@ -1,0 +1,19 @@
+"""Let other points than those of a mint qualify for tiers
+
+Follows: 1005
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "1006"
+down_revision = "1005"
+branch_labels = None
+depends_on = None
+
+EXPANDS = True
+
+
+def upgrade() -> None:
+    """Add the column; older servers mint without it, and take the amount for what qualifies in a period."""
+    op.add_column("ledger_transactions", sa.Column("qualifying_amount", sa.Numeric(), nullable=True))

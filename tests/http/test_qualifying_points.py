@@ -1,0 +1,262 @@
+"""Points that count for tiers and are not the amount of a mint: imported, minted and returned."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.calendar import add_months
+from handlers.messages.base import instant_text
+from tests.builders.campaigns import mint
+from tests.builders.exports import exported
+from tests.builders.imports import Imports, counts
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import GENERIC, Shop, event, order, running
+
+ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
+HALF_A_YEAR_AGO = (datetime.now(UTC) - timedelta(days=180)).replace(hour=12, minute=7, second=0, microsecond=0)
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def program(shop):
+    return TierSchedule.new(shop, {"basis": "earned"}, Silver=500, Gold=1000)
+
+
+@pytest.fixture
+def member(program, shop):
+    return shop.member(loyaltyMemberId="ana")
+
+
+def standing(shop, member="ana"):
+    """The balance, the points that count for tiers, and the tier."""
+    record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
+    [status] = record["tierStatus"]
+    return shop.balance(member), status["points"], status["tier"]["name"]
+
+
+def test_imported_points_qualify_for_more_than_their_amount(shop, organization, member):
+    done = Imports(organization).run("loyaltyMemberId,amount,qualifyingAmount\nana,300,5000\n", kind="balances")
+    assert counts(done) == ("done", 1, 1, 0)
+    assert standing(shop) == (300, 5000, "Gold")
+    spent = shop.give("ana", 300, "burn")
+    assert (spent["amount"], standing(shop)) == (300, (0, 5000, "Gold"))
+    assert shop.administration.post("/members/by-loyalty-member-id/ana/burn", {"amount": 1}, expect=409)
+
+
+def test_points_qualify_in_the_period_in_which_they_were_earned(shop, organization):
+    program = TierSchedule.new(shop, ROLLING, Silver=500, Gold=1000)
+    shop.member(loyaltyMemberId="ana")
+    row = f"ana,0,5000,{instant_text(HALF_A_YEAR_AGO)}\n"
+    done = Imports(organization).run("loyaltyMemberId,amount,qualifyingAmount,earnedAt\n" + row, kind="balances")
+    assert counts(done) == ("done", 1, 1, 0)
+    assert standing(shop) == (0, 5000, "Gold")
+    assert program.entry("ana")["expiresAt"] == instant_text(add_months(HALF_A_YEAR_AGO, 12, UTC))
+    assert shop.rows("ledger_lots") == []
+
+
+def test_faults_of_qualifying_amounts_are_those_of_their_rows(organization, member):
+    done = Imports(organization).run(
+        "loyaltyMemberId,amount,qualifyingAmount,pending\nana,1,-1,\nana,1,1.5,\nana,0,5,true\nana,1,many,\n",
+        kind="balances",
+    )
+    assert [(line, column) for line, column, _ in Imports(organization).errors(done)] == [
+        (2, "qualifyingAmount"),
+        (3, None),
+        (4, None),
+        (5, "qualifyingAmount"),
+    ]
+    reasons = [reason for _, _, reason in Imports(organization).errors(done)]
+    assert reasons[1:3] == [
+        "qualifyingAmount has more than the 0 fraction digits of this account.",
+        "qualifyingAmount is given for a pending amount of 0.",
+    ]
+
+
+def test_a_row_that_was_imported_is_recognized_by_its_qualifying_amount(organization, member):
+    head, imports = "loyaltyMemberId,amount,systemUniqueKey,qualifyingAmount\n", Imports(organization)
+    assert counts(imports.run(head + "ana,5,a,\nana,5,b,7\n", kind="balances")) == ("done", 2, 2, 0)
+    done = imports.run(head + "ana,5,a,\nana,5,b,7.0\nana,5,b,8\nana,5,a,5\n", kind="balances", mode="upsert")
+    assert [line for line, _, _ in imports.errors(done)] == [4, 5]
+
+
+def test_a_request_mints_points_that_qualify_for_less(shop, member):
+    shop.give(member, 100, qualifyingAmount=40)
+    assert standing(shop) == (100, 40, "Member")
+    shop.give(member, 0, qualifyingAmount=960)
+    assert standing(shop) == (100, 1000, "Gold")
+    [entry, _] = shop.administration.get("/audit-log", entityType="ledger-transaction")["results"]
+    assert entry["changes"]["qualifyingAmount"] == {"from": None, "to": 960}
+
+
+def test_a_burn_has_no_qualifying_amount(shop, member):
+    path = "/members/by-loyalty-member-id/ana/burn"
+    refused = shop.administration.post(path, {"amount": 1, "qualifyingAmount": 1}, expect=400)
+    assert [(fault["pointer"], fault["detail"]) for fault in refused["errors"]] == [
+        ("/qualifyingAmount", "qualifyingAmount is given for what is not a mint.")
+    ]
+
+
+def test_a_repeated_mint_is_recognized_by_its_qualifying_amount(shop, member):
+    for more in ({}, {"qualifyingAmount": None}):
+        shop.give(member, 5, systemUniqueKey="a", **more)
+    shop.give(member, 5, systemUniqueKey="b", qualifyingAmount=0)
+    shop.give(member, 5, systemUniqueKey="b", qualifyingAmount=0)
+    path = "/members/by-loyalty-member-id/ana/mint"
+    for key, qualifying in (("a", 5), ("b", 1)):
+        body = {"amount": 5, "systemUniqueKey": key, "qualifyingAmount": qualifying}
+        assert shop.administration.post(path, body, expect=409)["type"] == "/problems/key-reused"
+    assert standing(shop) == (10, 5, "Member")
+
+
+def test_mints_of_a_batch_have_qualifying_amounts(shop, organization, member):
+    wallet = shop.integration.get("/members/ana")["loyaltyMember"]["ledgerWalletId"]
+    mint_ = {"ledgerAccountId": organization.created.ledger_account_id, "fromWalletId": None, "toWalletId": wallet}
+    burn = {**mint_, "fromWalletId": wallet, "toWalletId": None}
+    minted = shop.give(member, 1)["ledgerTransactionId"]
+    items = [
+        {**mint_, "amount": 10, "qualifyingAmount": 700},
+        {**burn, "amount": 1, "qualifyingAmount": 1},
+        {"revertedLedgerTransactionId": int(minted), "qualifyingAmount": 1},
+    ]
+    answer = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
+    assert [each["index"] for each in answer["processed"]] == [0]
+    assert [each["error"]["errors"][0]["pointer"] for each in answer["failed"]] == [
+        "/items/1/qualifyingAmount",
+        "/items/2/qualifyingAmount",
+    ]
+    assert standing(shop) == (11, 701, "Silver")
+
+
+def test_a_reverted_mint_takes_all_of_its_qualifying_points(shop, member):
+    minted = shop.give(member, 10, qualifyingAmount=900)
+    path = f"/ledgers/{minted['ledgerId']}/accounts/{minted['ledgerAccountId']}"
+    shop.administration.post(f"{path}/transactions/{minted['ledgerTransactionId']}/revert", {}, expect=200)
+    assert standing(shop) == (0, 0, "Member")
+
+
+def test_a_campaign_gives_a_bonus_that_does_not_qualify(shop, member):
+    shop.campaign(running(mint(100, qualifyingAmount=0)), running(mint(20)), eventType="member-purchase-order-created")
+    [result] = shop.track(
+        order(member, 50, external_id="o-1", items=[{"productCode": "a", "quantity": 2, "total": 50}])
+    )
+    assert [effect["status"] for effect in result["effects"]] == ["executed"] * 2
+    assert standing(shop) == (120, 20, "Member")
+
+
+@pytest.mark.parametrize(("qualifying", "points"), [(0, (100, 0)), (None, (100, 100)), (33, (100, 33))])
+def test_a_return_takes_the_same_share_of_both(shop, member, qualifying, points):
+    given = {} if qualifying is None else {"qualifyingAmount": qualifying}
+    shop.campaign(running(mint(100, **given)), eventType="member-purchase-order-created")
+    shop.track_one(order(member, 50, external_id="o-1"))
+    shop.track_one(order(member, None, "confirmed", "o-1"))
+    assert standing(shop)[:2] == points
+    shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"total": 25}]))
+    assert standing(shop)[:2] == (50, points[1] // 2)
+    shop.track_one(order(member, None, "returned", "o-1"))
+    assert standing(shop) == (0, 0, "Member")
+
+
+def test_points_that_qualify_without_an_amount_are_cancelled_with_their_event(shop, member):
+    shop.campaign(running(mint(0, qualifyingAmount=("=", "event.payload.points"))), eventType=GENERIC)
+    tracked = shop.track_one(event(member, payload={"points": 600}))
+    assert [effect["status"] for effect in tracked["effects"]] == ["executed"]
+    assert standing(shop) == (0, 600, "Silver")
+    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert standing(shop) == (0, 0, "Member")
+    [failed] = shop.track_one(event(member, payload={"points": -1}))["effects"]
+    assert (failed["status"], failed["error"]["detail"]) == (
+        "failed",
+        "qualifyingAmount evaluated to -1, less than zero.",
+    )
+
+
+def test_a_mint_that_a_limit_cuts_qualifies_for_its_share(shop, member):
+    limit = {"scope": "member", "type": "points", "period": "total", "limit": 25}
+    shop.campaign(
+        running(mint(100, qualifyingAmount=200)),
+        eventType=GENERIC,
+        limitRules=[limit],
+        allowPartialApplicationOnLimit=True,
+    )
+    shop.track_one(event(member))
+    assert standing(shop) == (25, 50, "Member")
+    shop.track_one(event(member))
+    assert standing(shop) == (25, 50, "Member")
+
+
+def test_a_pending_mint_qualifies_for_what_is_captured(shop, organization, member):
+    wallet = shop.integration.get("/members/ana")["loyaltyMember"]["ledgerWalletId"]
+    account, ledger = organization.created.ledger_account_id, organization.created.ledger_id
+    item = {"ledgerAccountId": account, "fromWalletId": None, "toWalletId": wallet, "amount": 10}
+    item |= {"captureMethod": "manual", "qualifyingAmount": 999}
+    answer = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
+    pending = answer["processed"][0]["transactions"][0]["ledgerTransactionId"]
+    assert standing(shop) == (0, 0, "Member")
+    body = {"transactions": [{"ledgerTransactionId": str(pending), "captureAmount": 5}]}
+    shop.administration.post(f"/ledgers/{ledger}/accounts/{account}/captures", body, expect=200)
+    assert standing(shop) == (5, 499, "Member")
+
+
+def test_exported_balances_restore_what_qualifies_in_each_period(api, organization):
+    def standings(shop):
+        return [standing(shop, name) for name in ("ana", "ben")]
+
+    shop, other = Shop(organization), Shop(api.organization())
+    for each in (shop, other):
+        TierSchedule.new(each, ROLLING, Silver=500, Gold=1000)
+        each.member(loyaltyMemberId="ana")
+        each.member(loyaltyMemberId="ben")
+    earlier = instant_text(HALF_A_YEAR_AGO - timedelta(days=400))
+    shop.give("ana", 300, externalEventDate=instant_text(HALF_A_YEAR_AGO))
+    shop.give("ana", 400, externalEventDate=instant_text(HALF_A_YEAR_AGO + timedelta(minutes=7)))
+    shop.give("ana", 5, externalEventDate=instant_text(HALF_A_YEAR_AGO + timedelta(minutes=8)), qualifyingAmount=50)
+    shop.give("ana", 9000, externalEventDate=earlier)
+    shop.give("ana", 9600, "burn")
+    lines = exported(organization, "balances")
+    quarter = HALF_A_YEAR_AGO.replace(minute=0)
+    assert [json.loads(line) for line in lines] == [
+        {"loyaltyMemberId": "ana", "amount": 105, "account": "points", "qualifyingAmount": 0},
+        {
+            "loyaltyMemberId": "ana",
+            "amount": 0,
+            "account": "points",
+            "qualifyingAmount": 9000,
+            "earnedAt": instant_text(quarter - timedelta(days=400)),
+        },
+        {
+            "loyaltyMemberId": "ana",
+            "amount": 0,
+            "account": "points",
+            "qualifyingAmount": 700,
+            "earnedAt": instant_text(quarter),
+        },
+        {
+            "loyaltyMemberId": "ana",
+            "amount": 0,
+            "account": "points",
+            "qualifyingAmount": 50,
+            "earnedAt": instant_text(quarter + timedelta(minutes=15)),
+        },
+    ]
+    done = Imports(other.organization).run("".join(lines), kind="balances", file_format="ndjson")
+    assert counts(done) == ("done", 4, 4, 0)
+    assert standings(other) == standings(shop) == [(105, 750, "Silver"), (0, 0, "Member")]
+    assert exported(other.organization, "balances") == lines
+    other.check_ledger()
+    shop.check_ledger()
+
+
+def test_constants_that_never_qualify_are_refused_when_they_are_saved(shop, program):
+    path = f"/campaigns/{shop.campaign()['campaignId']}/actions"
+    for params in ({"amount": 0}, {"amount": 1, "qualifyingAmount": -1}, {"amount": -1, "qualifyingAmount": 1}):
+        shop.administration.post(path, running(mint(**params)), expect=400)
+    shop.administration.post(path, running(mint(0, qualifyingAmount=0)))
