@@ -1,13 +1,13 @@
 """Let other points than those of a mint qualify for tiers
 
-Follows: 1005
+Follows: 1006
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "1006"
-down_revision = "1005"
+revision = "1007"
+down_revision = "1006"
 branch_labels = None
 depends_on = None
 
