@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.field_names import name_at, name_of
-from domain.problems import did_you_mean, nearest
+from domain.problems import did_you_mean, nearest, unknown_key
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,14 @@ def test_places_have_names():
     assert name_at("/effects/items/0/params/1/expression") == "effects.items[0].params[1].expression"
     assert name_at("/a~1b/c~0d") == "a/b.c~d"
     assert name_at("") == "The body"
+
+
+def test_an_unknown_key_is_told_with_the_one_that_is_meant():
+    assert unknown_key("badge", "glod", ["gold"]) == "There is no badge with the key glod. Did you mean gold?"
+    assert unknown_key("badge", "x" * 150, []) == f"There is no badge with the key {'x' * 100}."
+
+
+def test_long_names_have_to_be_closer():
+    known = ["a" * 31 + "b" * 10]
+    assert nearest("a" * 31 + "c" * 10, known) is None
+    assert nearest("a" * 31 + "b" * 6 + "c" * 4, known) == known[0]

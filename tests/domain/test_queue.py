@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.queue import Retries
+from domain.queue import Retries, problem_of
 
 
 def test_waits_double():
@@ -27,3 +27,12 @@ def test_chance_takes_at_most_half_and_never_adds(failures, chance, other, milli
     whole, some = retries.wait(failures, 0), retries.wait(failures, chance)
     assert whole / 2 - timedelta(microseconds=1) <= some <= whole
     assert retries.wait(failures + 1, 0) is None or retries.wait(failures + 1, other) >= whole / 2 or other > 0
+
+
+def test_an_event_whose_last_attempt_failed_has_a_problem():
+    assert problem_of("TimeoutError") == {
+        "type": "/problems/evaluation-failed",
+        "title": "The evaluation of the event failed",
+        "status": 503,
+        "detail": "The evaluation failed: TimeoutError.",
+    }

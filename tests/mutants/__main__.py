@@ -70,9 +70,11 @@ class Ruling:
         return f"{self.module}:{self.line}\n    - {self.before}\n    + {self.after}"
 
 
-def annotations(tree: ast.AST) -> Iterator[ast.expr]:
-    """The annotations of a module, which are never run."""
+def declarations(tree: ast.AST) -> Iterator[ast.expr | ast.ClassDef]:
+    """The parts of a module that only type checkers look at: annotations and protocols."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "Protocol" for base in node.bases):
+            yield node
         for name in ("annotation", "returns"):
             if isinstance(annotation := getattr(node, name, None), ast.expr):
                 yield annotation
@@ -81,9 +83,8 @@ def annotations(tree: ast.AST) -> Iterator[ast.expr]:
 def is_worth_a_test(mutation: MutationSpec) -> bool:
     """Whether the mutant is a program, and another one."""
     code = mutation.module_path.read_text()
-    for annotation in annotations(ast.parse(code)):
-        start = annotation.lineno, annotation.col_offset
-        if start <= mutation.start_pos < (annotation.end_lineno, annotation.end_col_offset):
+    for part in declarations(ast.parse(code)):
+        if (part.lineno, part.col_offset) <= mutation.start_pos < (part.end_lineno, part.end_col_offset):
             return False
     try:
         with warnings.catch_warnings(action="ignore"):

@@ -99,3 +99,9 @@ def test_the_type_of_a_field_is_what_the_collection_says():
     assert some.declares("vegan")
     assert not some.declares("other")
     assert collection(jsonschema={"properties": 7}).properties == {}
+
+
+def test_a_slug_leaves_room_for_a_number():
+    assert slug_of("a" * 300, ()) == "a" * 190
+    assert slug_of("a" * 300, ["a" * 190]) == "a" * 190 + "-2"
+    assert slug_of("a" * 189 + "-b", ()) == "a" * 189

@@ -158,3 +158,8 @@ def test_values_of_a_document_are_counted():
 def test_a_schema_that_no_object_satisfies_is_refused(kind):
     assert faults({"type": kind}) == ["/type"]
     assert faults({"type": "object"}) == faults({"type": ["object", "null"]}) == faults({}) == []
+
+
+def test_a_schema_has_a_largest_size():
+    assert faults({}, size=65_536) == []
+    assert faults({}, size=65_537) == [""]

@@ -16,7 +16,13 @@ from domain.coupons.eligibility import MemberFacts
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.service import Assignment, CouponService, Use
 from domain.coupons.state import CouponState, period_starts
-from domain.coupons.usages import AssignmentUsed, CouponExpired, CouponNotAssigned
+from domain.coupons.usages import (
+    AssignmentUsed,
+    CouponExpired,
+    CouponNotAssigned,
+    UsageNotRevertible,
+    UsageReverted,
+)
 from domain.problems import Conflict
 from tests.builders.coupon_values import coupon_book
 
@@ -271,3 +277,65 @@ def test_periods_begin_at_midnight_of_the_book():
         2018, 11, 4, 3, tzinfo=UTC
     )
     assert period_starts(coupon_book(), NOW, UTC) == (None, None)
+
+
+def test_an_assigned_coupon_is_recorded_with_its_details():
+    shop = Shop()
+    details = UsageDetails(
+        system_unique_key="k",
+        request_digest=b"digest",
+        external_id="till-1",
+        description="Free",
+        tags=("a",),
+        custom_attributes={"n": 1},
+        loyalty_event_id=9,
+    )
+    usage = shop.assign(details=details, amount=Decimal(2), coupon_data={"seat": 1})
+    assert (usage.system_unique_key, usage.request_digest, usage.external_id) == ("k", b"digest", "till-1")
+    assert (usage.description, usage.tags, usage.custom_attributes) == ("Free", ["a"], {"n": 1})
+    assert (usage.loyalty_event_id, usage.code, usage.coupon_book_id) == (9, "C-1", 12)
+    assert (usage.amount_assigned, usage.amount_used, usage.amount_discounted) == (2, 0, None)
+    assert (usage.coupon_usage_id, usage.coupon_lot_id, usage.is_use) == (1, 1, False)
+    assert (usage.created_at, usage.updated_at, usage.reverted_usage_id) == (NOW, NOW, None)
+    assert shop.state.lots[1].custom_attributes == {"seat": 1}
+
+
+def test_what_is_missing_is_assigned_first_without_points_of_the_call():
+    shop = Shop(assignment_required_points=Decimal(3))
+    [usage] = shop.use(auto_assign=True)
+    assert (usage.is_use, shop.charge.taken) == (True, [3, 0])
+    own = UsageDetails(points_override=Decimal(7), description="Why", external_id="till-1")
+    shop.service.use(ANA, shop.book, Use(auto_assign=True), own)
+    assigned, used = shop.state.made[-2:]
+    assert (assigned.description, assigned.external_id, used.external_id) == ("Why", None, "till-1")
+
+
+def test_a_usage_is_reverted_once_and_a_reversal_never():
+    shop = Shop()
+    assigned = shop.assign()
+    reversal = shop.service.revert(assigned.coupon_usage_id, NOTHING)
+    assert (reversal.reverted_usage_id, reversal.amount_assigned) == (assigned.coupon_usage_id, -1)
+    assert not shop.service.stands(assigned.coupon_usage_id)
+    assert not shop.service.stands(reversal.coupon_usage_id)
+    assert not shop.service.stands(99)
+    with pytest.raises(UsageReverted, match="has already been reverted"):
+        shop.service.revert(assigned.coupon_usage_id, NOTHING)
+    with pytest.raises(UsageNotRevertible, match="is a reversal"):
+        shop.service.revert(reversal.coupon_usage_id, NOTHING)
+
+
+def test_a_reverted_use_returns_its_discount():
+    shop = Shop(max_discount_per_period=Decimal(9), discount_period_type="daily")
+    shop.assign()
+    [used] = shop.use(amount_discounted=Decimal(4))
+    assert (used.amount_discounted, shop.state.had(1, 12).discounted) == (4, 4)
+    reversal = shop.service.revert(used.coupon_usage_id, NOTHING)
+    assert (reversal.amount_discounted, reversal.amount_used, shop.state.had(1, 12).discounted) == (-4, -1, 0)
+
+
+def test_a_reversed_use_of_an_event_is_given_back():
+    shop = Shop()
+    shop.assign()
+    [used] = shop.use()
+    assert shop.service.reverse(used.coupon_usage_id, NOTHING).amount_used == -1
+    assert [lot.left for lot in shop.state.lots.values()] == [1]

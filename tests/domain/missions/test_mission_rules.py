@@ -10,7 +10,7 @@ import pytest
 from domain.matchers import compile_matcher
 from domain.missions.records import MissionClosed
 from domain.missions.rules import compile_mission, expiry_of_reward, faults_of
-from tests.builders.campaigns import NOON, facts
+from tests.builders.campaigns import NOON, account, facts
 from tests.builders.missions import mission
 
 ORDER = "member-purchase-order-created"
@@ -183,3 +183,52 @@ BADGES = {"badge_matcher": conditions(("gold", ">", 0))}
 )
 def test_what_does_not_go_together_is_told_at_once(values, pointers):
     assert faults(**values) == pointers
+
+
+@pytest.mark.parametrize(
+    ("values", "audiences", "why"),
+    [
+        ({"active": False}, (), "The mission Three times is not active."),
+        (
+            {"valid_from": NOON + timedelta(hours=1)},
+            (),
+            "The mission Three times begins at 2026-03-04T13:00:00+00:00.",
+        ),
+        ({"valid_to": NOON - timedelta(hours=1)}, (), "The mission Three times ended at 2026-03-04T11:00:00+00:00."),
+        ({"audience_id": 4}, ("others",), "The member is not in the audience of the mission Three times."),
+        ({"audience_id": 5}, ("regulars",), "The member is not in the audience of the mission Three times."),
+    ],
+)
+def test_a_mission_that_is_closed_to_a_member_says_why(values, audiences, why):
+    compiled = compile_mission(mission(**values), {}, {4: "regulars"}, {}, None)
+    with pytest.raises(MissionClosed) as caught:
+        compiled.refuse_closed(NOON, audiences)
+    assert str(caught.value) == why
+    compile_mission(mission(audience_id=4), {}, {4: "regulars"}, {}, None).refuse_closed(NOON, ["regulars"])
+
+
+def test_points_go_to_the_account_of_the_mission_or_to_the_default_one():
+    own, default = account(2), account(1)
+    assert compile_mission(mission(), {}, {}, {2: own}, default).account == default
+    assert compile_mission(mission(ledger_account_id=2), {}, {}, {2: own}, default).account == own
+    assert compile_mission(mission(ledger_account_id=3), {}, {}, {2: own}, default).account is None
+
+
+def test_a_count_that_cannot_be_compiled_is_a_fault_of_the_mission():
+    compiled = compile_mission(mission(count_expression="nosuch(1)"), {}, {}, {}, None)
+    assert compiled.count is None
+    assert "nosuch" in compiled.fault
+    working = compile_mission(mission(count_expression="2"), {}, {}, {}, None)
+    assert (working.count is not None, working.fault) == (True, None)
+
+
+def test_faults_say_what_does_not_go_together():
+    record = mission(badge_matcher=conditions(("gold", ">", 0)), matcher_id=3, period_limit=1, ledger_id=1)
+    found = faults_of({name: getattr(record, name) for name in record.__slots__})
+    assert [fault.detail for fault in found] == [
+        "matcherId is given for the event type member-generic-event, which has no items.",
+        "matcherId is given beside badgeMatcher, and a mission has one of them.",
+        "badgeMatcher is given for the event type member-generic-event, which has no badge.",
+        "periodLimit needs repetitionPeriod beside it.",
+        "ledgerId is given without pointsAccrual.",
+    ]

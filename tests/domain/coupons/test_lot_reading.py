@@ -1,0 +1,82 @@
+"""Lots are read as far as the uses of a unit of work need them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from domain.coupons.lots import CouponLot, LotRange, LotReading, order_of_use
+
+NOW = datetime(2026, 3, 29, tzinfo=UTC)
+ANA, BEN = 1, 2
+BOOK = LotRange(12, None, with_expired=False)
+
+
+def lot(number, member=ANA, coupon=5, expires_in=None, amount=1, used=0, created=NOW):
+    expired_at = None if expires_in is None else NOW + timedelta(days=expires_in)
+    return CouponLot(
+        1, number, member, coupon, 12, Decimal(amount), Decimal(used), Decimal(0), {}, expired_at, created, created
+    )
+
+
+class Store:
+    """Lots of several members, and how many of each were asked for."""
+
+    def __init__(self, *lots, member_ids=()):
+        self.stored = sorted(lots, key=order_of_use)
+        self.member_ids, self.limits = member_ids, []
+
+    def lots(self, among, after, limit):
+        self.limits.append((sorted(after), limit))
+        found = []
+        for member, last in after.items():
+            own = [lot for lot in self.stored if lot.member_id == member]
+            found += [lot for lot in own if last is None or order_of_use(lot) > order_of_use(last)][:limit]
+        return found
+
+
+def test_what_expires_soonest_is_used_first_and_of_equals_the_oldest():
+    early = NOW - timedelta(days=1)
+    lots = [lot(1), lot(2, expires_in=2), lot(3, expires_in=1), lot(4, expires_in=1, created=early), lot(5)]
+    assert [each.coupon_lot_id for each in sorted(lots, key=order_of_use)] == [4, 3, 2, 1, 5]
+    # Lots of a dry run have negative ids that fall; stored ones are older.
+    assert [each.coupon_lot_id for each in sorted([lot(-2), lot(-1), lot(9)], key=order_of_use)] == [9, -1, -2]
+
+
+def test_a_range_has_lots_with_an_amount_left():
+    assert BOOK.contains(lot(1), NOW)
+    assert not BOOK.contains(lot(1, used=1), NOW)
+    assert not BOOK.contains(lot(1, expires_in=0), NOW)
+    assert LotRange(12, None, with_expired=True).contains(lot(1, expires_in=0), NOW)
+    of_one_coupon = LotRange(12, 5, with_expired=False)
+    assert of_one_coupon.contains(lot(1), NOW)
+    assert not of_one_coupon.contains(lot(1, coupon=6), NOW)
+
+
+def test_each_reading_takes_eight_times_as_many():
+    store = Store(*(lot(number) for number in range(1, 30)))
+    reading = LotReading(store)
+    read = [len(reading.further(ANA, BOOK, 1)) for _ in range(3)]
+    assert (read, store.limits) == ([1, 8, 20], [([ANA], 1), ([ANA], 8), ([ANA], 64)])
+    assert len(LotReading(store).further(ANA, BOOK, 5)) == 5
+
+
+def test_lots_are_read_for_all_members_until_theirs_end():
+    store = Store(lot(1), lot(2), lot(3, BEN), member_ids=(ANA, BEN))
+    reading = LotReading(store)
+    reading.further(ANA, BOOK, 2)
+    reading.further(ANA, BOOK, 2)
+    assert store.limits == [([ANA, BEN], 2), ([ANA], 16)]
+
+
+def test_a_lot_is_the_next_one_if_no_earlier_one_can_follow():
+    first, second = lot(1, expires_in=1), lot(2, expires_in=2)
+    reading = LotReading(Store(first, second))
+    assert not reading.is_next(ANA, BOOK, None)
+    reading.further(ANA, BOOK, 1)
+    assert reading.is_next(ANA, BOOK, first)
+    assert not reading.is_next(ANA, BOOK, second)
+    assert not reading.is_next(ANA, BOOK, None)
+    reading.further(ANA, BOOK, 1)
+    assert reading.is_next(ANA, BOOK, second)
+    assert reading.is_next(ANA, BOOK, None)
