@@ -98,7 +98,7 @@ class Configuration:
 
     def zone_of_location(self, code: str | None) -> tzinfo | None:
         """The time zone of the location with this code; None if it has none of its own."""
-        name = self.location_timezones.get(code) if code is not None else None
+        name = None if code is None else self.location_timezones.get(code)
         return None if name is None else zone_named(name)
 
     def points_account(self, loyalty_program_id: int | None) -> LedgerAccount | None:

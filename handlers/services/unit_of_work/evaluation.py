@@ -302,7 +302,7 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
         sponsor_wallet_id=None if tracked.sponsor is None else tracked.sponsor.wallet_id,
         spend=spend_of(record, payment),
         location_code=location_code,
-        location_zone=configuration.zone_of_location(location_code),
+        location_zone=configuration.zone_of_location(location_code) if configuration.location_timezones else None,
         tier_keys=tier_keys,
         audience_keys=frozenset(audience_keys),
         context=context,
