@@ -203,6 +203,30 @@ def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
     assert run("plan", folder, "--organization", "Nobody").exit_code == 1
 
 
+def test_hours_are_in_files_and_time_zones_of_locations_are_not(engine, api, tmp_path):
+    source, target = made(engine), made(engine)
+    hours = {"dayOfWeekSchedule": {"schedule": [{"day": 5, "from": "22:00", "to": "02:00"}]}}
+    book = {"name": "Late coffee", "type": "codeless", "publishingStatus": "draft", **hours}
+
+    def fill(db):
+        calls = api.within(db, source)
+        calls.administration("createCampaign", {"code": "late", "name": "Late", **hours})
+        calls.integration("createCouponBook", book)
+        locations = {"LPA": "Atlantic/Canary"}
+        calls.administration("updateOrganization", {"defaultLocale": "en", "locationTimezones": locations})
+
+    transactions.run(engine, fill)
+    texts = export(engine, api, source)
+    assert [name for name, text in texts.items() if "'22:00'" in text] == [
+        "couponBook/late-coffee.yaml",
+        "campaign/late.yaml",
+    ]
+    assert not any("Canary" in text for text in texts.values())
+    write(tmp_path, texts)
+    apply(engine, api, target, tmp_path)
+    assert export(engine, api, target) == texts
+
+
 def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, settings, files, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
     target = made(engine)
