@@ -163,7 +163,9 @@ def main() -> str | None:
         prepared = Path(home) / "prepared"
         shutil.copytree(ROOT, prepared, ignore=shutil.ignore_patterns(".*", "*.egg-info"))
         # The tests have to pass where nothing is changed. This also compiles everything.
-        subprocess.run([*PYTEST, *arguments.tests], cwd=prepared, check=True, stdout=subprocess.DEVNULL)
+        unchanged = subprocess.run([*PYTEST, *arguments.tests], cwd=prepared, stdout=subprocess.PIPE, text=True)
+        if unchanged.returncode:
+            return unchanged.stdout
         with ProcessPoolExecutor(PROCESSES, initializer=work_in_a_copy, initargs=(prepared,)) as pool:
             futures = [pool.submit(judge, mutation, arguments.tests) for mutation in mutations]
             for future in tqdm(as_completed(futures), total=len(futures), unit="mutant"):
