@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WeeklyHours:
-    """Windows of the week, sorted and without overlaps; `begin` belongs to a window, and `end` does not."""
+    """Windows of the week; `begin` belongs to a window, and `end` does not."""
 
     windows: tuple[Window, ...]
 
@@ -48,7 +48,7 @@ class WeeklyHours:
 
 def hours_of(schedule: Mapping[str, Any]) -> WeeklyHours:
     """The hours of a schedule without faults, `{schedule: [{day, from, to}]}`."""
-    return WeeklyHours(tuple(sorted(map(_window, schedule["schedule"]))))
+    return WeeklyHours(tuple(map(_window, schedule["schedule"])))
 
 
 def local_clock(at: datetime, zone: tzinfo) -> dict[str, Any]:
