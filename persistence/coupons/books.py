@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, or_
+from sqlalchemy import Connection, and_, or_
 
 from domain.coupons.books import CouponBook
 from domain.scalars import is_key
@@ -22,6 +22,14 @@ from persistence.filters import (
 from persistence.paging import Paged
 from persistence.records import Records
 from persistence.tables.coupons import coupon_books as table
+
+
+def _on_any_day(days: Collection[int]) -> Any:
+    """The condition that a book is for one of the days, by its days or its hours, or for all."""
+    schedule = table.c.day_of_week_schedule
+    by_hours = (schedule.contains({"schedule": [{"day": day}]}) for day in days)
+    return and_(has_any_or_none(table.c.days_of_week)(days), or_(schedule.is_(None), *by_hours))
+
 
 # Books that name no location, payment method, channel or day are for all of them.
 BOOKS = Records(
@@ -44,7 +52,7 @@ BOOKS = Records(
         "paymentMethods": has_any_or_none(table.c.payment_methods),
         "channels": has_any_or_none(table.c.channels),
         "channelsExactly": has_any(table.c.channels),
-        "daysOfWeek": has_any_or_none(table.c.days_of_week),
+        "daysOfWeek": _on_any_day,
         "validFromDate": from_moment_or_open(table.c.valid_to_date),
         "validToDate": to_moment_or_open(table.c.valid_from_date),
         "validFromDateMin": from_moment(table.c.valid_from_date),

@@ -280,6 +280,24 @@ def test_the_hours_of_a_book_are_stored_kept_and_cleared(organization, surface):
     assert "dayOfWeekSchedule" not in books.get(book)
 
 
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_books_are_listed_by_the_days_of_their_hours(organization, surface):
+    books = CouponBooks(organization, surface)
+    books.make(name="always")
+    books.make(name="mondays", daysOfWeek=[1])
+    windows = [window(5, "22:00", "02:00"), window(7, "09:00", "10:00")]
+    books.make(name="nights", dayOfWeekSchedule={"schedule": windows})
+
+    def names(days):
+        return [book["name"] for book in books.surface.get("/coupon-books", daysOfWeek=days, order="name")["results"]]
+
+    assert names("1") == ["always", "mondays"]
+    # A window belongs to the day on which it begins.
+    assert names("6") == ["always"]
+    assert names("5") == names("2,7") == ["always", "nights"]
+    assert names("1,5") == ["always", "mondays", "nights"]
+
+
 OVERLAPPING = [window(7, "22:00", "02:00"), window(1, "01:00", "03:00")]
 
 
