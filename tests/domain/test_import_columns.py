@@ -187,3 +187,13 @@ def test_a_row_of_json_that_cannot_be_read_is_refused(kind, row, fault):
 def test_unknown_fields_of_json_may_be_ignored():
     row = {"couponBook": "b", "code": "A"}
     assert json_row(COUPON_CODES, ignores_unknown=True, **row, colour="red") == row
+
+
+def test_a_long_name_is_told_up_to_100_characters():
+    name = "n" * 150
+    with pytest.raises(FileFault, match=f"The column '{name[:100]}' is unknown"):
+        columns(COUPON_CODES, f"couponBook,code,{name}")
+    assert row_fault(lambda: json_row(COUPON_CODES, **{name: 1})) == (
+        f"The field '{name[:100]}' is unknown.",
+        name[:100],
+    )

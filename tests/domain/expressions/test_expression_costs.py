@@ -192,6 +192,31 @@ def test_the_deadline_ends_all_that_comes_after():
     assert compile_expression(parse("1 < 2"), ENVIRONMENT, BOOL).run(CONTEXT, Budget()) is True
 
 
+def test_a_budget_ends_with_its_last_unit():
+    budget = Budget(10)
+    budget.charge(10)
+    with pytest.raises(CostExceeded):
+        budget.charge(1)
+
+
+def test_from_the_deadline_on_every_charge_fails():
+    clock = [0.0]
+    budget = Budget(EVENT_COST, Deadline(5, lambda: clock[0]))
+    budget.charge(1)
+    budget.watch()
+    clock[0] = 5.0
+    with pytest.raises(TimeExceeded):
+        budget.watch()
+    for _ in range(3):
+        with pytest.raises(TimeExceeded):
+            budget.charge(1)
+
+
+def test_the_earlier_of_two_deadlines_ends_both():
+    early, late = (Deadline(seconds, lambda: 0.0) for seconds in (1, 2))
+    assert early.at_most(late) is late.at_most(early) is early
+
+
 def test_no_one_step_goes_without_a_look_at_the_clock():
     """What cannot be interrupted is bounded: a search by its instructions, a loop by the units between two looks."""
     assert MAX_MATCHING <= 2_000_000

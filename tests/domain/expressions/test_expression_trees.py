@@ -258,3 +258,11 @@ def test_a_decimal_is_written_as_a_number(value):
     with pytest.raises(ExpressionError) as caught:
         from_tree({"kind": "constant", "type": "decimal", "value": value})
     assert [fault.message for fault in caught.value.faults] == ["/value is not a decimal written as a text"]
+
+
+def test_the_text_of_another_tree_is_told_up_to_200_characters():
+    text = "'" + "b" * 300 + "'"
+    with pytest.raises(ExpressionError) as caught:
+        from_tree({"kind": "constant", "type": "string", "value": "a", "text": text})
+    [fault] = caught.value.faults
+    assert (fault.code, fault.message) == ("tree", f"the tree is not the one of its text {text[:200]!r}")
