@@ -183,6 +183,16 @@ class TestStatus:
         found = self.status(TierPolicy(EARNED), self.holds(SILVER, is_manual=True), TierPoints(earned=Decimal(20)))
         assert (found.next_tier.name, found.next_tier.missing_points, found.is_manual) == ("Gold", 180, True)
 
+    def test_a_tier_by_points_is_held_by_nothing_else(self):
+        found = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(earned=Decimal(120)))
+        assert (found.tier.name, found.is_manual, found.tier_hold, found.since) == ("Silver", False, None, NOON)
+        assert (found.points, found.points_to_keep, found.projected_tier) == (120, None, None)
+
+    def test_a_member_without_a_tier_has_the_way_to_the_next_one(self):
+        found = self.status(TierPolicy(EARNED), None, TierPoints(earned=Decimal(20)))
+        assert (found.tier, found.is_manual, found.since, found.expires_at) == (None, False, None, None)
+        assert (found.next_tier.loyalty_tier_id, found.next_tier.missing_points) == (SILVER, 80)
+
     def test_what_it_takes_to_stay(self):
         points = earned(("2025-06-01", 120), ("2026-01-01", 90))
         found = self.status(YEAR, self.holds(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)

@@ -8,7 +8,6 @@ import pytest
 
 from domain.content.collections import check_collection
 from domain.content.documents import (
-    MOST_ATTRS_BYTES,
     DocumentAddress,
     coupon_book_key_of,
     derived_values,
@@ -76,19 +75,19 @@ def nested(levels):
 
 
 def test_attrs_have_a_largest_size_depth_and_number_of_values():
-    assert pointers(attrs={}, attrs_bytes=MOST_ATTRS_BYTES) == []
-    assert pointers(attrs={}, attrs_bytes=MOST_ATTRS_BYTES + 1) == ["/attrs"]
+    assert pointers(attrs={}, attrs_bytes=65_536) == []
+    assert pointers(attrs={}, attrs_bytes=65_537) == ["/attrs"]
     assert pointers(attrs=nested(32)) == []
     assert pointers(attrs=nested(34)) == ["/attrs"]
     lists = {f"list{number}": [str(each) for each in range(100)] for number in range(10)}
     assert pointers(attrs=lists) == []
     assert pointers(attrs={**lists, "more": "one"}) == ["/attrs"]
     # What is too large as a whole is not looked into.
-    assert pointers(attrs={**lists, "more": "one"}, attrs_bytes=MOST_ATTRS_BYTES + 1) == ["/attrs"]
+    assert pointers(attrs={**lists, "more": "one"}, attrs_bytes=65_537) == ["/attrs"]
 
 
 def test_attrs_that_are_not_sent_are_not_checked():
-    assert pointers(attrs_bytes=MOST_ATTRS_BYTES + 1) == []
+    assert pointers(attrs_bytes=65_537) == []
 
 
 @pytest.mark.parametrize(
