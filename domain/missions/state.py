@@ -81,6 +81,17 @@ class MissionProgressState:
         self._known_undone: set[int] = set()
         self._lost: set[MemberMission] = set()
 
+    def assume(self, member_id: int, mission: Mission, progress: Progress) -> None:
+        """Take progress as given, of a member who is stored nowhere."""
+        self._progress[member_id, mission.mission_id] = MissionProgress(progress)
+
+    def missing(self, member_id: int, mission: Mission, at: datetime) -> int | None:
+        """The count that the member lacks to achieve the mission once more; None if that is not possible at `at`."""
+        if not self.room(member_id, mission, at):
+            return None
+        progress = self.progress(member_id, mission).progress
+        return max(1, (progress.times_achieved + 1) * progress.goal - progress.counted)
+
     def progress(self, member_id: int, mission: Mission) -> MissionProgress:
         """The member's progress towards the present goal of the mission."""
         mission_progress = self._progress.get((member_id, mission.mission_id))

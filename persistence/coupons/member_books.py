@@ -10,6 +10,7 @@ from sqlalchemy import Connection, cast, func, or_
 
 from domain.coupons.books import PUBLISHED, CouponBook
 from domain.members import Member
+from persistence.connections import query
 from persistence.coupons.books import BOOKS, filters_of
 from persistence.filters import conditions_of
 from persistence.paging import sorting_of
@@ -23,6 +24,11 @@ SELECT h.coupon_book_id, sum(h.amount_assigned), sum(h.amount_used),
 FROM member_coupons h
 WHERE h.organization_id = %s AND h.member_id = %s AND h.coupon_book_id = ANY(%s)
 GROUP BY h.organization_id, h.member_id, h.coupon_book_id
+"""
+
+_OFFERED = f"""
+SELECT coupon_book_id FROM coupon_books WHERE organization_id = %s AND publishing_status = '{PUBLISHED}'
+    AND (valid_from_date IS NULL OR valid_from_date <= %s) AND (valid_to_date IS NULL OR valid_to_date >= %s)
 """
 
 _WITH_FREE_CODES = """
@@ -68,6 +74,11 @@ def find_candidates(
         _is_for(table.c.audience_keys, audience_keys),
         order=sorting_of(query.get("order"), BOOKS.order_columns, BOOKS.id).ordering,
     )
+
+
+def find_offered(db: Connection, organization_id: int, now: datetime) -> list[int]:
+    """The ids of the books that are published and within their dates at `now`."""
+    return [row[0] for row in query(db, _OFFERED, (organization_id, now, now))]
 
 
 def _is_for(column: Any, keys: Collection[str]) -> Any:

@@ -38,12 +38,13 @@ FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint
 
 _ACCOUNT_COLUMNS = ", ".join(column.name for column in columns_of(ledger_accounts, LedgerAccount))
 
+_ACCOUNTS = Prepared(f"""
+SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s::bigint[])
+ORDER BY ledger_account_id
+""")
 # The shared lock of the account's row makes a change of its rules wait until decisions by them are committed. After a
 # wait for such a change the row is returned as the change left it.
-_SHARE_ACCOUNTS = Prepared(f"""
-SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s::bigint[])
-ORDER BY ledger_account_id FOR KEY SHARE
-""")
+_SHARE_ACCOUNTS = Prepared(f"{_ACCOUNTS} FOR KEY SHARE")
 
 _LOCK_CAPPED_ACCOUNTS = """
 SELECT ledger_account_id FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
@@ -184,18 +185,22 @@ def open_session(
     wallet_ids: Collection[int],
     ledger_account_ids: Collection[int],
     at: datetime,
+    *,
+    lock: bool = True,
 ) -> LedgerSession:
     """The session of locked wallets, with their accounts as they are now.
 
-    Holds that have ended are released first, and expired value is burned.
+    Holds that have ended are released first, and expired value is burned. Without `lock` it is the session of a dry
+    run, which locks no accounts.
     """
     organization_id, wallets = organization.organization_id, list(wallet_ids)
-    shared = query(db, _SHARE_ACCOUNTS, (organization_id, list(ledger_account_ids)))
-    accounts = {account.ledger_account_id: account for account in records(LedgerAccount, shared)}
+    read = query(db, _SHARE_ACCOUNTS if lock else _ACCOUNTS, (organization_id, list(ledger_account_ids)))
+    accounts = {account.ledger_account_id: account for account in records(LedgerAccount, read)}
     capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
-    if capped:
+    if capped and lock:
         defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
+    if capped:
         issued = ledger.issued(db, organization_id, capped)
     rows = query(db, _HOLDINGS, (at, at, organization_id, wallets))
     holdings = {(row[0], row[1]): Holding(*row[2:-2]) for row in rows}

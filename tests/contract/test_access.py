@@ -81,7 +81,8 @@ class Operation:
         contents = body_contents(DOCUMENTS[self.surface], self.documented)
         [example] = [content["example"] for content in contents.values()] or [None]
         body = example.encode() if "application/octet-stream" in contents else example
-        for name in ("organizationId", "organizationKey"):
+        names = ("organizationId", "organizationKey", *(["loyaltyMemberId"] if self.is_for_members else []))
+        for name in names:
             if isinstance(body, dict) and name in body:
                 body = {**body, name: values[name]}
         surface = api.surface(token=None if key else token)

@@ -23,6 +23,7 @@ NOT_AUDITED = {
     "batchGetMembers": "reads",
     "parseExpressions": "reads",
     "formatExpressions": "reads",
+    "simulate": "reads",
 }
 WRITES = {
     operation.operation_id

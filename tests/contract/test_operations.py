@@ -34,6 +34,7 @@ ROLES = {
 EXTENSIONS = {
     "integration": {
         *("createAccessToken", "createMemberAccessToken", "createMembers", "getEvent", "listMemberTimeline"),
+        "simulate",
     },
     "administration": {
         *("cancelExport", "cancelImport", "createExport", "createImport", "createLedger", "createPartnerApiKey"),

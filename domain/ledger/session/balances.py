@@ -58,6 +58,10 @@ class Balances:
         self._unearned: dict[int, Decimal] = {}
         self._undo_log = UndoLog(self.steps)
 
+    def assume(self, wallet_id: int, ledger_account_id: int, holding: Holding) -> None:
+        """Take a holding as given, of a wallet that is stored nowhere."""
+        self._holdings[wallet_id, ledger_account_id] = holding
+
     def changed_holdings(self) -> list[tuple[Pair, Holding]]:
         """The holdings that the steps have changed, in the order of wallets and accounts."""
         return [(pair, self._holdings[pair]) for pair in sorted(self._undo_log.changed(self._holdings))]

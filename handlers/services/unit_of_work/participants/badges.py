@@ -38,6 +38,7 @@ class BadgeWork:
         self._organization_id = unit.organization_id
         self._badges = {badge.badge_id: badge for badge in unit.configuration.badges.values()}
         self._loaded: BadgeBalances | None = None
+        self._assumed: Mapping[tuple[int, int], int] = {}
         self._knows_reversible = False
         self._expected = _FIRST_IDS
 
@@ -49,6 +50,10 @@ class BadgeWork:
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
         """The variable `badges`: the member's balance of every badge, by its key."""
         return {badge.badge_key: Decimal(self._balances.balance(member_id, id_)) for id_, badge in self._badges.items()}
+
+    def assume(self, member_id: int, amounts: Mapping[int, int]) -> None:
+        """Take balances of badges, by id, as given, of a member who is stored nowhere."""
+        self._assumed = {(member_id, badge_id): amount for badge_id, amount in amounts.items()}
 
     def recall(self, system_unique_keys: Collection[str]) -> None:
         """Look up the results of earlier requests under these keys."""
@@ -115,7 +120,7 @@ class BadgeWork:
     def _balances(self) -> BadgeBalances:
         if self._loaded is None:
             unit = self._unit
-            held = badges.balances_of(unit.db, self._organization_id, unit.members)
+            held = {**badges.balances_of(unit.db, self._organization_id, unit.members), **self._assumed}
             inactive = [member_id for member_id, member in unit.members.items() if not member.active]
             self._loaded = BadgeBalances(held, unit.now, self._namer(), inactive)
         return self._loaded

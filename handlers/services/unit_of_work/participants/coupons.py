@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
 from functools import partial
@@ -108,6 +109,34 @@ class CouponWork:
     def coupon(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code, if it is loaded; raises UnknownCoupon."""
         return self.loader.state.by_code(book, code)
+
+    def facts(self, member: Member, book: CouponBook) -> MemberFacts:
+        """The facts of a member that decide about a loaded book, but for the coupons that the member has unused."""
+        unit, had = self._unit, self.loader.state.had(member.member_id, book.coupon_book_id)
+        account = self._charge.account_of(book)
+        points = Decimal(0)
+        if account is not None:
+            points = unit.ledger.holding(member.wallet_id, account.ledger_account_id).available
+        return replace(
+            _facts_of(unit, member, book),
+            stock_left=self.loader.state.stock_left(book),
+            assigned=had.assigned,
+            used_in_period=had.used,
+            discounted_in_period=had.discounted,
+            points=points,
+        )
+
+    def try_use(self, member_id: int, book: CouponBook, command: Use) -> Refusal | None:
+        """The refusal of a use, None if it is possible; nothing has changed afterwards."""
+        state, ledger = self.loader.state.savepoint(), self._unit.ledger.savepoint()
+        try:
+            self.use(member_id, book, command, UsageDetails())
+        except Refusal as refusal:
+            return refusal
+        finally:
+            self.loader.state.rollback_to(state)
+            self._unit.ledger.rollback_to(ledger)
+        return None
 
     def together(self, act: Callable[[], T]) -> T:
         """Run `act` as a whole: if it raises a Refusal, its changes are rolled back."""

@@ -19,8 +19,8 @@ from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
 from domain.hours import Occasion
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
-from domain.missions.progress import Advance, count_of
-from domain.missions.records import Mission, MissionExhausted, MissionTracking, Reward, UnknownMission
+from domain.missions.progress import Advance, Progress, count_of
+from domain.missions.records import Mission, MissionClosed, MissionExhausted, MissionTracking, Reward, UnknownMission
 from domain.missions.rules import CompiledMission, expiry_of_reward
 from domain.missions.state import MissionMove, MissionProgress, MissionProgressState, ProgressCause
 from domain.problems import Refusal
@@ -84,6 +84,19 @@ class MissionWork:
             progress = self._state.progress(member_id, compiled.mission).progress
             by_key[key] = {"timesAchieved": progress.times_achieved, "currentCounterCount": progress.counter}
         return by_key
+
+    def assume(self, member_id: int, progress_of_missions: Mapping[int, Progress]) -> None:
+        """Take progress in missions, by id, as given, of a member who is stored nowhere."""
+        for mission_id, progress in progress_of_missions.items():
+            self._state.assume(member_id, self._configuration.missions[mission_id].mission, progress)
+
+    def missing(self, member_id: int, compiled: CompiledMission, audience_keys: Collection[str]) -> int | None:
+        """The count that a member of these audiences lacks to achieve a mission; None if that is not possible now."""
+        try:
+            compiled.refuse_closed(self._unit.now, audience_keys)
+        except MissionClosed:
+            return None
+        return self._state.missing(member_id, compiled.mission, self._unit.now)
 
     def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
         """Count an event of an active member in all its missions. Returns True if one moved.

@@ -1,0 +1,83 @@
+"""The total that an order lacks for a rule: what must be added to it for the one part that is false to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from domain.expressions import Node, Trace, to_text
+from domain.expressions.tree import Constant, FunctionCall, Identifier, Select, is_operator
+
+MONEY_DIGITS = 2
+"""Fraction digits of amounts of money that are to be added to a total."""
+
+_UNIT = Decimal(1).scaleb(-MONEY_DIGITS)
+# Wider than any total or literal: only the result is rounded.
+_WIDE = Context(prec=1000)
+_MIRRORED = {"<=": ">=", "<": ">"}
+
+
+@dataclass(frozen=True, slots=True)
+class TotalThreshold:
+    """A total to be reached, or with `is_strict` to be exceeded."""
+
+    total: Decimal
+    is_strict: bool = False
+
+    def missing(self, total: Decimal) -> Decimal:
+        """The smallest amount of money to be added to a total below the threshold for it to reach it."""
+        short = _WIDE.subtract(self.total, total)
+        if self.is_strict:
+            return _WIDE.add(short.quantize(_UNIT, ROUND_FLOOR, _WIDE), _UNIT)
+        return short.quantize(_UNIT, ROUND_CEILING, _WIDE)
+
+
+def thresholds_of(node: Node | None, variable: str) -> list[TotalThreshold]:
+    """The thresholds in a rule's top-level `&&` of comparisons like `order.total >= 50`; `variable` is `order`."""
+    return [threshold for part in _conjuncts(node) if (threshold := _threshold(part, variable)) is not None]
+
+
+def only_false_threshold(node: Node | None, trace: Trace | Mapping[str, Any], variable: str) -> TotalThreshold | None:
+    """The threshold of a rule's only false part, if that is a comparison with the total; None if it is not.
+
+    `trace` has the values of the rule's parts.
+    """
+    by_text = {to_text(part): part for part in _conjuncts(node)}
+    false = [part for part in _traced_conjuncts(trace) if part.get("value") is not True]
+    if len(false) != 1 or false[0].get("value") is not False:
+        return None
+    part = by_text.get(false[0]["expression"])
+    return None if part is None else _threshold(part, variable)
+
+
+def _conjuncts(node: Node | None) -> tuple[Node, ...]:
+    if node is None:
+        return ()
+    return node.args if isinstance(node, FunctionCall) and is_operator(node) and node.function == "&&" else (node,)
+
+
+def _traced_conjuncts(trace: Trace | Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The parts of a rule's trace; constants, which are not traced, hold."""
+    return trace.get("children", ()) if trace.get("operator") == "&&" else (trace,)
+
+
+def _threshold(part: Node, variable: str) -> TotalThreshold | None:
+    for sign, of_total, literal in _readings(part):
+        is_total = isinstance(of_total, Select) and of_total.field == "total" and _is_named(of_total.target, variable)
+        if is_total and sign in (">=", ">") and isinstance(literal, Constant) and literal.type in ("int", "decimal"):
+            return TotalThreshold(Decimal(str(literal.value)), is_strict=sign == ">")
+    return None
+
+
+def _readings(part: Node) -> Iterator[tuple[str, Node, Node]]:
+    """A comparison as it is written, and turned around."""
+    if isinstance(part, FunctionCall) and is_operator(part) and len(part.args) == 2:
+        left, right = part.args
+        yield part.function, left, right
+        yield _MIRRORED.get(part.function, ""), right, left
+
+
+def _is_named(node: Node, variable: str) -> bool:
+    return isinstance(node, Identifier) and node.name == variable

@@ -1,0 +1,29 @@
+"""The discount that a coupon of a book gives on an order."""
+
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+from domain.coupons.books import CouponBook
+
+AMOUNT, PERCENTAGE = "amount", "percentage"
+
+_HUNDREDTH = Decimal("0.01")
+# Wider than any number of a book or a total: only the result is rounded.
+_WIDE = Context(prec=1000)
+
+
+def discount_of(book: CouponBook, total: Decimal | None) -> Decimal | None:
+    """The discount on an order of `total`, rounded half away from zero to hundredths; None if it is not known.
+
+    A book says what it gives by `discountAmount` where its `discountType` is an amount or a percentage. It gives at
+    most `maxDiscountPerUse`, and the total.
+    """
+    if book.discount_amount is None:
+        return None
+    if book.discount_type == AMOUNT:
+        discount = book.discount_amount
+    elif book.discount_type == PERCENTAGE and total is not None:
+        discount = _WIDE.divide(_WIDE.multiply(total, book.discount_amount), Decimal(100))
+    else:
+        return None
+    most = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
+    return min([discount, *most]).quantize(_HUNDREDTH, ROUND_HALF_UP, _WIDE)

@@ -1,0 +1,95 @@
+"""Simulations on the wire."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from domain.event_types import EVENTS_WITH_ORDER
+from domain.events import IncomingEvent
+from domain.fields import Key
+from domain.partners import PAYMENT_CONFIRMED
+from domain.problems import FieldFault, InvalidRequest
+from handlers.messages.base import Body, Shape
+from handlers.messages.events import incoming_event
+from handlers.services.simulations.dry_run import ORDER, PAYMENT, Scenario
+from handlers.services.simulations.hypothetical import NOBODY, HypotheticalMember
+from handlers.services.simulations.results import Simulation
+from handlers.services.simulations.simulate import EARN, NEXT, REDEEM, SimulationRequest
+
+_ORDER_CREATED = "member-purchase-order-created"
+_EVENT = "event"
+_BY_DEFAULT = frozenset({EARN, REDEEM, NEXT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    order: Mapping[str, Any] | None = None
+    payment: Mapping[str, Any] | None = None
+    event: Mapping[str, Any] | None = None
+    loyalty_member_id: str | None = None
+    person: HypotheticalMember | None = field(default=None, metadata={"wire": "as"})
+    at: datetime | None = None
+    campaign_keys: Sequence[Key] = ()
+    coupon_codes: Sequence[str] = ()
+    include: Sequence[str] = ()
+
+
+_SENT = Body(_Sent)
+SIMULATION = Shape(Simulation)
+
+
+class SimulationBody:
+    """The body of a simulation."""
+
+    def load(self, body: Mapping[str, Any]) -> SimulationRequest:
+        """The request of a body that the document accepted; raises InvalidRequest for what contradicts itself."""
+        sent = _SENT.load(body)
+        faults = list(_faults(sent))
+        if faults:
+            raise InvalidRequest(faults)
+        event, person = _event(sent), None
+        if sent.loyalty_member_id is None:
+            event, person = replace(event, member_id=NOBODY), sent.person or HypotheticalMember()
+        # Some generated clients send an empty list for one that was not set.
+        scenario = Scenario(event, person, sent.campaign_keys or None)
+        return SimulationRequest(scenario, sent.at, sent.coupon_codes, frozenset(sent.include) or _BY_DEFAULT)
+
+
+def _faults(sent: _Sent) -> Iterator[FieldFault]:
+    """Contradictions between the fields of a body."""
+    happenings = [name for name in (ORDER, PAYMENT, _EVENT) if getattr(sent, name) is not None]
+    if len(happenings) != 1:
+        given = " and ".join(happenings) if happenings else "none of them"
+        yield FieldFault(f"One of order, payment and event says what happens; the body has {given}", pointer="")
+    if sent.loyalty_member_id is not None and sent.person is not None:
+        yield FieldFault(
+            "as describes a member, and loyaltyMemberId names another one: send one of them", pointer="/as"
+        )
+    event_type = (sent.event or {}).get("eventType")
+    if event_type in EVENTS_WITH_ORDER and event_type != _ORDER_CREATED:
+        detail = f"eventType {event_type} is about a stored order; of orders only {_ORDER_CREATED} can be simulated"
+        yield FieldFault(detail, pointer="/event/eventType")
+
+
+def _event(sent: _Sent) -> IncomingEvent:
+    """The event that would be tracked; ids that the request need not name are made up."""
+    key = f"simulation-{uuid.uuid4()}"
+    happening: Mapping[str, Any] = sent.event or {}
+    # Where the parts of the event are in the body.
+    place, inside = f"/{_EVENT}", ""
+    if sent.order is not None:
+        happening = {"eventType": _ORDER_CREATED, "payload": {ORDER: {"externalId": key, **sent.order}}}
+        place, inside = "", "/payload"
+    elif sent.payment is not None:
+        happening = {"eventType": PAYMENT_CONFIRMED, "payload": {PAYMENT: {"paymentId": key, **sent.payment}}}
+    try:
+        return incoming_event({**happening, "systemUniqueKey": key, "loyaltyMemberId": sent.loyalty_member_id})
+    except InvalidRequest as refusal:
+        faults = [
+            replace(fault, pointer=place + (fault.pointer or "").removeprefix(inside)) for fault in refusal.faults
+        ]
+        raise InvalidRequest(faults) from refusal

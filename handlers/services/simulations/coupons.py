@@ -1,0 +1,170 @@
+"""The coupons of a simulation: the codes that the customer presents, and the books that the member could redeem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCoupon, stock_left
+from domain.coupons.discounts import discount_of
+from domain.coupons.eligibility import (
+    ASSIGN_AND_USE,
+    USE,
+    Attempt,
+    MemberFacts,
+    exclusions,
+    exclusions_of_list,
+    points_needed,
+)
+from domain.coupons.lots import LotRange
+from domain.coupons.refusals import OrderTotalTooLow
+from domain.coupons.service import Use
+from domain.ledger.refusals import InsufficientBalance
+from domain.problems import Refusal
+from handlers.services.simulations.dry_run import DryRun
+from handlers.services.simulations.results import Exclusion, PresentedCode, Redemption
+from persistence.coupons import member_books
+from persistence.coupons.codes import COUPONS
+from persistence.coupons.member_books import Amounts
+
+MAX_REDEMPTIONS = 50
+"""Most books that a simulation returns."""
+
+ONE, _ZERO = Decimal(1), Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A book that is offered to the member, before the event."""
+
+    book: CouponBook
+    facts: MemberFacts
+    order_total: Decimal | None
+
+    @property
+    def exclusions(self) -> Sequence[Refusal]:
+        """The refusals that keep the member from redeeming the book now."""
+        return exclusions_of_list(self.book, self.facts, self.order_total)
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The points that it costs the member, with an assignment unless a coupon is left to use; None for none."""
+        return points_needed(self.book, USE if self.facts.unused >= ONE else ASSIGN_AND_USE) or None
+
+    @property
+    def missing_points(self) -> Decimal | None:
+        """The points that are missing to the cost, None if they are not all that is missing."""
+        reasons, cost = self.exclusions, self.cost
+        is_only_reason = [*map(type, reasons)] == [InsufficientBalance]
+        return cost - self.facts.points if is_only_reason and cost is not None else None
+
+
+def offers_of(run: DryRun) -> list[Offer]:
+    """The books that are published and within their dates, as they are for the member at this point of the run."""
+    unit, member = run.unit, run.member
+    ids = member_books.find_offered(unit.db, unit.organization_id, unit.now)
+    if not ids:
+        return []
+    coupons = unit.coupons
+    coupons.loader.load(sorted(set(ids) - coupons.loader.state.books.keys()))
+    amounts = member_books.amounts_of(unit.db, member, ids, unit.now)
+    books = [coupons.loader.state.books[book_id] for book_id in ids if book_id in coupons.loader.state.books]
+    lists = [book.coupon_book_id for book in books if book.type == LIST]
+    free = member_books.with_free_codes(unit.db, unit.organization_id, lists) if lists else frozenset()
+    return [
+        Offer(
+            book,
+            replace(
+                coupons.facts(member, book),
+                unused=amounts.get(book.coupon_book_id, Amounts()).unused,
+                stock_left=stock_left(book, int(book.coupon_book_id in free)),
+            ),
+            run.scenario.total,
+        )
+        for book in books
+    ]
+
+
+def offers_after(run: DryRun, offers: Iterable[Offer]) -> list[Offer]:
+    """The offers as they are at this later point of the run, with the coupons that it has assigned since."""
+    work, later = run.unit.coupons, []
+    for offer in offers:
+        book, before = work.loader.state.books[offer.book.coupon_book_id], offer.facts
+        facts = work.facts(run.member, book)
+        unused = before.unused + facts.assigned - before.assigned
+        stock = before.stock_left if book.type == LIST else facts.stock_left
+        later.append(replace(offer, book=book, facts=replace(facts, unused=unused, stock_left=stock)))
+    return later
+
+
+def redemptions(before: Sequence[Offer], after: Sequence[Offer]) -> list[Redemption]:
+    """The books that the member could redeem before the event, usable ones first, and their points after it."""
+    judged = [(offer, offer.exclusions, later.facts.points) for offer, later in zip(before, after, strict=True)]
+    judged.sort(key=lambda offer_and_reasons: (bool(offer_and_reasons[1]), *_rank(offer_and_reasons[0].book)))
+    return [_redemption(offer, reasons, points) for offer, reasons, points in judged[:MAX_REDEMPTIONS]]
+
+
+def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
+    """Each code as it could be used for the order, before anything of the event has happened."""
+    coupons = COUPONS.find_all(run.unit.db, run.unit.organization_id, code=set(codes)) if codes else []
+    by_code: dict[str, list[Coupon]] = {}
+    for coupon in sorted(coupons, key=lambda coupon: coupon.coupon_id):
+        by_code.setdefault(coupon.code or "", []).append(coupon)
+    loader = run.unit.coupons.loader
+    for book_id in sorted({coupon.coupon_book_id for coupon in coupons}):
+        own = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
+        loader.named(loader.book(coupon_book_id=book_id), (), own)
+    return [_presented(run, code, by_code.get(code, ())) for code in codes]
+
+
+def _presented(run: DryRun, code: str, coupons: Sequence[Coupon]) -> PresentedCode:
+    """The first usable coupon with the code, of those that several books may have, or else the first one."""
+    if not coupons:
+        unknown = UnknownCoupon(f"There is no coupon with the code {code}.")
+        return PresentedCode(code, None, False, None, _told([unknown]), None)
+    presented = [_coupon(run, code, coupon) for coupon in coupons]
+    return next((coupon for coupon in presented if coupon.usable), presented[0])
+
+
+def _coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
+    work, member, total = run.unit.coupons, run.member, run.scenario.total
+    book = work.loader.state.books[coupon.coupon_book_id]
+    discount = discount_of(book, total)
+    usable = LotRange(book.coupon_book_id, coupon.coupon_id, with_expired=False)
+    has_one = work.loader.state.next_lot(member.member_id, usable, 1) is not None
+    attempt = Attempt(USE if has_one else ASSIGN_AND_USE, amount_discounted=discount, order_total=total)
+    reasons: list[Refusal] = list(exclusions(book, work.facts(member, book), attempt))
+    # What the rules of the book do not say: whose the code is, and whether it has expired.
+    command = Use(coupon=coupon, amount_discounted=discount, auto_assign=True)
+    refusal = work.try_use(member.member_id, book, command)
+    if refusal is not None and refusal.slug not in {reason.slug for reason in reasons}:
+        reasons.append(refusal)
+    missing = None
+    if total is not None and book.min_order_total is not None and [*map(type, reasons)] == [OrderTotalTooLow]:
+        missing = book.min_order_total - total
+    return PresentedCode(code, book.coupon_book_key, not reasons, discount, _told(reasons), missing)
+
+
+def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal) -> Redemption:
+    cost, book = offer.cost, offer.book
+    return Redemption(
+        coupon_book_key=book.coupon_book_key,
+        name=book.name,
+        usable=not reasons,
+        cost=cost,
+        missing_points=None if cost is None else max(_ZERO, cost - offer.facts.points),
+        affordable_after_order=cost is None or cost <= points_after,
+        discount=discount_of(book, offer.order_total),
+        exclusion_reasons=_told(reasons),
+    )
+
+
+def _rank(book: CouponBook) -> tuple[bool, Decimal, int]:
+    """The order of books: by `rankingIndex`, those without one last, then by id."""
+    rank = book.ranking_index
+    return rank is None, rank or _ZERO, book.coupon_book_id
+
+
+def _told(reasons: Iterable[Refusal]) -> list[Exclusion]:
+    return [Exclusion(reason.slug, reason.detail) for reason in reasons]

@@ -1,0 +1,135 @@
+"""The gains of a member by the event of a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.effects import DISCOUNT, MINT_POINTS, SPONSOR
+from domain.campaigns.outcomes import EVALUATED, LimitReached
+from domain.ledger.lots import NewLot
+from domain.ledger.postings import Posting
+from domain.ledger.session import round_down
+from domain.partners import discounted
+from handlers.services.configuration import Configuration
+from handlers.services.simulations.dry_run import DryRun, Standing
+from handlers.services.simulations.results import (
+    AccountEarning,
+    BadgeEarning,
+    CouponEarning,
+    Discount,
+    Earnings,
+    TierChange,
+)
+from handlers.services.unit_of_work.tracked import EventOutcome
+
+_ZERO = Decimal(0)
+_LIMIT_REACHED = f"/problems/{LimitReached.slug}"
+
+Effect = Mapping[str, Any]
+
+
+class EarningsReader:
+    """Reads off an evaluated dry run what its event gave; made before the evaluation, to know what was there."""
+
+    def __init__(self, run: DryRun) -> None:
+        self._run = run
+        self._before = run.standing()
+        self._steps = len(run.unit.ledger.steps)
+
+    def read(self, outcomes: Sequence[EventOutcome], after: Standing) -> Earnings:
+        """The gains of the member; `outcomes` are those of the member's events, `after` what the member has then."""
+        configuration = self._run.unit.configuration
+        effects = [effect for outcome in outcomes for effect in outcome.answer["effects"]]
+        discounts = _discounts(configuration, self._run.scenario.total or _ZERO, effects)
+        return Earnings(
+            accounts=list(self._accounts(effects, after)),
+            discounts=discounts,
+            discount_total=sum((discount.amount for discount in discounts), _ZERO),
+            coupons=self._coupons(),
+            badges=[
+                BadgeEarning(key, amount - before)
+                for key, amount in after.badges.items()
+                if amount > (before := self._before.badges.get(key, _ZERO))
+            ],
+            missions=[mission for outcome in outcomes for mission in outcome.answer["missions"]],
+            tiers=list(self._tiers(after)),
+            effects=effects,
+        )
+
+    def _accounts(self, effects: Sequence[Effect], after: Standing) -> Iterator[AccountEarning]:
+        """The accounts whose balance changes, or would but for limits."""
+        configuration = self._run.unit.configuration
+        discarded, expiries = _discarded(configuration, effects), self._expiries()
+        for account_id, account in sorted(configuration.accounts.items()):
+            available = after.balances[account_id] - self._before.balances[account_id]
+            if available or account_id in discarded:
+                expires_at, cut = expiries.get(account_id), discarded.get(account_id, _ZERO)
+                yield AccountEarning(account.ledger_account_key, available, expires_at, cut)
+
+    def _expiries(self) -> dict[int, datetime]:
+        """The earliest expiry of the new points in each account."""
+        wallet_id = self._run.member.wallet_id
+        expiries: dict[int, datetime] = {}
+        for step in self._run.unit.ledger.steps[self._steps :]:
+            for move in step.lot_moves if isinstance(step, Posting) else ():
+                if isinstance(move, NewLot) and move.wallet_id == wallet_id and move.expires_at is not None:
+                    earliest = expiries.get(move.ledger_account_id, move.expires_at)
+                    expiries[move.ledger_account_id] = min(earliest, move.expires_at)
+        return expiries
+
+    def _coupons(self) -> list[CouponEarning]:
+        unit, amounts = self._run.unit, dict[str, Decimal]()
+        for usage in unit.coupons.loader.state.made if unit.uses("coupons") else ():
+            if usage.member_id == self._run.member.member_id and usage.amount_assigned > 0:
+                key = usage.coupon_book_key
+                amounts[key] = amounts.get(key, _ZERO) + usage.amount_assigned
+        return [CouponEarning(key, amount) for key, amount in amounts.items()]
+
+    def _tiers(self, after: Standing) -> Iterator[TierChange]:
+        configuration = self._run.unit.configuration
+        keys = configuration.tier_keys
+        for schedule in configuration.tier_schedules:
+            before, now = (tiers[schedule.loyalty_program_id] for tiers in (self._before.tiers, after.tiers))
+            if before != now:
+                yield TierChange(schedule.loyalty_program_key, keys.get(before or 0), keys.get(now or 0))
+
+
+def campaigns_by_id(configuration: Configuration) -> dict[int, CompiledCampaign]:
+    """The active campaigns by id."""
+    return {campaign.campaign.campaign_id: campaign for campaign in configuration.campaigns}
+
+
+def params_of(effect: Effect) -> dict[str, Any]:
+    """The parameters of an effect of a result, by id."""
+    return {param["id"]: param["value"] for param in effect["params"]}
+
+
+def _discounts(configuration: Configuration, total: Decimal, effects: Sequence[Effect]) -> list[Discount]:
+    """The discounts of the effects, each off what those before it have left of the total."""
+    campaigns = campaigns_by_id(configuration)
+    given = [effect for effect in effects if effect["effectId"] == DISCOUNT and effect["status"] == EVALUATED]
+    amounts = discounted(total, [(DISCOUNT, params_of(effect)) for effect in given])
+    return [
+        Discount(campaigns[effect["campaignId"]].campaign.campaign_key, effect["actionId"], amount.discount or _ZERO)
+        for effect, amount in zip(given, amounts, strict=True)
+    ]
+
+
+def _discarded(configuration: Configuration, effects: Sequence[Effect]) -> dict[int, Decimal]:
+    """The member's points that limits of campaigns cut, by account id."""
+    campaigns, discarded = campaigns_by_id(configuration), dict[int, Decimal]()
+    for effect in effects:
+        params = params_of(effect)
+        is_cut = effect.get("error", {}).get("type") == _LIMIT_REACHED and "requestedAmount" in params
+        if effect["effectId"] != MINT_POINTS or not is_cut or params["recipient"] == SPONSOR:
+            continue
+        key, campaign = params["ledgerAccountKey"], campaigns[effect["campaignId"]]
+        account = campaign.main_account if key is None else configuration.accounts_by_key.get(key)
+        if account is not None:
+            cut = round_down(account, Decimal(params["requestedAmount"])) - Decimal(params["amount"])
+            discarded[account.ledger_account_id] = discarded.get(account.ledger_account_id, _ZERO) + cut
+    return discarded

@@ -1,0 +1,197 @@
+"""A member who is stored nowhere, in a unit of work that is a dry run: somebody as the request describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from domain.audiences import CompiledAudience
+from domain.events import DRY_RUN
+from domain.fields import Key
+from domain.ledger.postings import Earning, Holding
+from domain.members import Member
+from domain.missions.progress import Progress
+from domain.missions.records import UnknownMission
+from domain.problems import unknown_key
+from domain.tier_policies import TierPoints
+from domain.tiers import HeldTier, Points, TierSchedule
+from handlers.call import Execution
+from handlers.services import references
+from handlers.services.configuration import Configuration
+from handlers.services.unit_of_work.derived_events import TierPointsReader
+from handlers.services.unit_of_work.participants.badges import BadgeWork
+from handlers.services.unit_of_work.participants.missions import MissionWork
+from handlers.services.unit_of_work.tracked import TrackedEvent
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence.rows import IdAllocator
+
+NOBODY = -1
+"""The id of the member and of the wallet: no record has it."""
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HypotheticalMember:
+    """Assumptions about a member: balances by key or alias of the account, badges and missions by their keys.
+
+    Of missions it is the progress in the form of expressions. Without anything it is a newcomer.
+    """
+
+    tier_keys: Sequence[Key] = ()
+    balances: Mapping[str, Decimal] = field(default_factory=dict)
+    audience_keys: Sequence[Key] = ()
+    badges: Mapping[str, int] = field(default_factory=dict)
+    missions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    custom_attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class HypotheticalUnit(UnitOfWork):
+    """A dry run for one hypothetical member, who has the id NOBODY and uses none of the limits per member yet."""
+
+    def __init__(
+        self,
+        execution: Execution,
+        person: HypotheticalMember,
+        campaign_keys: Collection[str] | None,
+        tracing: bool,
+    ) -> None:
+        """Adopt the member; raises the refusals of unknown keys, such as UnknownTier."""
+        super().__init__(execution, DRY_RUN, campaign_keys, tracing)
+        configuration = self.configuration
+        self._audience_keys = frozenset(person.audience_keys)
+        if person.audience_keys:
+            references.refuse_unknown_audiences(execution, person.audience_keys)
+        references.refuse_unknown_tiers(configuration, person.tier_keys)
+        self._balances = _balances(configuration, person.balances)
+        self._badges = {_badge_id(configuration, key.lower()): amount for key, amount in person.badges.items()}
+        self._missions = dict(_missions(configuration, person.missions))
+        self.adopt([(_member(execution, person), dict(self._held(person.tier_keys)))])
+
+    def _open(
+        self,
+        tracked: Sequence[TrackedEvent],
+        spare_ids: int,
+        account_ids: Collection[int] | None = None,
+        transaction_ids: IdAllocator | None = None,
+    ) -> None:
+        super()._open(tracked, spare_ids, account_ids, transaction_ids)
+        for account_id, balance in self._balances.items():
+            self.ledger.assume(NOBODY, account_id, Holding(current=balance, earned=balance))
+        earnings = {
+            (NOBODY, account_id): (Earning(self.now, balance),) for account_id, balance in self._balances.items()
+        }
+        self.tier_points = TierPointsReader(self.ledger, earnings)
+
+    @cached_property
+    def audiences(self) -> Mapping[int, Sequence[CompiledAudience]]:
+        """The audiences that the request names, as far as they apply."""
+        audiences = [
+            audience
+            for audience in self.configuration.audiences
+            if audience.audience_key in self._audience_keys and audience.applies(self.now)
+        ]
+        return {**super().audiences, NOBODY: audiences}
+
+    @cached_property
+    def badges(self) -> BadgeWork:
+        """The badges of the members, with those that the request names."""
+        work = super().badges
+        work.assume(NOBODY, self._badges)
+        return work
+
+    @cached_property
+    def missions(self) -> MissionWork:
+        """The missions of the members, with the progress that the request names."""
+        work = super().missions
+        work.assume(NOBODY, self._missions)
+        return work
+
+    def _held(self, tier_keys: Collection[str]) -> Iterator[tuple[int, HeldTier]]:
+        """The tiers by program: those named stay as if set by hand where the points do not reach them."""
+        named = {
+            tier.loyalty_program_id: tier.loyalty_tier_id
+            for key in tier_keys
+            if (tier := self.configuration.tiers.get(key)) is not None
+        }
+        for schedule in self.configuration.tier_schedules:
+            program_id = schedule.loyalty_program_id
+            by_points = schedule.place_of(self._points, self.now)
+            tier_id = named.pop(program_id, None)
+            if tier_id is not None and (by_points is None or by_points.loyalty_tier_id != tier_id):
+                yield program_id, HeldTier(tier_id, is_manual=True)
+            elif by_points is not None and (tier_id is not None or self._is_in(schedule, self._points)):
+                yield program_id, by_points
+        # Programs that are not active keep what members have.
+        yield from ((program_id, HeldTier(tier_id)) for program_id, tier_id in named.items())
+
+    def _is_in(self, schedule: TierSchedule, points: Points) -> bool:
+        """True for the default program, which everybody is in, and for those that the member has points of."""
+        is_default = schedule.loyalty_program_id == self.organization.default_loyalty_program_id
+        return is_default or schedule.counted(points, self.now) > 0
+
+    def _points(self, ledger_account_id: int) -> TierPoints:
+        balance = self._balances.get(ledger_account_id, _ZERO)
+        return TierPoints(balance, balance, (Earning(self.now, balance),))
+
+
+def _member(execution: Execution, person: HypotheticalMember) -> Member:
+    """The member as expressions and audiences see one."""
+    return Member(
+        organization_id=execution.organization.organization_id,
+        member_id=NOBODY,
+        loyalty_member_id="",
+        public_loyalty_member_id=None,
+        active=True,
+        member_type=None,
+        channel_acquisition=None,
+        referral_code=None,
+        profile=person.profile,
+        custom_attributes=person.custom_attributes,
+        notifications={},
+        on_chain={},
+        wallet_id=NOBODY,
+        wallet_key="",
+        created_at=execution.now,
+        updated_at=execution.now,
+    )
+
+
+def _balances(configuration: Configuration, balances: Mapping[str, Decimal]) -> dict[int, Decimal]:
+    """The balances by account id; raises UnknownLedgerAccount."""
+    ids = {
+        name: account.ledger_account_id
+        for account in configuration.accounts.values()
+        for name in (account.ledger_account_key, account.alias)
+        if name is not None
+    }
+    for key in balances:
+        if key not in ids:
+            references.refuse_unknown_account(configuration, key)
+    return {ids[key]: Decimal(balance) for key, balance in balances.items()}
+
+
+def _badge_id(configuration: Configuration, key: str) -> int:
+    """The id of a badge by its key; raises UnknownBadge."""
+    references.refuse_unknown_badge(configuration, key)
+    return configuration.badges[key].badge_id
+
+
+def _missions(
+    configuration: Configuration, progress_by_key: Mapping[str, Mapping[str, int]]
+) -> Iterator[tuple[int, Progress]]:
+    """The progress by mission id; raises UnknownMission."""
+    missions = {compiled.mission.mission_key: compiled.mission for compiled in configuration.missions.values()}
+    for key, assumed in progress_by_key.items():
+        mission = missions.get(key.lower())
+        if mission is None:
+            raise UnknownMission(unknown_key("mission", key, missions))
+        times_achieved, count = assumed.get("timesAchieved", 0), assumed.get("currentCounterCount", 0)
+        yield (
+            mission.mission_id,
+            Progress(mission.goal_count, times_achieved * mission.goal_count + count, times_achieved),
+        )

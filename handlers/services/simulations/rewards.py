@@ -1,0 +1,201 @@
+"""The rewards within reach after the event of a dry run, as far as the server can prove them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.effects import ASSIGN_BADGE, ASSIGN_COUPON, MINT_POINTS, SET_TIER
+from domain.campaigns.outcomes import EVALUATED, PARTIAL
+from domain.campaigns.thresholds import TotalThreshold, only_false_threshold, thresholds_of
+from domain.expressions import Deadline
+from domain.missions.rules import CompiledMission
+from handlers.call import Execution
+from handlers.messages.base import json_able
+from handlers.services.simulations.coupons import Offer
+from handlers.services.simulations.dry_run import DryRun, Scenario
+from handlers.services.simulations.earnings import campaigns_by_id
+from handlers.services.simulations.results import (
+    CAMPAIGN,
+    COUNT,
+    COUPON_BOOK,
+    MISSION,
+    ORDER_TOTAL,
+    POINTS,
+    TIER,
+    Gift,
+    Missing,
+    NextReward,
+)
+
+MAX_REWARDS = 10
+"""Most rewards that a simulation returns."""
+
+MAX_TRIALS = 8
+"""Most totals that are tried for campaigns."""
+
+TRIAL_SECONDS = 0.5
+"""CPU time for all trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Actions of a campaign that may apply if `missing` is added to the total."""
+
+    campaign: CompiledCampaign
+    action_ids: frozenset[int]
+    missing: Decimal
+
+
+def next_rewards(
+    execution: Execution, run: DryRun, answer: Mapping[str, Any], offers: Sequence[Offer]
+) -> tuple[list[NextReward], bool]:
+    """The rewards that are nearest, and whether no limit left candidates out.
+
+    `answer` is the result of the event, `offers` are the coupon books after it.
+    """
+    campaigns, is_complete = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, answer))
+    of_kinds: list[Iterable[NextReward]] = [campaigns, _tiers(run), _missions(run), _books(offers)]
+    rewards = [reward for kind in of_kinds for reward in sorted(kind, key=lambda reward: reward.missing.amount)]
+    return rewards[:MAX_REWARDS], is_complete
+
+
+class _CampaignTrials:
+    """Evaluates the scenario again, with greater totals, to see which campaigns then apply."""
+
+    def __init__(self, execution: Execution, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._deadline = Deadline(TRIAL_SECONDS, time.thread_time)
+        self._execution = replace(execution, deadlines={execution.origin: self._deadline})
+
+    def rewards(self, candidates: Sequence[_Candidate]) -> tuple[list[NextReward], bool]:
+        """The candidates that do apply, nearest ones first, and whether all of them were tried."""
+        amounts = sorted({candidate.missing for candidate in candidates})
+        rewards: list[NextReward] = []
+        for amount in amounts[:MAX_TRIALS]:
+            if self._deadline.has_passed():
+                return rewards, False
+            effects = self._effects_at(amount)
+            for candidate in candidates:
+                if candidate.missing == amount and (gives := _gifts_of(effects, candidate)):
+                    campaign = candidate.campaign.campaign
+                    missing = Missing(ORDER_TOTAL, amount)
+                    rewards.append(NextReward(CAMPAIGN, campaign.campaign_key, campaign.name, missing, gives))
+        return rewards, len(amounts) <= MAX_TRIALS and not self._deadline.has_passed()
+
+    def _effects_at(self, amount: Decimal) -> Sequence[Mapping[str, Any]]:
+        """The effects of the event itself with `amount` more."""
+        run = DryRun(self._execution, self._scenario.raised_by(amount))
+        effects: Sequence[Mapping[str, Any]] = run.evaluate()[0].answer["effects"]
+        return effects
+
+
+def _gifts_of(effects: Sequence[Mapping[str, Any]], candidate: _Candidate) -> list[Gift]:
+    """The effects of a candidate's actions that give something."""
+    return [
+        Gift(effect["effectId"], effect["params"])
+        for effect in effects
+        if effect["actionId"] in candidate.action_ids and effect["status"] in (EVALUATED, PARTIAL)
+    ]
+
+
+def _candidates(run: DryRun, answer: Mapping[str, Any]) -> list[_Candidate]:
+    """The campaigns that lack nothing but a greater total, by the explanations of the event."""
+    name, total = run.scenario.spending, run.scenario.total
+    if name is None or total is None:
+        return []
+    by_campaign: dict[tuple[int, Decimal], set[int]] = {}
+    campaigns = campaigns_by_id(run.unit.configuration)
+    for explanation in answer["explain"]:
+        campaign = campaigns.get(explanation["campaignId"])
+        if campaign is not None and not explanation["applied"]:
+            for action_id, missing in _missing_totals(campaign, explanation, name, total):
+                by_campaign.setdefault((explanation["campaignId"], missing), set()).add(action_id)
+    return [
+        _Candidate(campaigns[campaign_id], frozenset(action_ids), missing)
+        for (campaign_id, missing), action_ids in by_campaign.items()
+    ]
+
+
+def _missing_totals(
+    campaign: CompiledCampaign, explanation: Mapping[str, Any], name: str, total: Decimal
+) -> Iterator[tuple[int, Decimal]]:
+    """The amount that each action of a campaign lacks, by action id, if the explanation is about the total."""
+    action_id, least = explanation["actionId"], campaign.campaign.min_spend_value
+    if action_id is None:
+        # The spend is checked last of all restrictions, so the campaign meets the others.
+        if explanation["reason"]["code"] == "MIN_SPEND" and least is not None:
+            for action in campaign.actions:
+                thresholds = [TotalThreshold(least), *thresholds_of(action.node, name)]
+                yield action.action.action_id, max(threshold.missing(total) for threshold in thresholds)
+        return
+    for action in campaign.actions:
+        if action.action.action_id == action_id:
+            threshold = only_false_threshold(action.node, explanation["trace"], name)
+            if threshold is not None:
+                yield action_id, threshold.missing(total)
+
+
+def _tiers(run: DryRun) -> Iterator[NextReward]:
+    """The tiers above those that the member reaches by points."""
+    unit, member = run.unit, run.member
+    points = unit.tier_points.of(member.wallet_id)
+    tiers = {tier.loyalty_tier_id: tier for tier in unit.configuration.tiers.values()}
+    for schedule in unit.configuration.tier_schedules:
+        held = unit.tier_assignments.held((member.member_id, schedule.loyalty_program_id))
+        account = unit.configuration.accounts.get(schedule.ledger_account_id or 0)
+        if account is None or not schedule.moves or (held is not None and held.holds(unit.now)):
+            continue
+        counted = schedule.counted(points, unit.now)
+        for step in schedule.steps:
+            least = step.min_required_points
+            tier = tiers.get(step.loyalty_tier_id)
+            if tier is None or least <= counted or schedule.tier_at(least) != step.loyalty_tier_id:
+                continue
+            unit_of_account = Decimal(1).scaleb(-account.decimals)
+            missing = (least - counted).quantize(unit_of_account, ROUND_CEILING)
+            gift = _gift(SET_TIER, loyaltyProgramKey=tier.loyalty_program_key, loyaltyTierKey=tier.loyalty_tier_key)
+            yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Missing(POINTS, missing), [gift])
+
+
+def _missions(run: DryRun) -> Iterator[NextReward]:
+    """The missions that the member can still achieve."""
+    unit, member_id = run.unit, run.member.member_id
+    if not unit.configuration.missions:
+        return
+    audience_keys = [audience.audience_key for audience in unit.audiences[member_id]]
+    for compiled in unit.configuration.missions.values():
+        mission = compiled.mission
+        missing = None if compiled.fault else unit.missions.missing(member_id, compiled, audience_keys)
+        if missing is not None:
+            gives = list(_rewards_of(compiled))
+            yield NextReward(MISSION, mission.mission_key, mission.name, Missing(COUNT, Decimal(missing)), gives)
+
+
+def _rewards_of(compiled: CompiledMission) -> Iterator[Gift]:
+    """The rewards for achieving a mission once, as the effects that give the same."""
+    mission = compiled.mission
+    if mission.points_accrual and compiled.account is not None:
+        key = compiled.account.ledger_account_key
+        yield _gift(MINT_POINTS, amount=mission.points_accrual, ledgerAccountKey=key)
+    if mission.badge_key is not None:
+        yield _gift(ASSIGN_BADGE, badgeKey=mission.badge_key, amount=Decimal(1))
+    if mission.coupon_book_key is not None:
+        yield _gift(ASSIGN_COUPON, couponBookKey=mission.coupon_book_key, amount=Decimal(1))
+
+
+def _books(offers: Iterable[Offer]) -> Iterator[NextReward]:
+    """The coupon books for which nothing but points is missing."""
+    for offer in offers:
+        missing, book = offer.missing_points, offer.book
+        if missing is not None:
+            gift = _gift(ASSIGN_COUPON, couponBookKey=book.coupon_book_key, amount=Decimal(1))
+            yield NextReward(COUPON_BOOK, book.coupon_book_key, book.name, Missing(POINTS, missing), [gift])
+
+
+def _gift(effect_id: str, **params: Any) -> Gift:
+    return Gift(effect_id, [{"id": name, "value": json_able(value)} for name, value in params.items()])

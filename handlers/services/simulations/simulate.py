@@ -1,0 +1,65 @@
+"""The simulation of an event: what it would give, what the member could redeem, and what is missing to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from handlers.call import Execution
+from handlers.services.simulations.coupons import Offer, offers_after, offers_of, presented_codes, redemptions
+from handlers.services.simulations.dry_run import DryRun, Scenario
+from handlers.services.simulations.earnings import EarningsReader
+from handlers.services.simulations.results import NextReward, Simulation
+from handlers.services.simulations.rewards import next_rewards
+
+EARN, REDEEM, NEXT, EXPLAIN = "earn", "redeem", "next", "explain"
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationRequest:
+    """A scenario at a moment (None is now), the codes that the customer presents, and the parts to be returned."""
+
+    scenario: Scenario
+    at: datetime | None
+    coupon_codes: Sequence[str]
+    include: frozenset[str]
+
+
+def simulate(call: Execution, request: SimulationRequest, *, tells_rules: bool) -> Simulation:
+    """Evaluate the scenario as a dry run, and look around; nothing is stored, and no row is locked.
+
+    Only if `tells_rules` is the result allowed to say which rules failed. Raises UnknownMember, MemberInactive,
+    MissingPayload, and what else refuses to track the event.
+    """
+    execution = call if request.at is None else replace(call, now=request.at)
+    run = DryRun(execution, request.scenario, tracing=NEXT in request.include)
+    offers = offers_of(run) if request.include & {REDEEM, NEXT} else []
+    coupons = presented_codes(run, request.coupon_codes)
+    reader = EarningsReader(run)
+    outcomes = run.evaluate()
+    later = offers_after(run, offers)
+    earnings = reader.read(outcomes, run.standing())
+    rewards, is_complete = _rewards(execution, request, run, outcomes[0].answer, later)
+    return Simulation(
+        at=execution.now,
+        earn=earnings if EARN in request.include else None,
+        coupons=coupons,
+        redeem=redemptions(offers, later) if REDEEM in request.include else [],
+        next=rewards,
+        next_complete=is_complete,
+        explain=_explanations(outcomes[0].answer) if EXPLAIN in request.include else [],
+        errors=[error for outcome in outcomes for error in outcome.answer["errors"]] if tells_rules else [],
+    )
+
+
+def _explanations(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The explanations of a result, without the traces that only the search for rewards needs."""
+    return [{**explanation, "trace": {}} for explanation in answer["explain"]]
+
+
+def _rewards(
+    execution: Execution, request: SimulationRequest, run: DryRun, answer: Mapping[str, Any], offers: Sequence[Offer]
+) -> tuple[list[NextReward], bool]:
+    return next_rewards(execution, run, answer, offers) if NEXT in request.include else ([], True)

@@ -1,0 +1,86 @@
+"""What an order's total lacks for a rule: of its parts, the only one that is false."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.campaigns.thresholds import TotalThreshold, only_false_threshold, thresholds_of
+from domain.campaigns.variables import ENVIRONMENT
+from domain.expressions import explain, parse
+
+AT_LEAST_50, MORE_THAN_50 = TotalThreshold(Decimal(50)), TotalThreshold(Decimal(50), is_strict=True)
+
+
+def only_false(rule, total=40):
+    node = parse(rule)
+    trace = explain(
+        node, ENVIRONMENT, {"order": {"total": Decimal(total), "subTotal": Decimal(1), "channel": None, "items": []}}
+    )
+    return only_false_threshold(node, trace, "order")
+
+
+@pytest.mark.parametrize(
+    ("rule", "threshold"),
+    [
+        ("order.total >= 50", AT_LEAST_50),
+        ("order.total > 50.0", MORE_THAN_50),
+        ("50 <= order.total", AT_LEAST_50),
+        ("50 < order.total", MORE_THAN_50),
+        ("order.total >= 50 && order.channel == null", AT_LEAST_50),
+        ("(order.total > 30) && (order.total >= 50)", AT_LEAST_50),
+        ("true && order.total >= 50", AT_LEAST_50),
+        ("order.total <= 30", None),
+        ("order.total == 50", None),
+        ("order.subTotal >= 50", None),
+        ("order.total >= 50 && order.channel == 'app'", None),
+        ("order.total >= 50 && order.total >= 60", None),
+        ("order.total >= 50 || order.channel == 'app'", None),
+        ("!(order.total < 50)", None),
+        ("order.total >= 50 && order.items[0].quantity > 1.0", None),
+        ("order.total >= 40", None),
+    ],
+)
+def test_only_a_comparison_of_the_total_with_a_literal_counts(rule, threshold):
+    assert only_false(rule) == threshold
+
+
+def test_all_thresholds_of_a_rule_are_found_and_those_of_other_variables_are_not():
+    node = parse("order.total >= 50 && order.total > 60 && payment.total >= 70 && order.total < 80")
+    assert thresholds_of(node, "order") == [AT_LEAST_50, TotalThreshold(Decimal(60), is_strict=True)]
+    assert thresholds_of(node, "payment") == [TotalThreshold(Decimal(70))]
+    assert thresholds_of(None, "order") == []
+
+
+@pytest.mark.parametrize(
+    ("threshold", "total", "missing"),
+    [
+        (AT_LEAST_50, "37.6", "12.40"),
+        (AT_LEAST_50, "49.99", "0.01"),
+        (AT_LEAST_50, "49.995", "0.01"),
+        (MORE_THAN_50, "37.6", "12.41"),
+        (MORE_THAN_50, "50", "0.01"),
+        (TotalThreshold(Decimal("50.005")), "37.6", "12.41"),
+        (TotalThreshold(Decimal("50.005"), is_strict=True), "37.6", "12.41"),
+    ],
+)
+def test_the_missing_amount_is_in_hundredths(threshold, total, missing):
+    assert threshold.missing(Decimal(total)) == Decimal(missing)
+
+
+@given(
+    st.decimals(0, 10**9, places=3),
+    st.decimals(0, 10**9, places=3),
+    st.booleans(),
+)
+def test_the_missing_amount_suffices_and_a_hundredth_less_does_not(least, total, is_strict):
+    def reaches(amount):
+        return amount > least if is_strict else amount >= least
+
+    if not reaches(total):
+        missing = TotalThreshold(least, is_strict).missing(total)
+        assert reaches(total + missing)
+        assert not reaches(total + missing - Decimal("0.01"))

@@ -1,0 +1,24 @@
+"""The example of docs/simulations.md: the answer that it begins with is that of the organization that it makes."""
+
+from __future__ import annotations
+
+import re
+
+from tests.builders.api import Surface
+from tests.http.test_campaign_examples import DOCS, compare, exact, exchanges, filled, known_of
+
+PAGE = "simulations.md"
+
+
+def test_the_request_at_the_beginning_is_answered_as_shown(organization):
+    beginning, *parts = re.split(r"^## .+$", (DOCS / PAGE).read_text(), flags=re.MULTILINE)
+    api, known = Surface(organization.api.app, "", organization.token), known_of(organization)
+    [question] = exchanges(beginning)
+    steps = [exchange for part in parts for exchange in exchanges(part)]
+    assert len(steps) == 10
+    for step in (*steps, question):
+        body = exact(filled(step.body, known)) if step.body else None
+        reply = api.request(step.method, filled(step.path, known).removeprefix("/v2"), body)
+        assert reply.status in (200, 201), f"{step.method} {step.path}: {reply.text}"
+        if step.answer is not None:
+            compare(step.answer, reply.json, known, "answer")

@@ -1,0 +1,207 @@
+"""A simulation equals the tracking of the same order, changes nothing, and what it calls missing suffices exactly."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.missions import badge_of
+from tests.builders.missions import create as create_mission
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running, spend
+
+CENT = Decimal("0.01")
+
+
+class Market:
+    """An organization that uses much at once: limits, tiers, missions, badges, coupons and discounts."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+        books = CouponBooks(shop.organization)
+        points = {"ledgerAccountKey": shop.organization.created.ledger_account_key}
+        self.stars = shop.account(decimals=2, alias="stars", pointTrackingEnabled=True, expiresInMonths=3)
+        self.tiers = TierSchedule.new(shop, Silver=100, Gold=300)
+        gift = books.make(type="codeless", maxAssignedPerMember=4)
+        cup = books.make(
+            type="codeless", minOrderTotal=30, assignmentRequiredPoints=60, requiredPointsConfig=points, name="Cup"
+        )
+        books.make("TEN", type="single", discountType="percentage", discountAmount=10, minOrderTotal=20)
+        badge = badge_of(shop, maxAmount=3)
+        shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, name="All")
+        shop.campaign(
+            running(mint(("=", "order.total / 3.0"), ledgerAccountKey=self.stars["ledgerAccountKey"])),
+            eventType=ORDER_CREATED,
+            allowPartialApplicationOnLimit=True,
+            pointsMonthlyLimitPerMember=30,
+        )
+        shop.campaign(
+            running(mint(100), exclusiveGroup="bonus", rule="order.total > 80 && member.active"),
+            running(mint(10), exclusiveGroup="bonus", rule="order.total >= 40.5", priority=2),
+            running(effect("discount", type="percentage", value=5), rule="order.total >= 25"),
+            eventType=ORDER_CREATED,
+            minSpendValue=20,
+            name="Bonus",
+        )
+        shop.campaign(
+            running(mint(7), effect("assign-coupon", couponBookKey=gift["couponBookKey"])),
+            eventType="member-tier-set",
+            name="Welcome",
+        )
+        shop.campaign(running(spend(2)), eventType="coupon-code-assigned", name="Fee")
+        shop.campaign(
+            running(effect("use-coupon", couponBookKey=gift["couponBookKey"]), rule="order.total < 15"),
+            eventType=ORDER_CREATED,
+        )
+        create_mission(shop, eventType=ORDER_CREATED, goalCount=3, badgeKey=badge, pointsAccrual=11, name="Three")
+        create_mission(
+            shop, eventType=ORDER_CREATED, goalCount=2, couponBookKey=cup["couponBookKey"], minSpendValue=30, name="Two"
+        )
+        self.badge = badge
+
+    def simulate(self, total: Decimal, **body) -> dict:
+        """Simulate an order of a total."""
+        return self.shop.integration.post("/simulations", {"order": {"total": total}, **body}, expect=200)["simulation"]
+
+    def standing(self, member: str) -> tuple:
+        """The balances of a member, the tier and how many badges."""
+        record = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]
+        balances = {each["ledgerAccountId"]: each["balance"] for each in record["ledgerBalances"]}
+        held = self.shop.integration.get(f"/members/{member}/badges/{self.badge}/balance")
+        return balances, self.tiers.of(member), held
+
+
+def comparable(effects):
+    """Effects as a dry run and a real one have them in common."""
+    return [
+        (
+            each["actionId"],
+            each["effectId"],
+            each["status"].replace("executed", "evaluated"),
+            each["params"],
+            each.get("error"),
+            [(coupon["amountAssigned"], coupon["amountUsed"]) for coupon in each.get("coupons", ())],
+        )
+        for each in effects
+    ]
+
+
+def unnamed(missions):
+    """Missions without what only a real achievement has: the status and the code of a reward."""
+    return [
+        {**each, "rewards": [(reward["kind"], reward["amount"], reward.get("error")) for reward in each["rewards"]]}
+        for each in missions
+    ]
+
+
+def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organization):
+    market, source = Market(Shop(organization)), random.Random(7)
+    shop, members = market.shop, [market.shop.member() for _ in range(3)]
+    points_key = organization.created.ledger_account_key
+    ids = {points_key: organization.created.ledger_account_id}
+    ids[market.stars["ledgerAccountKey"]] = market.stars["ledgerAccountId"]
+    for _ in range(40):
+        member, total = source.choice(members), Decimal(source.randrange(100, 12000)) / 100
+        earn = market.simulate(total, loyaltyMemberId=member)["earn"]
+        before, tier_before, _ = market.standing(member)
+        seen = {each["loyaltyEventKey"] for each in shop.events(member, limit=25)}
+        tracked = shop.track_one(order(member, total))
+        after, tier_after, _ = market.standing(member)
+        gained = {each["ledgerAccountKey"]: each["available"] for each in earn["accounts"] if each["available"]}
+        changed = {key: after.get(id_, 0) - before.get(id_, 0) for key, id_ in ids.items()}
+        assert gained == {key: change for key, change in changed.items() if change}
+        listed = shop.events(member, include="result", limit=25)
+        caused = [each for each in listed if each["loyaltyEventKey"] not in seen]
+        caused.sort(key=lambda each: each["loyaltyEventId"])
+        results = [each["result"] for each in caused]
+        assert comparable(tracked["effects"]) == comparable(earn["effects"])[: len(tracked["effects"])]
+        real = [effect for result in results for effect in result["effects"]]
+        assert sorted(map(repr, comparable(real))) == sorted(map(repr, comparable(earn["effects"])))
+        assert unnamed([each for result in results for each in result["missions"]]) == unnamed(earn["missions"])
+        tiers = [(each["before"], each["after"]) for each in earn["tiers"]]
+        key = market.tiers.key
+        assert tiers == ([] if tier_before == tier_after else [(key(tier_before), key(tier_after))])
+
+
+def test_what_is_missing_makes_the_action_apply_and_a_cent_less_does_not(organization):
+    market, source = Market(Shop(organization)), random.Random(11)
+    member = market.shop.member()
+    tried = 0
+    for _ in range(30):
+        total = Decimal(source.randrange(100, 9000)) / 100
+        for reward in market.simulate(total, loyaltyMemberId=member)["next"]:
+            if reward["missing"]["kind"] != "orderTotal":
+                continue
+            gives, tried = [each["params"] for each in reward["gives"]], tried + 1
+
+            def given(raised):
+                effects = market.simulate(raised, loyaltyMemberId=member)["earn"]["effects"]
+                return [each["params"] for each in effects if each["status"] == "evaluated"]
+
+            enough = total + reward["missing"]["amount"]
+            assert all(params in given(enough) for params in gives)
+            assert not any(params in given(enough - CENT) for params in gives)
+    assert tried > 20
+
+
+_TABLES = """
+SELECT c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'S') ORDER BY 1
+"""
+
+
+def footprint(engine):
+    """The number of rows of every table, and the last value of every sequence."""
+    with engine.connect() as db:
+        names = db.exec_driver_sql(_TABLES).all()
+        counts = {
+            name: db.exec_driver_sql(
+                f'SELECT last_value, is_called FROM "{name}"' if kind == "S" else f'SELECT count(*), 0 FROM "{name}"'
+            ).one()
+            for name, kind in names
+        }
+        return {name: tuple(row) for name, row in counts.items() if name != "reads"}
+
+
+@pytest.mark.parametrize("calls", [60, pytest.param(10_000, marks=pytest.mark.stress)])
+def test_row_counts_and_sequences_are_the_same_after_any_number_of_simulations(organization, calls):
+    market, source = Market(Shop(organization)), random.Random(13)
+    members = [market.shop.member() for _ in range(3)]
+    for member in members:
+        market.shop.track_one(order(member, 90))
+    gold = market.tiers.key("Gold")
+    people = [{"loyaltyMemberId": member} for member in members] + [{}, {"as": {"tierKeys": [gold]}}]
+    before = footprint(market.shop.engine)
+    for _ in range(calls):
+        more = {"couponCodes": ["TEN"]} if source.random() < 0.5 else {}
+        market.simulate(Decimal(source.randrange(100, 12000)) / 100, **source.choice(people), **more)
+    assert footprint(market.shop.engine) == before
+
+
+LOCKABLE = ("wallets", "members", "ledger_accounts", "ledger_balances", "coupon_books", "coupons", "member_coupons")
+
+
+def lockers(db, organization):
+    """The transaction that locked each row of the organization last."""
+    statement = "SELECT array_agg(xmax::text ORDER BY xmax::text) FROM {} WHERE organization_id = %s"
+    return [db.exec_driver_sql(statement.format(table), (organization.id,)).scalar() for table in LOCKABLE]
+
+
+def test_a_simulation_waits_for_no_lock_and_takes_none(organization):
+    market = Market(Shop(organization))
+    member = market.shop.member()
+    market.shop.track_one(order(member, 90))
+    with market.shop.engine.connect() as db, ThreadPoolExecutor(1) as thread:
+        for table in LOCKABLE:
+            db.exec_driver_sql(f"SELECT FROM {table} WHERE organization_id = %s FOR UPDATE", (organization.id,))
+        before = lockers(db, organization)
+        waiting = thread.submit(market.simulate, Decimal(60), loyaltyMemberId=member, couponCodes=["TEN"])
+        assert waiting.result(30)["earn"]["accounts"]
+        db.rollback()
+        market.simulate(Decimal(60), loyaltyMemberId=member, couponCodes=["TEN"])
+        assert lockers(db, organization) == before

@@ -1,0 +1,479 @@
+"""Simulations: what an order would earn, what the member could redeem, and what is missing to the next reward."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.missions import badge_of
+from tests.builders.missions import create as create_mission
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running, spend
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def books(organization):
+    return CouponBooks(organization)
+
+
+@pytest.fixture
+def a_point_a_euro(shop):
+    return shop.campaign(running(WHOLE_DOLLARS), name="A point a euro", eventType=ORDER_CREATED)
+
+
+@pytest.fixture
+def a_hundred_from_fifty(shop):
+    return shop.campaign(running(mint(100)), name="A hundred", eventType=ORDER_CREATED, minSpendValue=50)
+
+
+def simulate(shop, total=None, *, expect=200, api=None, **body):
+    if total is not None:
+        body["order"] = {"total": Decimal(total), **body.get("order", {})}
+    answer = (api or shop.integration).post("/simulations", body, expect=expect)
+    return answer["simulation"] if expect == 200 else answer
+
+
+def points(found):
+    """What each account gets: by default the one of the organization."""
+    return [(each["available"], each["discarded"]) for each in found["earn"]["accounts"]]
+
+
+def missing(found, *kinds):
+    """What is missing to the rewards of these kinds, by name."""
+    return [
+        (each["name"], each["missing"]["kind"], each["missing"]["amount"])
+        for each in found["next"]
+        if not kinds or each["kind"] in kinds
+    ]
+
+
+def test_a_newcomer_earns_points_and_sees_what_is_missing_to_the_next(shop, a_point_a_euro, a_hundred_from_fifty):
+    found = simulate(shop, "37.60")
+    account = shop.organization.created.ledger_account_key
+    assert found["earn"]["accounts"] == [
+        {"ledgerAccountKey": account, "available": 37, "expiresAt": None, "discarded": 0}
+    ]
+    [reward] = found["next"]
+    gives = [(each["effectId"], each["params"][0]) for each in reward.pop("gives")]
+    assert gives == [("mint-points", {"id": "amount", "value": 100})]
+    assert reward == {
+        "kind": "campaign",
+        "key": a_hundred_from_fifty["campaignKey"],
+        "name": "A hundred",
+        "missing": {"kind": "orderTotal", "amount": Decimal("12.4")},
+    }
+    assert found["nextComplete"] is True
+    assert [each["status"] for each in found["earn"]["effects"]] == ["evaluated"]
+
+
+@pytest.mark.parametrize(("total", "earned", "lacking"), [("50.00", 150, []), ("49.99", 49, [Decimal("0.01")])])
+def test_the_missing_amount_is_the_smallest_that_suffices(
+    shop, a_point_a_euro, a_hundred_from_fifty, total, earned, lacking
+):
+    found = simulate(shop, total)
+    assert points(found) == [(earned, 0)]
+    assert [amount for _, _, amount in missing(found)] == lacking
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_tier_that_the_order_reaches_gives_what_it_gives(shop, a_point_a_euro, stored):
+    tiers = TierSchedule.new(shop, Silver=500, Gold=1000, Black=5000)
+    keys = {name: tier["loyaltyTierKey"] for name, tier in tiers.tiers.items()}
+    shop.campaign(
+        running(mint(50), rule=f"'{keys['Gold']}' in tiers"),
+        eventType="member-tier-set",
+    )
+    if stored:
+        member = shop.member()
+        shop.give(member, 980)
+        who = {"loyaltyMemberId": member}
+    else:
+        account = shop.organization.created.ledger_account_key
+        who = {"as": {"tierKeys": [keys["Silver"]], "balances": {account: 980}}}
+    found = simulate(shop, 37, **who)
+    assert points(found) == [(87, 0)]
+    [change] = found["earn"]["tiers"]
+    assert (change["before"], change["after"]) == (keys["Silver"], keys["Gold"])
+    [black] = found["next"]
+    assert (black["kind"], black["key"], black["missing"]) == (
+        "tier",
+        keys["Black"],
+        {"kind": "points", "amount": 5000 - 1067},
+    )
+    assert [each["effectId"] for each in black["gives"]] == ["set-tier"]
+    assert [each["effectId"] for each in found["earn"]["effects"]] == ["mint-points", "mint-points"]
+
+
+def test_a_monthly_limit_leaves_a_part_and_the_rest_is_discarded(shop):
+    shop.campaign(
+        running(WHOLE_DOLLARS),
+        eventType=ORDER_CREATED,
+        pointsMonthlyLimitPerMember=500,
+        allowPartialApplicationOnLimit=True,
+    )
+    member = shop.member()
+    shop.track_one(order(member, 480))
+    for _ in range(2):
+        assert points(simulate(shop, "37.60", loyaltyMemberId=member)) == [(20, 17)]
+    # A hypothetical member has used nothing of the limit.
+    assert points(simulate(shop, "37.60")) == [(37, 0)]
+
+
+def test_a_limit_of_the_whole_campaign_holds_for_newcomers_too(shop):
+    limit = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, limitRules=[limit])
+    assert points(simulate(shop, 30)) == [(30, 0)]
+    shop.track_one(order(shop.member(), 10))
+    assert points(simulate(shop, 30)) == [(0, 30)]
+
+
+def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
+    config = {"ledgerAccountKey": shop.organization.created.ledger_account_key}
+    book, dear = (
+        books.make(type="codeless", name=name, assignmentRequiredPoints=cost, requiredPointsConfig=config)
+        for name, cost in (("Cup", 150), ("Pot", 500))
+    )
+    member = shop.member()
+    shop.give(member, 120)
+    found = simulate(shop, "37.60", loyaltyMemberId=member)
+    cup, pot = found["redeem"]
+    assert cup == {
+        "couponBookKey": book["couponBookKey"],
+        "name": "Cup",
+        "usable": False,
+        "cost": 150,
+        "missingPoints": 30,
+        "affordableAfterOrder": True,
+        "discount": None,
+        "exclusionReasons": [
+            {"code": "insufficient-balance", "detail": "150 points are needed, and the member has 120."}
+        ],
+    }
+    assert (pot["cost"], pot["missingPoints"], pot["affordableAfterOrder"]) == (500, 380, False)
+    assert missing(found) == [("Pot", "points", 343)]
+    assert found["next"][0]["key"] == dear["couponBookKey"]
+
+
+def test_another_moment_has_other_campaigns(shop, a_point_a_euro):
+    shop.campaign(
+        running(
+            WHOLE_DOLLARS, rule="event.externalEventDate.getHours() >= 15 && event.externalEventDate.getHours() < 17"
+        ),
+        eventType=ORDER_CREATED,
+    )
+    assert points(simulate(shop, "37.60", at="2030-03-06T15:30:00Z")) == [(74, 0)]
+    found = simulate(shop, "37.60", at="2030-03-06T17:00:00Z")
+    assert (points(found), found["at"]) == ([(37, 0)], "2030-03-06T17:00:00Z")
+
+
+def test_codes_that_the_customer_presents(shop, books):
+    ten = books.make("TEN", type="single", discountType="percentage", discountAmount=10)
+    five = books.make("FIVE", type="single", discountType="amount", discountAmount=5, minOrderTotal=30)
+    twenty = books.make("TWENTY", type="single", discountType="percentage", discountAmount=20, minOrderTotal=50)
+    found = simulate(shop, "37.60", couponCodes=["TEN", "FIVE", "TWENTY", "NONE"])["coupons"]
+    assert [(each["couponBookKey"], each["usable"], each["discount"], each["missingTotal"]) for each in found] == [
+        (ten["couponBookKey"], True, Decimal("3.76"), None),
+        (five["couponBookKey"], True, 5, None),
+        (twenty["couponBookKey"], False, Decimal("7.52"), Decimal("12.4")),
+        (None, False, None, None),
+    ]
+    assert [[reason["code"] for reason in each["exclusionReasons"]] for each in found] == [
+        [],
+        [],
+        ["coupon-order-total"],
+        ["unknown-coupon"],
+    ]
+
+
+def test_codes_of_others_and_used_ones_are_named(shop, books):
+    book = books.make("A", "B", type="list", maxAssignedPerMember=1)
+    ana, ben = shop.member(), shop.member()
+    path = f"/members/{{}}/coupon-books/{book['couponBookKey']}"
+    shop.integration.post(f"{path.format(ana)}/assign", {"code": "A"}, expect=200)
+
+    def reasons(member, *codes):
+        found = simulate(shop, 10, loyaltyMemberId=member, couponCodes=list(codes))["coupons"]
+        return [[reason["code"] for reason in each["exclusionReasons"]] for each in found]
+
+    assert reasons(ana, "A", "B") == [[], ["coupon-quota"]]
+    assert reasons(ben, "A", "B") == [["coupon-code-held"], []]
+    shop.integration.post(f"{path.format(ana)}/use", {"code": "A"}, expect=200)
+    assert reasons(ana, "A") == [["coupon-quota"]]
+
+
+def test_a_members_token_is_for_this_member_and_sees_no_rules(api, shop, a_point_a_euro):
+    shop.campaign(running(mint(1), rule="order.items[0].quantity > 1"), eventType=ORDER_CREATED)
+    ana, ben = shop.member(), shop.member()
+    own = api.surface(token=shop.organization.member_token(ana))
+    for other in ({"loyaltyMemberId": ben}, {}, {"as": {}}):
+        assert simulate(shop, 10, api=own, expect=403, **other)["type"] == "/problems/forbidden"
+    found = simulate(shop, 10, api=own, loyaltyMemberId=ana)
+    assert (points(found), found["errors"], found["explain"]) == ([(10, 0)], [], [])
+    assert len(simulate(shop, 10, loyaltyMemberId=ana)["errors"]) == 1
+    refused = simulate(shop, 10, api=own, expect=400, loyaltyMemberId=ana, include=["explain"])
+    assert [fault["pointer"] for fault in refused["errors"]] == ["/include"]
+
+
+def test_somebody_may_be_assumed_and_nobody_is_made(shop, a_point_a_euro):
+    gold = TierSchedule.new(shop, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
+    shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
+    before = shop.rows("members", "count(*)")
+    found = simulate(shop, 10, **{"as": {"tierKeys": [gold]}})
+    assert (points(found), found["earn"]["tiers"]) == ([(17, 0)], [])
+    assert points(simulate(shop, 10)) == [(10, 0)]
+    assert shop.rows("members", "count(*)") == before
+
+
+def test_all_that_is_assumed_is_seen_by_rules(shop):
+    account = shop.organization.created.ledger_account_key
+    audience = shop.administration.post("/audiences", {"name": "VIP", "matcherType": "list-matcher"})["audience"]
+    badge, mission = badge_of(shop, maxAmount=9), create_mission(shop)
+    rules = {
+        f"balances['{account}'] == 12.0": 1,
+        f"'{audience['audienceKey']}' in audiences": 2,
+        f"badges['{badge}'] == 3.0": 4,
+        f"missions['{mission['missionKey']}'].timesAchieved == 2": 8,
+        "member.profile.city == 'Madrid'": 16,
+        "member.customAttributes.colour == 'red'": 32,
+    }
+    shop.campaign(*(running(mint(amount), rule=rule) for rule, amount in rules.items()), eventType=GENERIC)
+    person = {
+        "balances": {account: 12},
+        "audienceKeys": [audience["audienceKey"]],
+        "badges": {badge: 3},
+        "missions": {mission["missionKey"]: {"timesAchieved": 2}},
+        "profile": {"city": "Madrid"},
+        "customAttributes": {"colour": "red"},
+    }
+    seen = {
+        name: points(simulate(shop, event={"eventType": GENERIC}, **{"as": {name: person[name]}})) for name in person
+    }
+    assert seen == {name: [(2**place, 0)] for place, name in enumerate(person)}
+    assert points(simulate(shop, event={"eventType": GENERIC}, **{"as": person})) == [(63, 0)]
+    assert points(simulate(shop, event={"eventType": GENERIC})) == []
+
+
+@pytest.mark.parametrize(
+    ("person", "problem"),
+    [
+        ({"tierKeys": ["0b6c7d1e-9a5f-4f0d-8a3b-2c1d0e9f8a7b"]}, "unknown-tier"),
+        ({"audienceKeys": ["0b6c7d1e-9a5f-4f0d-8a3b-2c1d0e9f8a7b"]}, "unknown-audience"),
+        ({"badges": {"x": 1}}, "unknown-badge"),
+        ({"missions": {"x": {}}}, "unknown-mission"),
+        ({"balances": {"x": 1}}, "unknown-ledger-account"),
+    ],
+)
+def test_what_is_assumed_must_exist(shop, person, problem):
+    assert simulate(shop, 10, expect=404, **{"as": person})["type"] == f"/problems/{problem}"
+
+
+def test_missions_are_counted_rewarded_and_what_they_lack_is_told(shop):
+    badge = badge_of(shop)
+    create_mission(shop, name="Two", eventType=ORDER_CREATED, goalCount=2, badgeKey=badge, maxRepetitions=1)
+    create_mission(shop, name="Five", eventType=ORDER_CREATED, goalCount=5, pointsAccrual=20)
+    create_mission(shop, name="Elsewhere", goalCount=4, pointsAccrual=1)
+    create_mission(shop, name="Over", goalCount=1, validTo="2020-01-01T00:00:00Z")
+    member = shop.member()
+    shop.track_one(order(member, 5))
+    found = simulate(shop, 5, loyaltyMemberId=member)
+    assert [(each["name"], each["newCounter"], each["achieved"]) for each in found["earn"]["missions"]] == [
+        ("Two", 2, True),
+        ("Five", 2, False),
+    ]
+    assert found["earn"]["badges"] == [{"badgeKey": badge, "amount": 1}]
+    assert missing(found) == [("Five", "count", 3), ("Elsewhere", "count", 4)]
+    account = shop.organization.created.ledger_account_key
+    assert found["next"][0]["gives"] == [
+        {
+            "effectId": "mint-points",
+            "params": [{"id": "amount", "value": 20}, {"id": "ledgerAccountKey", "value": account}],
+        }
+    ]
+
+
+def test_discounts_coupons_and_points_that_are_taken(shop, books):
+    book = books.make(type="codeless")
+    campaign = shop.campaign(
+        running(
+            effect("discount", type="percentage", value=10),
+            effect("discount", type="amount", value=5),
+            effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=2),
+            spend(30),
+        ),
+        eventType=ORDER_CREATED,
+    )
+    member = shop.member()
+    shop.give(member, 100)
+    earn = simulate(shop, "37.60", loyaltyMemberId=member)["earn"]
+    action = campaign["actions"][0]["actionId"]
+    assert earn["discounts"] == [
+        {"campaignKey": campaign["campaignKey"], "actionId": action, "amount": Decimal("3.76")},
+        {"campaignKey": campaign["campaignKey"], "actionId": action, "amount": 5},
+    ]
+    assert earn["discountTotal"] == Decimal("8.76")
+    assert earn["coupons"] == [{"couponBookKey": book["couponBookKey"], "amount": 2}]
+    assert [each["available"] for each in earn["accounts"]] == [-30]
+
+
+def test_new_points_say_when_the_first_of_them_expire(shop):
+    account = shop.account(pointTrackingEnabled=True, expiresInMonths=12)
+    key = account["ledgerAccountKey"]
+    shop.campaign(
+        running(mint(3, ledgerAccountKey=key), mint(4, ledgerAccountKey=key, expirationDate="2030-04-01T00:00:00Z")),
+        eventType=ORDER_CREATED,
+    )
+    [earned] = simulate(shop, 10, at="2030-03-06T15:30:00Z")["earn"]["accounts"]
+    assert (earned["ledgerAccountKey"], earned["available"]) == (key, 7)
+    assert earned["expiresAt"] == "2030-04-01T00:00:00Z"
+
+
+class TestNext:
+    @pytest.mark.parametrize(
+        ("rule", "lacking"),
+        [
+            ("order.total >= 50", [Decimal("12.4")]),
+            ("order.total > 50", [Decimal("12.41")]),
+            ("50.005 <= order.total", [Decimal("12.41")]),
+            ("member.active && order.total >= 50", [Decimal("12.4")]),
+            ("order.total >= 50 && order.total >= 60", []),
+            ("order.total >= 50 && !member.active", []),
+            ("order.total >= 50 && order.channel == 'app'", []),
+            ("order.total >= 50 && order.items[0].quantity > 1", []),
+            ("order.total >= 50 || order.channel == 'app'", []),
+            ("order.total * 2 >= 100", []),
+            ("order.total >= 50 && order.total < 50", []),
+        ],
+    )
+    def test_a_rule_lacks_nothing_but_the_total(self, shop, rule, lacking):
+        shop.campaign(running(mint(1), rule=rule), eventType=ORDER_CREATED)
+        found = simulate(shop, "37.60")
+        assert [amount for _, _, amount in missing(found)] == lacking
+        for amount in lacking:
+            assert points(simulate(shop, Decimal("37.60") + amount)) == [(1, 0)]
+            assert points(simulate(shop, Decimal("37.59") + amount)) == []
+
+    def test_the_spend_and_the_rule_of_an_action_are_reached_by_the_greater_amount(self, shop):
+        shop.campaign(
+            running(mint(1)),
+            running(mint(2), rule="order.total > 60"),
+            eventType=ORDER_CREATED,
+            minSpendValue=50,
+            name="Both",
+        )
+        found = simulate(shop, 40)
+        assert missing(found) == [("Both", "orderTotal", 10), ("Both", "orderTotal", Decimal("20.01"))]
+        assert [[each["params"][0]["value"] for each in reward["gives"]] for reward in found["next"]] == [[1], [2]]
+
+    def test_what_other_restrictions_forbid_is_no_reward(self, shop):
+        shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, locationCodes=["moon"])
+        shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, active=False)
+        shop.campaign(running(mint(1)), eventType=GENERIC, minSpendValue=50)
+        none_left = {"scope": "campaign", "type": "points", "period": "total", "limit": 0}
+        shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, limitRules=[none_left])
+        assert simulate(shop, 40)["next"] == []
+
+    def test_an_exclusive_group_takes_a_reward_away(self, shop):
+        for priority, least in ((1, None), (2, 50)):
+            shop.campaign(
+                running(mint(1), exclusiveGroup="g", priority=priority), eventType=ORDER_CREATED, minSpendValue=least
+            )
+        assert simulate(shop, 40)["next"] == []
+
+    def test_a_payment_may_lack_an_amount_too(self, shop):
+        shop.campaign(running(mint(1)), eventType="member-payment-confirmed", minSpendValue=50, name="Paid")
+        assert missing(simulate(shop, payment={"total": 40})) == [("Paid", "orderTotal", 10)]
+
+    def test_eight_totals_are_tried_and_ten_rewards_returned(self, shop):
+        for total in range(1, 9):
+            shop.campaign(running(mint(total)), eventType=ORDER_CREATED, minSpendValue=40 + total, name=f"{total}")
+        found = simulate(shop, 40)
+        assert ([amount for _, _, amount in missing(found)], found["nextComplete"]) == ([1, 2, 3, 4, 5, 6, 7, 8], True)
+        shop.campaign(running(mint(9)), eventType=ORDER_CREATED, minSpendValue=49)
+        for goal in (7, 5, 6):
+            create_mission(shop, name="Mission", goalCount=goal)
+        found = simulate(shop, 40)
+        assert found["nextComplete"] is False
+        assert [amount for _, _, amount in missing(found)] == [1, 2, 3, 4, 5, 6, 7, 8, 5, 6]
+
+    def test_a_tier_set_by_hand_lacks_no_points(self, shop, a_point_a_euro):
+        tiers = TierSchedule.new(shop, Silver=500, Gold=1000)
+        key = tiers.tiers["Silver"]["loyaltyTierKey"]
+        assert missing(simulate(shop, 10)) == [("Silver", "points", 490), ("Gold", "points", 990)]
+        assert missing(simulate(shop, 10, **{"as": {"tierKeys": [key]}})) == []
+
+
+def test_parts_are_returned_as_they_are_asked_for(shop, books, a_point_a_euro, a_hundred_from_fifty):
+    books.make(type="codeless")
+    parts = {"earn": "earn", "redeem": "redeem", "next": "next", "explain": "explain"}
+    for part in parts:
+        found = simulate(shop, 10, include=[part])
+        assert [name for name in parts if found.get(name)] == [part]
+    assert [name for name in parts if simulate(shop, 10).get(name)] == ["earn", "redeem", "next"]
+    explained = simulate(shop, 10, include=["explain"])["explain"]
+    assert [(each["applied"], each["trace"]) for each in explained] == [(True, {}), (False, {}), (True, {})]
+    assert [each["reason"]["code"] for each in explained if "reason" in each] == ["MIN_SPEND"]
+
+
+def test_only_the_named_campaigns_are_evaluated(shop, a_point_a_euro, a_hundred_from_fifty):
+    only = simulate(shop, 60, campaignKeys=[a_hundred_from_fifty["campaignKey"]])
+    assert points(only) == [(100, 0)]
+    unknown = simulate(shop, 60, expect=404, campaignKeys=["0b6c7d1e-9a5f-4f0d-8a3b-2c1d0e9f8a7b"])
+    assert unknown["type"] == "/problems/unknown-campaign"
+
+
+def test_usable_books_come_first_then_those_of_a_lower_rank(shop, books):
+    closed = {"condition": {"expression": "false"}}
+    for name, more in (("4", {"rankingIndex": 1, **closed}), ("2", {"rankingIndex": 2}), ("3", {})):
+        books.make(type="codeless", name=name, **more)
+    books.make(type="codeless", name="1", rankingIndex=1)
+    books.make(type="codeless", name="draft", publishingStatus="draft")
+    books.make(type="codeless", name="over", validToDate="2020-01-01T00:00:00Z")
+    books.make(type="list", name="empty")
+    found = simulate(shop, 10)["redeem"]
+    assert [(each["name"], each["usable"]) for each in found] == [
+        ("1", True),
+        ("2", True),
+        ("3", True),
+        ("4", False),
+        ("empty", False),
+    ]
+    assert [reason["code"] for reason in found[-1]["exclusionReasons"]] == ["coupon-out-of-stock"]
+
+
+def test_what_cannot_be_simulated_is_refused(shop):
+    def pointers(**body):
+        return [fault["pointer"] for fault in simulate(shop, expect=400, **body)["errors"]]
+
+    assert pointers() == [""]
+    assert pointers(order={"total": 1}, payment={"total": 1}) == [""]
+    assert pointers(order={}) == ["/order/total"]
+    assert pointers(order={"total": 1}, loyaltyMemberId="x", **{"as": {}}) == ["/as"]
+    assert pointers(order={"total": 1, "externalEventDate": "0001-01-01T00:00:00+14:00"}) == [
+        "/order/externalEventDate"
+    ]
+    returned = {"eventType": "member-purchase-order-returned", "payload": {"order": {"externalId": "o"}}}
+    assert pointers(event=returned) == ["/event/eventType"]
+    assert simulate(shop, 1, expect=404, loyaltyMemberId="nobody")["type"] == "/problems/unknown-member"
+    assert simulate(shop, expect=404, event={"eventType": "none"})["type"] == "/problems/unknown-event-type"
+    lacking = simulate(shop, expect=400, event={"eventType": ORDER_CREATED})
+    assert lacking["type"] == "/problems/payload-missing"
+    lacking = simulate(shop, expect=400, event={"eventType": ORDER_CREATED, "payload": {"order": {"externalId": "o"}}})
+    assert lacking["type"] == "/problems/payload-missing"
+
+
+def test_inactive_and_erased_members_are_refused(shop):
+    member = shop.organization.member("gone")
+    path = f"/members/{member['memberId']}"
+    shop.administration.patch(path, {"active": False})
+    assert simulate(shop, 1, expect=409, loyaltyMemberId="gone")["type"] == "/problems/member-inactive"
+    shop.administration.delete(path, expect=200)
+    erased = shop.administration.get(path)["loyalMember"]["loyaltyMemberId"]
+    assert simulate(shop, 1, expect=404, loyaltyMemberId=erased)["type"] == "/problems/unknown-member"
