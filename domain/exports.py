@@ -6,7 +6,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from domain.fields import Internal
-from domain.imports.records import AUDIENCE_MEMBERS, BADGES, BALANCES, COUPON_CODES, COUPONS, EVENTS, MEMBERS
+from domain.imports.records import (
+    AUDIENCE_MEMBERS,
+    BADGES,
+    BALANCES,
+    COUPON_CODES,
+    COUPONS,
+    EVENTS,
+    MEMBERS,
+    MISSION_PROGRESS,
+)
 from domain.problems import Conflict, NotFound
 
 EVENT_RESULTS, LEDGER_TRANSACTIONS, COUPON_USAGES, AUDIT_LOG = (
@@ -24,6 +33,7 @@ ROLE_OF_KIND: Mapping[str, str] = {
     BADGES: "badges:read",
     AUDIENCE_MEMBERS: "members:read",
     EVENTS: "orders:read",
+    MISSION_PROGRESS: "campaigns:read",
     EVENT_RESULTS: "orders:read",
     LEDGER_TRANSACTIONS: "ledgers:read",
     COUPON_USAGES: "coupons:read",
@@ -48,6 +58,7 @@ FILTERS_OF_KIND: Mapping[str, frozenset[str]] = {
     BADGES: frozenset({MEMBER_ID}),
     AUDIENCE_MEMBERS: frozenset({MEMBER_ID}),
     EVENTS: _CREATED | {MEMBER_ID, EVENT_TYPE},
+    MISSION_PROGRESS: frozenset({MEMBER_ID}),
     EVENT_RESULTS: _CREATED | {MEMBER_ID, EVENT_TYPE},
     LEDGER_TRANSACTIONS: _CREATED | {MEMBER_ID, LEDGER_ACCOUNT_ID},
     COUPON_USAGES: _CREATED | {MEMBER_ID, COUPON_BOOK_ID},

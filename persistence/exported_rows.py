@@ -23,7 +23,7 @@ from domain.exports import (
     MEMBER_ID,
 )
 from domain.fields import wire_name
-from domain.imports.records import AUDIENCE_MEMBERS, BADGES, COUPON_CODES, COUPONS, EVENTS
+from domain.imports.records import AUDIENCE_MEMBERS, BADGES, COUPON_CODES, COUPONS, EVENTS, MISSION_PROGRESS
 from domain.ledger.records import TRANSACTION_TYPES
 from persistence.connections import query
 
@@ -130,6 +130,21 @@ _CALLED = """(
 _CALLED_BOOK = f"JOIN {_CALLED.format('coupon_book', 'b')} ON b.coupon_book_id = t.coupon_book_id"
 _BOOK = {"couponBook": "b.called"}
 
+# The code of a mission, or its name, by which other organizations know it, too, unless it leads to another one as well.
+_OTHER_MISSION = """EXISTS (
+    SELECT FROM missions o WHERE o.organization_id = b.organization_id AND o.mission_id <> b.mission_id
+        AND (o.code = {0} OR o.name = {0})
+)"""
+_MISSION = f"""CASE WHEN b.code IS NOT NULL AND NOT {_OTHER_MISSION.format("b.code")} THEN b.code
+    WHEN {_OTHER_MISSION.format("b.name")} THEN b.mission_key::text ELSE b.name END"""
+# As `Progress.towards` and `Progress.counter`. Counts on top of what was reversed are rewarded with the next one: they
+# are those before the goal.
+_COUNT = """
+CROSS JOIN LATERAL (SELECT CASE WHEN h.goal_count = b.goal_count THEN h.counted
+    ELSE h.counted / h.goal_count * b.goal_count + least(h.counted %% h.goal_count, b.goal_count - 1) END AS counted) p
+CROSS JOIN LATERAL (SELECT CASE WHEN p.counted >= (h.times_achieved + 1) * b.goal_count THEN b.goal_count - 1
+    WHEN p.counted > 0 THEN (p.counted - 1) %% b.goal_count + 1 ELSE 0 END AS count) c"""
+
 QUERIES: Mapping[str, RowsQuery] = {
     COUPON_CODES: _rows(
         {**_BOOK, **_same("code")},
@@ -171,6 +186,17 @@ QUERIES: Mapping[str, RowsQuery] = {
             "(%(updated_from)s::timestamptz IS NULL OR h.created_at >= %(updated_from)s)",
             "a.called",
             f"{_CALLED.format('audience', 'a')} ON a.audience_id = h.audience_id",
+            _HELD_BY_MEMBER,
+        ),
+    ),
+    MISSION_PROGRESS: RowsQuery(
+        ("loyaltyMemberId", "mission", "count", "timesAchieved"),
+        _OF_MEMBERS.format(
+            "member_missions",
+            "(h.counted > 0 OR h.times_achieved > 0)"
+            " AND (%(updated_from)s::timestamptz IS NULL OR h.updated_at >= %(updated_from)s)",
+            f"{_MISSION}, c.count, h.times_achieved",
+            f"missions b ON b.organization_id = h.organization_id AND b.mission_id = h.mission_id {_COUNT}",
             _HELD_BY_MEMBER,
         ),
     ),

@@ -112,6 +112,7 @@ def _achieved_this_period(member: Member, now: datetime, timezones: Sequence[str
             trackings.c.happened_at < ends,
             trackings.c.achieved > 0,
             trackings.c.reversal_loyalty_event_id.is_(None),
+            ~trackings.c.is_imported,
         )
         .correlate(missions)
         .scalar_subquery()

@@ -4,12 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, or_
 
 from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
 from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
 from domain.problems import NameTaken
+from domain.scalars import is_key
 from persistence.connections import Prepared, defer, query
 from persistence.filters import has_all, is_any_of
 from persistence.records import Records
@@ -38,7 +39,7 @@ SELECT t.member_id, t.mission_id, x.first_day, sum(t.achieved)::bigint
 FROM jsonb_to_recordset(%s::jsonb) AS x(mission_id bigint, first_day date, begins timestamptz, ends timestamptz)
 JOIN mission_trackings t ON t.organization_id = %s AND t.member_id = ANY(%s) AND t.mission_id = x.mission_id
     AND t.happened_at >= x.begins AND t.happened_at < x.ends
-    AND t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL
+    AND t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL AND NOT t.is_imported
 GROUP BY 1, 2, 3
 """
 
@@ -70,11 +71,18 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT t.goal_count, t.happened_at FROM mission_trackings t
     WHERE t.organization_id = %s AND t.member_id = x.member_id AND t.mission_id = x.mission_id
-        AND t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL
+        AND t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL AND NOT t.is_imported
     ORDER BY t.happened_at DESC, t.mission_tracking_id DESC LIMIT 1
 ) last ON true
 WHERE m.organization_id = %s AND m.member_id = x.member_id AND m.mission_id = x.mission_id
 """
+
+
+def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[Mission]:
+    """The missions with these keys, codes or names, which several may have, by id."""
+    keys, table = [name.lower() for name in names if is_key(name.lower())], missions.c
+    is_named = or_(table.mission_key.in_(keys), table.code.in_(list(names)), table.name.in_(list(names)))
+    return MISSIONS.find_where(db, organization_id, is_named, order=[MISSIONS.id])
 
 
 def progress_of_members(

@@ -99,7 +99,7 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
         """
         SELECT k.mission_tracking_id, k.created_at, k.happened_at, m.mission_id, m.mission_key, m.name, k.counted,
             k.achieved, k.goal_count, k.description, k.reversal_loyalty_event_id, k.loyalty_event_id,
-            k.actor
+            k.actor, k.is_imported
         FROM mission_trackings k JOIN missions m USING (organization_id, mission_id)
         WHERE k.organization_id = :o AND k.mission_tracking_id = ANY(:ids)
         """,

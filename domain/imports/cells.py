@@ -16,6 +16,7 @@ from domain.imports.records import (
     EVENTS,
     MEMBER_COLUMNS,
     MEMBERS,
+    MISSION_PROGRESS,
     FileFault,
     RowFault,
 )
@@ -145,6 +146,7 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "tags": _texts,
         "systemUniqueKey": _text,
     },
+    MISSION_PROGRESS: {"loyaltyMemberId": _text, "mission": _text, "count": _whole, "timesAchieved": _whole},
 }
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     MEMBERS: ("loyaltyMemberId",),
@@ -154,6 +156,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     BADGES: ("loyaltyMemberId", "badge"),
     AUDIENCE_MEMBERS: ("audience", "loyaltyMemberId"),
     EVENTS: ("loyaltyMemberId", "eventType"),
+    MISSION_PROGRESS: ("loyaltyMemberId", "mission"),
 }
 
 

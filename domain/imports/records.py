@@ -11,7 +11,7 @@ from domain.problems import Conflict
 from domain.profiles import NOTIFICATIONS, PROFILE
 
 MEMBERS, BALANCES, COUPON_CODES, COUPONS, BADGES = "members", "balances", "coupon-codes", "coupons", "badges"
-AUDIENCE_MEMBERS, EVENTS = "audience-members", "events"
+AUDIENCE_MEMBERS, EVENTS, MISSION_PROGRESS = "audience-members", "events", "mission-progress"
 # The role that a kind of import needs beside that of imports: that of the operations which write the same.
 ROLE_OF_KIND: Mapping[str, str] = {
     MEMBERS: "members:write",
@@ -21,6 +21,7 @@ ROLE_OF_KIND: Mapping[str, str] = {
     BADGES: "badges:write",
     AUDIENCE_MEMBERS: "members:write",
     EVENTS: "orders:write",
+    MISSION_PROGRESS: "campaigns:write",
 }
 CSV, NDJSON = "csv", "ndjson"
 CREATE, UPSERT = "create", "upsert"

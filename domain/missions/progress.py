@@ -29,6 +29,14 @@ class Progress:
     counted: int = 0
     times_achieved: int = 0
 
+    @classmethod
+    def standing(cls, goal: int, count: int, times_achieved: int) -> Progress:
+        """The progress of a member with this count towards the present goal, which was achieved so often before.
+
+        The count of an achieved goal may stay at the goal, as `counter` has it, or be 0.
+        """
+        return cls(goal, times_achieved * goal + count % goal, times_achieved)
+
     @property
     def counter(self) -> int:
         """The count towards the present goal; it stays at the goal until the next count, which starts at 1."""

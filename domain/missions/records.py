@@ -116,6 +116,8 @@ class MissionTracking:
     answer: Personal[Mapping[str, Any] | None]
     reversal_loyalty_event_id: int | None
     created_at: datetime
+    # The change of the progress by an import: nothing is achieved by it, and nothing is paid.
+    is_imported: Internal[bool] = False
 
 
 class UnknownMission(NotFound):

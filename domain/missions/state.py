@@ -24,6 +24,11 @@ class MissionProgress:
     last_counter: int | None = None
     last_achieved_at: datetime | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """True if anything is counted or achieved."""
+        return bool(self.progress.counted or self.progress.times_achieved)
+
     def balance(self, member_id: int) -> MissionBalance:
         """The balance in the form of answers."""
         return MissionBalance(
@@ -124,6 +129,19 @@ class MissionProgressState:
         self._touched.add(place)
         self._trackings.append(_tracking(mission, advance, cause))
         return advance
+
+    def replace(self, mission: Mission, progress: Progress, cause: ProgressCause) -> None:
+        """Set the member's progress to that of another system, by an import; nothing is achieved by it."""
+        place = (cause.member_id, mission.mission_id)
+        before = self._progress.get(place) or MissionProgress(Progress(mission.goal_count))
+        if before.progress == progress:
+            return
+        counted = progress.counted - before.progress.counted
+        achieved = progress.times_achieved - before.progress.times_achieved
+        self._progress[place] = replace(before, progress=progress)
+        self._touched.add(place)
+        tracking = _tracking(mission, Advance(before.progress, progress, counted, achieved), cause)
+        self._trackings.append(replace(tracking, is_imported=True))
 
     def reverse(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
         """Reverse the counts of an event."""

@@ -179,11 +179,14 @@ class MissionFact:
     reversal_loyalty_event_id: int | None
     loyalty_event_id: int | None
     actor: str | None
+    is_imported: bool
 
     def row(self) -> TimelineRow:
         """The row of the count."""
         text = f"{self.counted} counted for the mission {self.mission_name}, whose goal is {self.goal_count}"
-        if self.achieved:
+        if self.is_imported:
+            text = f"The progress in the mission {self.mission_name} was imported"
+        elif self.achieved:
             text += "; it was achieved" + ("" if self.achieved == 1 else f" {self.achieved} times")
         if self.reversal_loyalty_event_id is not None:
             text += "; this was reversed later"

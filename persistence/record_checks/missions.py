@@ -6,20 +6,23 @@ _COUNTED = f"""
 SELECT t.organization_id, t.member_id, t.mission_id,
     coalesce(sum(t.achieved) FILTER (WHERE t.reversal_loyalty_event_id IS NULL), 0) AS achieved,
     coalesce(sum(t.counted) FILTER (WHERE t.reversal_loyalty_event_id IS NULL), 0) AS counted,
-    max(t.happened_at) FILTER (WHERE t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL) AS last_achieved_at,
-    max(t.created_at) FILTER (WHERE t.achieved > 0) AS last_reward_at,
+    max(t.happened_at) FILTER (WHERE t.achieved > 0 AND t.reversal_loyalty_event_id IS NULL AND NOT t.is_imported)
+        AS last_achieved_at,
+    max(t.created_at) FILTER (WHERE t.achieved > 0 AND NOT t.is_imported) AS last_reward_at,
+    coalesce(sum(t.achieved) FILTER (WHERE t.is_imported), 0) AS imported, bool_or(t.is_imported) AS was_imported,
     min(t.goal_count) AS least_goal, max(t.goal_count) AS greatest_goal, min(t.created_at) AS first_at,
     count(t.reversal_loyalty_event_id) AS reversals
 FROM mission_trackings t WHERE {OF.format("t")} GROUP BY t.organization_id, t.member_id, t.mission_id
 """
 
+# An import replaces what was counted before, so that a reversal of that may find less to take back.
 _WRONG_ACHIEVEMENTS = f"""
 SELECT organization_id, format('member %s, mission %s: is achieved %s times, last at %s, by its trackings %s, at %s',
     member_id, mission_id, coalesce(h.times_achieved, 0), coalesce(CAST(h.last_achieved_at AS text), 'no time'),
     coalesce(t.achieved, 0), coalesce(CAST(t.last_achieved_at AS text), 'no time'))
 FROM (SELECT * FROM member_missions h WHERE {OF.format("h")}) h
 FULL JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
-WHERE coalesce(h.times_achieved, 0) <> coalesce(t.achieved, 0)
+WHERE coalesce(h.times_achieved, 0) <> coalesce(t.achieved, 0) AND NOT (t.was_imported AND t.reversals > 0)
     OR h.last_achieved_at IS DISTINCT FROM t.last_achieved_at
 """
 
@@ -30,11 +33,12 @@ SELECT h.organization_id, format('member %s, mission %s: counts %s, its tracking
 FROM member_missions h JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
 JOIN missions m ON m.organization_id = h.organization_id AND m.mission_id = h.mission_id
 WHERE {OF.format("h")} AND h.counted <> t.counted AND t.least_goal = h.goal_count AND t.greatest_goal = h.goal_count
-    AND (t.reversals = 0 OR m.goal_count = h.goal_count AND t.first_at > m.updated_at + {SINCE})
+    AND (t.reversals = 0 OR NOT t.was_imported AND m.goal_count = h.goal_count AND t.first_at > m.updated_at + {SINCE})
 UNION ALL
 SELECT t.organization_id, format('mission tracking %s: counts %s and achieves %s', t.mission_tracking_id, t.counted,
     t.achieved)
 FROM mission_trackings t WHERE {OF.format("t")} AND least(t.counted, t.achieved) < 0
+    AND NOT t.is_imported
 """
 
 _OVER_LIMIT = f"""
@@ -42,7 +46,8 @@ SELECT h.organization_id, format('member %s, mission %s: is achieved %s of at mo
     h.mission_id, h.times_achieved, m.max_repetitions)
 FROM member_missions h JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
 JOIN missions m ON m.organization_id = h.organization_id AND m.mission_id = h.mission_id
-WHERE {OF.format("h")} AND h.times_achieved > m.max_repetitions AND t.last_reward_at > m.updated_at + {SINCE}
+WHERE {OF.format("h")} AND h.times_achieved - t.imported > m.max_repetitions
+    AND t.last_reward_at > m.updated_at + {SINCE}
 """
 
 # A reward may be refused; the points that one paid are those of the achievement. An event may achieve several missions.

@@ -62,4 +62,5 @@ mission_trackings = record_table(
     refers_to("members", "member_id"),
     refers_to("missions", "mission_id"),
     types={"answer": JSON(none_as_null=True)},
+    defaults={"is_imported": "false"},
 )

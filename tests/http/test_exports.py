@@ -22,6 +22,7 @@ from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts
+from tests.builders.missions import create
 from tests.builders.statements import count
 from tests.builders.tracking import GENERIC, Shop, event, order, running
 
@@ -153,6 +154,7 @@ def furnish(organization):
         books.make(name=name)
     organization.integration.post("/badges", {"name": "Regular", "maxAmount": 9, "active": True})
     organization.administration.post("/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"})
+    create(Shop(organization), name="Coffees", goalCount=10)
     for name in ("ana", "ben"):
         organization.member(name)
     return made
@@ -164,6 +166,7 @@ ROWS_OF = {
     "badges": ["loyaltyMemberId,badge,amount", "ana,Regular,2", "ben,Regular,1"],
     "audience-members": ["loyaltyMemberId,audience", "ana,Testers", "ben,Testers"],
     "events": ["loyaltyMemberId,eventType,externalEventDate,description", "ana,member-generic-event,2025-03-02,Old"],
+    "mission-progress": ["loyaltyMemberId,mission,count,timesAchieved", "ana,Coffees,7,2", "ben,Coffees,3,0"],
 }
 
 
@@ -235,6 +238,7 @@ TOLD_BY = {
     "badges": ("loyaltyMemberId", None),
     "audience-members": ("loyaltyMemberId", None),
     "events": ("loyaltyMemberId", ("eventType", "eventType", GENERIC)),
+    "mission-progress": ("loyaltyMemberId", None),
     "event-results": ("loyaltyMemberId", ("eventType", "eventType", GENERIC)),
     "ledger-transactions": ("toLoyaltyMemberId", ("ledgerAccountId", "ledgerAccountKey", None)),
     "coupon-usages": ("loyaltyMemberId", ("couponBookId", "couponBookKey", None)),
@@ -259,7 +263,12 @@ def furnished(organization, shop):
     shop.track_one(event("ana"))
     since = datetime.now(UTC)
     organization.member("cora")
-    for kind, line in {"coupons": "ben,Flat white,A-1,2", "balances": "ben,7,stars", "badges": "ben,Regular,1"}.items():
+    for kind, line in {
+        "coupons": "ben,Flat white,A-1,2",
+        "balances": "ben,7,stars",
+        "badges": "ben,Regular,1",
+        "mission-progress": "ben,Coffees,3,0",
+    }.items():
         Imports(organization).run(f"{rows[kind][0]}\n{line}\n", kind=kind)
     Imports(organization).run("audience,loyaltyMemberId\nTesters,ben\n", kind="audience-members")
     Imports(organization).run("couponBook,code\nEspresso,E-3\n", kind="coupon-codes")

@@ -33,7 +33,7 @@ def import_audience_members(call: Call, job: ImportJob, rows: Sequence[ImportRow
     failed: list[FailedRow] = []
     known = find_members(call, rows)
     named = audiences.find_all_named(call.db, call.organization.organization_id, values_of(rows, "audience"))
-    names = Names("audience", "audience", [(audience.audience_key, audience.name, audience) for audience in named])
+    names = Names("audience", "audience", [(audience, (audience.audience_key, audience.name)) for audience in named])
 
     def read(row: ImportRow) -> tuple[Audience, int, bool]:
         audience = names.of(row, name_of)
@@ -62,7 +62,7 @@ def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
     failed: list[FailedRow] = []
     known, organization = find_members(call, rows), call.organization
     existing = configuration_of(call.db, organization).badges.values()
-    names = Names("badge", "badge", [(badge.badge_key, badge.name, badge) for badge in existing])
+    names = Names("badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in existing])
 
     def read(row: ImportRow) -> tuple[ImportRow, BadgeGrant]:
         return row, _grant(job, row, names.of(row, name_of), member_of(row, known, name_of), name_of)

@@ -87,7 +87,7 @@ def _request(
 def book_names(call: Call, rows: Sequence[ImportRow]) -> Names[CouponBook]:
     """The coupon books that rows name."""
     named = books.find_all_named(call.db, call.organization.organization_id, values_of(rows, "couponBook"))
-    return Names("couponBook", "coupon book", [(book.coupon_book_key, book.name, book) for book in named])
+    return Names("couponBook", "coupon book", [(book, (book.coupon_book_key, book.name)) for book in named])
 
 
 def import_coupon_codes(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:

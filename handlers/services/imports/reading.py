@@ -36,13 +36,13 @@ def read_rows(
 class Names(Generic[T]):
     """The records that a field of rows names by key or by name; `records` are those with their keys and names."""
 
-    def __init__(self, field: str, kind: str, records: Iterable[tuple[str, str | None, T]]) -> None:
+    def __init__(self, field: str, kind: str, records: Iterable[tuple[T, Sequence[str | None]]]) -> None:
         self._field = field
         self._kind = kind
         self._by_name: dict[str, list[T]] = {}
-        for key, name, record in records:
-            for key_or_name in {key, name or key}:
-                self._by_name.setdefault(key_or_name, []).append(record)
+        for record, names in records:
+            for name in {name for name in names if name is not None}:
+                self._by_name.setdefault(name, []).append(record)
 
     def of(self, row: ImportRow, name_of: NameOf) -> T:
         """The record that a row names; raises RowFault for none, and for a name that several have."""

@@ -24,6 +24,7 @@ from domain.imports.records import (
     EVENTS,
     FAILED,
     MEMBERS,
+    MISSION_PROGRESS,
     RUNNING,
     FailedRow,
     FileFault,
@@ -37,6 +38,7 @@ from handlers.services.imports.balances import import_balances
 from handlers.services.imports.coupons import import_coupon_codes, import_coupons
 from handlers.services.imports.events import import_events
 from handlers.services.imports.members import import_members
+from handlers.services.imports.mission_progress import import_mission_progress
 from handlers.services.imports.rows import ImportRow, NameOf, RowReader
 from handlers.services.turns import Turns
 from handlers.settings import Settings
@@ -66,6 +68,7 @@ _KINDS: Mapping[str, ImportRows] = {
     BADGES: import_badges,
     AUDIENCE_MEMBERS: import_audience_members,
     EVENTS: import_events,
+    MISSION_PROGRESS: import_mission_progress,
 }
 
 

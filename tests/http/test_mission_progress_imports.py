@@ -1,0 +1,184 @@
+"""Progress in missions that comes from files, and goes to them: half a stamp card is worth as much as before."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.builders.exports import exported
+from tests.builders.imports import Imports, counts
+from tests.builders.missions import advance, create, member_id_of, reported, stand
+from tests.builders.tracking import Shop, event
+from tests.builders.triggers import add_trigger
+
+HEADER = "loyaltyMemberId,mission,count,timesAchieved\n"
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def coffees(shop):
+    """A mission of ten coffees that gives 50 points, and a member."""
+    shop.member(loyaltyMemberId="ana")
+    return create(shop, name="Coffees", code="ten-coffees", goalCount=10, pointsAccrual=50)
+
+
+def run(shop, *rows, **options):
+    """The import of rows, and its faults."""
+    imports = Imports(shop.organization)
+    done = imports.run(HEADER + "\n".join(rows) + "\n", kind="mission-progress", **options)
+    return counts(done)[2:], imports.errors(done)
+
+
+@pytest.mark.parametrize("name", ["Coffees", "ten-coffees", "key", "KEY"])
+def test_imported_counts_are_completed_and_paid_once(shop, coffees, name):
+    key = coffees["missionKey"]
+    named = {"key": key, "KEY": key.upper()}.get(name, name)
+    assert run(shop, f"ana,{named},7,2") == ((1, 0), [])
+    assert (stand(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((2, 7), 0, [])
+    for _ in range(3):
+        shop.track_one(event("ana"))
+    assert (stand(shop, "ana", coffees), shop.balance("ana"), len(reported(shop, "ana"))) == ((3, 10), 50, 1)
+
+
+def test_nothing_is_reported_even_by_an_import_that_tells(shop, coffees):
+    add_trigger(shop.administration)
+    assert run(shop, "ana,Coffees,10,1", emitEvents=True) == ((1, 0), [])
+    assert (stand(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((1, 10), 0, [])
+    assert shop.rows("trigger_deliveries") == []
+
+
+def test_faults_are_those_of_their_rows(shop, coffees):
+    create(shop, name="Twice")
+    create(shop, name="Twice")
+    create(shop, name="Tea", code="Twice")
+    create(shop, name="ten-coffees")
+    rows = ["ana,Coffees,10,0", "ana,Coffees,11,1", "ana,Coffees,-1,", "ana,Coffees,1,-1", "ana,Cakes,1,"]
+    rows += ["ana,Twice,1,", "ana,ten-coffees,1,", "eva,Coffees,1,", "ana,Coffees,1.5,", ",Coffees,1,"]
+    assert run(shop, *rows) == (
+        (0, 10),
+        [
+            (2, "count", "count is 10, not between 0 and 9; the mission has the goal 10."),
+            (3, "count", "count is 11, not between 0 and 10; the mission has the goal 10."),
+            (4, "count", "count is -1, not between 0 and 9; the mission has the goal 10."),
+            (5, "timesAchieved", "timesAchieved is -1, not between 0 and 9000000000."),
+            (6, "mission", "There is no mission Cakes."),
+            (7, "mission", "Several missions are called Twice. Name the key."),
+            (8, "mission", "Several missions are called ten-coffees. Name the key."),
+            (9, "loyaltyMemberId", "There is no member eva."),
+            (10, "count", "count is not a whole number."),
+            (11, "loyaltyMemberId", "loyaltyMemberId is missing."),
+        ],
+    )
+
+
+def test_progress_that_there_is_fails_the_row_or_is_replaced(shop, coffees):
+    advance(shop, "ana", coffees["missionId"], 23)
+    assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((2, 3), 100)
+    told = [(2, "mission", "The member has progress in the mission Coffees.")]
+    assert run(shop, "ana,Coffees,7,0") == ((0, 1), told)
+    assert run(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
+    assert run(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
+    assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((0, 7), 100)
+    assert run(shop, "ana,Coffees,,", mode="upsert") == ((1, 0), [])
+    assert run(shop, "ana,Coffees,1,", "ana,Coffees,2,") == (
+        (1, 1),
+        [(3, "mission", "The member has progress in the mission Coffees.")],
+    )
+    assert stand(shop, "ana", coffees) == (0, 1)
+
+
+def test_imported_achievements_are_none_of_the_present_period(shop):
+    shop.member(loyaltyMemberId="ana")
+    mission = create(shop, name="Week", goalCount=1, repetitionPeriod="weekly", periodLimit=1, pointsAccrual=5)
+    assert run(shop, "ana,Week,1,4") == ((1, 0), [])
+    path = f"/members/{member_id_of(shop, 'ana')}/missions"
+    assert [each["name"] for each in shop.administration.get(path, available=True)["results"]] == ["Week"]
+    shop.track(event("ana"), event("ana"))
+    assert (stand(shop, "ana", mission), shop.balance("ana")) == ((5, 1), 5)
+    assert shop.administration.get(path, available=True)["results"] == []
+
+
+def test_a_dry_run_tells_faults_and_changes_nothing(shop, coffees):
+    assert run(shop, "ana,Coffees,7,", "ana,Coffees,99,", dryRun=True)[0] == (1, 1)
+    assert stand(shop, "ana", coffees) == (0, 0)
+    assert shop.rows("mission_trackings") == []
+
+
+def test_counts_after_an_import_can_be_cancelled(shop, coffees):
+    run(shop, "ana,Coffees,9,0")
+    tracked = shop.track_one(event("ana"))
+    assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((1, 10), 50)
+    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((0, 9), 0)
+
+
+def test_counts_before_an_import_can_be_cancelled_as_far_as_they_are_left(shop, coffees):
+    tracked = shop.track_one(event("ana"))
+    run(shop, "ana,Coffees,5,2", mode="upsert")
+    run(shop, "ana,Coffees,0,0", mode="upsert")
+    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert stand(shop, "ana", coffees) == (0, 0)
+
+
+def test_the_timeline_has_a_row_for_the_import(shop, coffees):
+    run(shop, "ana,Coffees,7,2")
+    [row] = shop.integration.get("/members/ana/timeline", kinds="mission")["results"]
+    assert row["text"] == "The progress in the mission Coffees was imported."
+    assert (row["mission"]["counted"], row["mission"]["achieved"], row["by"]) == (27, 2, None)
+
+
+@pytest.mark.parametrize(("path", "role"), [("/imports", "campaigns:write"), ("/exports", "campaigns:read")])
+def test_roles_for_missions_are_needed(organization, path, role):
+    body = {"kind": "mission-progress", **({"format": "csv"} if path == "/imports" else {})}
+    own = f"{path[1:]}:write"
+    refused = organization.administration.with_token(organization.token_of(own, "members:write"))
+    assert refused.post(path, body, expect=403)["type"] == "/problems/forbidden"
+    organization.administration.with_token(organization.token_of(own, role)).post(path, body)
+
+
+def test_progress_comes_in_as_it_went_out(api, shop, organization, coffees):
+    other = Shop(api.organization())
+    for each in (shop, other):
+        create(each, name="Three times")
+    tea = create(shop, name="ten-coffees")
+    create(other, name="Coffees", goalCount=10)
+    shop.member(loyaltyMemberId="ben")
+    for name in ("ana", "ben"):
+        other.member(loyaltyMemberId=name)
+    shop.track(event("ana"), event("ana"), event("ana"), event("ana"), event("ben"))
+    lines = exported(organization, "mission-progress")
+    others = [line for line in lines if tea["missionKey"] in line]
+    assert [tuple(json.loads(line).values())[2:] for line in others] == [(1, 1), (1, 0)]
+    lines = [line for line in lines if line not in others]
+    assert [tuple(json.loads(line).values()) for line in lines] == [
+        ("ana", "Coffees", 4, 0),
+        ("ana", "Three times", 1, 1),
+        ("ben", "Coffees", 1, 0),
+        ("ben", "Three times", 1, 0),
+    ]
+    done = Imports(other.organization).run("".join(lines), kind="mission-progress", file_format="ndjson")
+    assert counts(done)[2:] == (4, 0)
+    assert exported(other.organization, "mission-progress") == lines
+    other.check_ledger()
+
+
+def test_counts_that_a_reversal_left_unrewarded_are_rewarded_with_the_next_one_elsewhere(api, shop, organization):
+    other = Shop(api.organization())
+    for each in (shop, other):
+        each.member(loyaltyMemberId="ana")
+    mission, elsewhere = (create(each, name="Two", goalCount=2, pointsAccrual=5) for each in (shop, other))
+    results = shop.track(event("ana"), event("ana"), event("ana"))
+    shop.integration.post(f"/events/{results[1]['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert stand(shop, "ana", mission) == (0, 2)
+    lines = exported(organization, "mission-progress")
+    assert json.loads(lines[0]) == {"loyaltyMemberId": "ana", "mission": "Two", "count": 1, "timesAchieved": 0}
+    Imports(other.organization).run("".join(lines), kind="mission-progress", file_format="ndjson")
+    other.track_one(event("ana"))
+    assert (stand(other, "ana", elsewhere), other.balance("ana")) == ((1, 2), 5)
