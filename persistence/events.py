@@ -134,7 +134,7 @@ WITH page AS (
     FROM page p, newer n
     WHERE e.organization_id = %(organization_id)s AND e.loyalty_event_id = p.loyalty_event_id
         AND (n.first_id IS NULL OR p.loyalty_event_id < n.first_id)
-        AND e.request_digest <> '' AND e.status NOT IN ('pending', 'running')
+        AND CAST(e.result AS text) <> 'null' AND e.status NOT IN ('pending', 'running')
     RETURNING 1
 )
 SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (SELECT count(*) FROM released)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -124,7 +125,8 @@ def _dialect() -> Any:
 
 def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Any]) -> None:
     """Insert any number of rows, mappings or records, with one statement."""
-    defer_joined(db, additions(table, names, rows))
+    for statement, parameters in additions(table, names, rows):
+        defer(db, statement, parameters)
 
 
 def additions(table: Table, names: Sequence[str], rows: Sequence[Any]) -> list[Statement]:
@@ -138,8 +140,8 @@ def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:
     None of them sees what another changes; foreign keys are checked, and triggers run, when all are done.
     """
     if statements:
-        values = [value for _, parameters in statements for value in parameters]
-        defer(db, _joined(tuple(statement for statement, _ in statements)), values)
+        texts, parameters = zip(*statements, strict=True)
+        defer(db, _joined(texts), list(chain.from_iterable(parameters)))
 
 
 @cache

@@ -1,5 +1,6 @@
 """Commands that do now what workers do by the clock: expire points, evaluate tiers, send and remove deliveries."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -87,15 +88,10 @@ def release_answers(as_json: bool) -> None:
     stays used, so the request is refused with `/problems/key-reused`, and reading the event answers its record without
     the result. It goes on where the last run ended, and may be interrupted at any time. Workers run it by the clock.
     """
-    from handlers.server.jobs import RELEASE_ANSWERS, run_job
+    from handlers.server.jobs import RELEASE_ANSWERS
 
-    settings = load_settings()
-    with migrated_engine(settings) as engine:
-        answers = run_job(engine, settings, RELEASE_ANSWERS)["answers"]
-    if as_json:
-        print_json({"released": answers})
-        return
-    click.echo(f"{answers:,} answers released." if answers else "Nothing to release.")
+    answers = _run_job(RELEASE_ANSWERS)["answers"]
+    _print_count("released", answers, f"{answers:,} answers released.", "Nothing to release.", as_json)
 
 
 @click.command()
@@ -114,10 +110,7 @@ def deliver(organization: int | None, as_json: bool) -> None:
         if organization is not None:
             organization_ids(engine, organization)
         attempts = send_due(engine, settings, organization_id=organization)
-    if as_json:
-        print_json({"attempts": attempts})
-        return
-    click.echo(f"Attempts made: {attempts:,}." if attempts else "Nothing to send.")
+    _print_count("attempts", attempts, f"Attempts made: {attempts:,}.", "Nothing to send.", as_json)
 
 
 @click.command()
@@ -128,12 +121,23 @@ def remove_deliveries(as_json: bool) -> None:
     Those made more than LOYALTY_DELIVERIES_KEPT_DAYS days ago; what still waits to be sent for an active trigger stays.
     It may be interrupted at any time. Workers run it by the clock.
     """
-    from handlers.server.jobs import REMOVE_DELIVERIES, run_job
+    from handlers.server.jobs import REMOVE_DELIVERIES
+
+    removed = _run_job(REMOVE_DELIVERIES)["deliveries"]
+    _print_count("removed", removed, f"Deliveries removed: {removed:,}.", "Nothing to remove.", as_json)
+
+
+def _run_job(name: str) -> Mapping[str, Any]:
+    """Run a periodic job now; returns its result."""
+    from handlers.server.jobs import run_job
 
     settings = load_settings()
     with migrated_engine(settings) as engine:
-        removed = run_job(engine, settings, REMOVE_DELIVERIES)["deliveries"]
+        return run_job(engine, settings, name)
+
+
+def _print_count(name: str, count: int, done: str, nothing: str, as_json: bool) -> None:
     if as_json:
-        print_json({"removed": removed})
-        return
-    click.echo(f"Deliveries removed: {removed:,}." if removed else "Nothing to remove.")
+        print_json({name: count})
+    else:
+        click.echo(done if count else nothing)

@@ -15,7 +15,7 @@ from handlers.services.events.track import evaluate
 from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.reversals import Reversal, Reversals
-from handlers.services.unit_of_work.tracked import TrackedEvent, event_digest
+from handlers.services.unit_of_work.tracked import TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import reversals
 from persistence.events import EVENTS
@@ -76,7 +76,6 @@ def _record(unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: 
     return TrackedEvent(
         position=-1,
         event=record,
-        digest=event_digest(record, member, None, unit.mode, unit.campaign_keys),
         member=member,
         sponsor=None,
         at=call.now,

@@ -200,10 +200,10 @@ class Intake:
         return TrackedEvent(
             position,
             event,
-            digest,
             member,
             sponsor,
             at,
+            digest=digest,
             is_evaluated=unit.mode != CAPTURE_ONLY,
             origin=None if self._origins is None else self._origins[position],
         )

@@ -42,7 +42,7 @@ from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.late_events import tiers_of
 from handlers.services.unit_of_work.reversals import Reversal, extent_of
-from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, event_digest
+from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.settings import Settings
 
@@ -239,7 +239,6 @@ def _derived_event(
     return TrackedEvent(
         position=-1,
         event=event,
-        digest=event_digest(event, member, None, unit.mode, unit.campaign_keys),
         member=member,
         sponsor=None,
         at=unit.now if cause is None else cause.at,

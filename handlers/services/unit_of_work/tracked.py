@@ -35,16 +35,17 @@ class TrackedEvent:
     `position` is its place in the batch, -1 for derived events. `origin` is the request that tracked it, if that is
     another one than the present. `tracked_at` is set for an event that is stored already, and `evaluated_at`
     for one that was captured before. `order` is the order in its payload, and `order_status` the status that the event
-    gives it; None for events that are about no order.
+    gives it; None for events that are about no order. `digest` is that of the request for it; events that nobody
+    requests have none, so that no request can be the same.
     """
 
     position: int
     event: IncomingEvent
-    digest: bytes
     member: Member
     sponsor: Member | None
     at: datetime
     is_evaluated: bool
+    digest: bytes = b""
     loyalty_event_id: int = 0
     key: str = ""
     cause_id: int | None = None
