@@ -17,6 +17,8 @@ from persistence.rows import (
     as_json,
     fields_of,
     given,
+    update_by_id,
+    upsert,
 )
 from persistence.tables.badges import badge_trackings, badges, member_badges
 
@@ -42,22 +44,13 @@ SELECT member_id, badge_id, assigned_balance FROM member_badges
 WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND assigned_balance > 0
 """)
 
-_STORE_BALANCES = """
-INSERT INTO member_badges (organization_id, member_id, badge_id, assigned_balance, updated_at)
-SELECT %s, x.member_id, x.badge_id, x.assigned_balance, %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, badge_id bigint, assigned_balance bigint)
-ON CONFLICT (organization_id, member_id, badge_id)
-    DO UPDATE SET assigned_balance = excluded.assigned_balance, updated_at = excluded.updated_at
-"""
-
-_CHANGE_TRACKINGS = """
-UPDATE badge_trackings t SET reversal_badge_tracking_id = x.reversal_id, missing = x.missing
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(badge_tracking_id bigint, reversal_id bigint, missing bigint)
-    LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.badge_tracking_id = x.badge_tracking_id
-"""
+_STORE_BALANCES = upsert(
+    member_badges,
+    ("organization_id", "member_id", "badge_id", "assigned_balance", "updated_at"),
+    key=("member_id", "badge_id"),
+    changed=("assigned_balance", "updated_at"),
+)
+_CHANGE_TRACKINGS = update_by_id(badge_trackings, "badge_tracking_id", "reversal_badge_tracking_id", "missing")
 
 
 def find_page_of_member(db: Connection, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
@@ -118,16 +111,22 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
     """Store the changes of a unit of work on locked members: at most three statements."""
     if changes.balances:
         held = [
-            {"member_id": member_id, "badge_id": badge_id, "assigned_balance": balance}
+            {
+                "organization_id": organization_id,
+                "member_id": member_id,
+                "badge_id": badge_id,
+                "assigned_balance": balance,
+                "updated_at": at,
+            }
             for (member_id, badge_id), balance in changes.balances.items()
         ]
-        defer(db, _STORE_BALANCES, (organization_id, at, as_json(held)))
+        defer(db, _STORE_BALANCES, (as_json(held),))
     add_all(db, badge_trackings, _TRACKING_NAMES, [_row(tracking) for tracking in changes.trackings])
     if changes.changed:
         changed = [
             {
                 "badge_tracking_id": tracking.badge_tracking_id,
-                "reversal_id": tracking.reversal_badge_tracking_id,
+                "reversal_badge_tracking_id": tracking.reversal_badge_tracking_id,
                 "missing": tracking.missing,
             }
             for tracking in changes.changed

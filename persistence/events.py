@@ -17,7 +17,7 @@ from persistence.connections import Prepared, defer, query
 from persistence.filters import before_moment, from_moment
 from persistence.member_tiers import HELD_TIERS, held_tiers
 from persistence.records import Records
-from persistence.rows import add_all, as_json, columns_of, fields_of, next_ids
+from persistence.rows import add_all, as_json, columns_of, fields_of, given, next_ids, update_by_id
 from persistence.tables.events import events
 from persistence.tables.members import members
 
@@ -97,16 +97,6 @@ ON CONFLICT (organization_id, member_id, campaign_id, type, period, period_start
     DO UPDATE SET used = c.used + excluded.used
 """)
 
-_FINISH = """
-UPDATE events e SET location = x.location, reverted_loyalty_event_id = x.reverted_loyalty_event_id,
-    evaluation_status = x.evaluation_status, status = x.status, last_error = x.last_error,
-    limit_discarded_total_amount = x.limit_discarded_total_amount, limit_counters = x.limit_counters,
-    result = x.result, evaluated_at = x.evaluated_at, updated_at = x.updated_at
-FROM json_to_recordset(%s::json) AS x(loyalty_event_id bigint, location text, reverted_loyalty_event_id bigint,
-    evaluation_status smallint, status text, last_error jsonb, limit_discarded_total_amount numeric,
-    limit_counters jsonb, result json, evaluated_at timestamptz, updated_at timestamptz)
-WHERE e.organization_id = %s AND e.loyalty_event_id = x.loyalty_event_id
-"""
 _FINISHED = (
     "loyalty_event_id",
     "location",
@@ -120,6 +110,7 @@ _FINISHED = (
     "evaluated_at",
     "updated_at",
 )
+_FINISH = update_by_id(events, *_FINISHED)
 
 # Ids and moments grow together, so the first event that is too new ends the page, and the work.
 _RELEASE = """
@@ -272,5 +263,5 @@ def release_answers(db: Connection, organization_id: int, after: int, before: da
 def finish_events(db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Store the results of events that were stored before; a row is as in `add_events`."""
     if rows:
-        given = as_json([{name: row[name] for name in _FINISHED} for row in rows])
-        defer(db, _FINISH, (given, organization_id))
+        finished = [{name: row[name] for name in _FINISHED} for row in rows]
+        defer(db, _FINISH, (*given(finished), organization_id))

@@ -11,7 +11,7 @@ from domain.tier_history import TierPeriod
 from domain.tier_log import TierTracking
 from domain.tiers import HeldTier, MemberProgram, TierFloor
 from persistence.connections import Prepared, defer, query
-from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records
+from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records, update_by_id
 from persistence.tables.members import member_tier_trackings, members
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
@@ -106,20 +106,6 @@ WHERE t.organization_id = %s AND t.reversal_loyalty_event_id IS NULL AND EXISTS 
         AND e.member_tier_tracking_id <= t.member_tier_tracking_id)
 """
 
-_CHANGE_TRACKINGS = """
-UPDATE member_tier_trackings t SET previous_tier_id = x.previous_tier_id, previous_is_manual = x.previous_is_manual,
-    previous_expires_at = x.previous_expires_at, previous_floor_tier_id = x.previous_floor_tier_id,
-    previous_floor_expires_at = x.previous_floor_expires_at, reversal_loyalty_event_id = x.reversal_loyalty_event_id
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        member_tier_tracking_id bigint, previous_tier_id bigint, previous_is_manual boolean,
-        previous_expires_at timestamptz, previous_floor_tier_id bigint, previous_floor_expires_at timestamptz,
-        reversal_loyalty_event_id bigint
-    ) LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.member_tier_tracking_id = x.member_tier_tracking_id
-"""
-
 _CHANGEABLE = (
     "member_tier_tracking_id",
     "previous_tier_id",
@@ -129,6 +115,7 @@ _CHANGEABLE = (
     "previous_floor_expires_at",
     "reversal_loyalty_event_id",
 )
+_CHANGE_TRACKINGS = update_by_id(member_tier_trackings, *_CHANGEABLE)
 
 _LAPSED = """
 SELECT m.wallet_id FROM members m

@@ -14,8 +14,8 @@ from domain.scalars import is_key
 from persistence.connections import Prepared, defer, query
 from persistence.filters import has_all, is_any_of
 from persistence.records import Records
-from persistence.rows import add_all, as_json, fields_of, given
-from persistence.tables.missions import mission_trackings, missions
+from persistence.rows import add_all, as_json, fields_of, given, update_by_id, upsert
+from persistence.tables.missions import member_missions, mission_trackings, missions
 
 MISSIONS = Records(
     missions,
@@ -43,25 +43,20 @@ JOIN mission_trackings t ON t.organization_id = %s AND t.member_id = ANY(%s) AND
 GROUP BY 1, 2, 3
 """
 
-_KEEP = Prepared("""
-INSERT INTO member_missions (organization_id, member_id, mission_id, goal_count, counted, times_achieved,
-    last_counter_count_when_achieved, last_achieved_at, updated_at)
-SELECT %s, x.member_id, x.mission_id, x.goal_count, x.counted, x.times_achieved, x.last_counter, x.last_achieved_at, %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(member_id bigint, mission_id bigint, goal_count bigint, counted bigint,
-    times_achieved bigint, last_counter bigint, last_achieved_at timestamptz)
-ON CONFLICT (organization_id, member_id, mission_id) DO UPDATE SET
-    goal_count = excluded.goal_count, counted = excluded.counted, times_achieved = excluded.times_achieved,
-    last_counter_count_when_achieved = excluded.last_counter_count_when_achieved,
-    last_achieved_at = excluded.last_achieved_at, updated_at = excluded.updated_at
-""")
+_PROGRESS_COLUMNS = (
+    "organization_id",
+    "member_id",
+    "mission_id",
+    "goal_count",
+    "counted",
+    "times_achieved",
+    "last_counter_count_when_achieved",
+    "last_achieved_at",
+    "updated_at",
+)
+_KEEP = upsert(member_missions, _PROGRESS_COLUMNS, key=("member_id", "mission_id"), changed=_PROGRESS_COLUMNS[3:])
 
-_UNDO = """
-UPDATE mission_trackings t SET reversal_loyalty_event_id = x.by_event_id
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(mission_tracking_id bigint, by_event_id bigint) LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.mission_tracking_id = x.mission_tracking_id
-"""
+_UNDO = update_by_id(mission_trackings, "mission_tracking_id", "reversal_loyalty_event_id")
 
 _FIND_LAST = """
 UPDATE member_missions m SET last_counter_count_when_achieved = last.goal_count, last_achieved_at = last.happened_at
@@ -121,7 +116,8 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
     """Store the changes of a unit of work; at most four statements."""
     if changes.reversals:
         undone = [
-            {"mission_tracking_id": tracking_id, "by_event_id": by} for tracking_id, by in changes.reversals.items()
+            {"mission_tracking_id": tracking_id, "reversal_loyalty_event_id": by}
+            for tracking_id, by in changes.reversals.items()
         ]
         defer(db, _UNDO, (*given(undone), organization_id))
     if changes.trackings:
@@ -130,17 +126,19 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
     if changes.progress_of_members:
         kept = [
             {
+                "organization_id": organization_id,
                 "member_id": member_id,
                 "mission_id": mission_id,
                 "goal_count": progress.progress.goal,
                 "counted": progress.progress.counted,
                 "times_achieved": progress.progress.times_achieved,
-                "last_counter": progress.last_counter,
+                "last_counter_count_when_achieved": progress.last_counter,
                 "last_achieved_at": progress.last_achieved_at,
+                "updated_at": at,
             }
             for (member_id, mission_id), progress in changes.progress_of_members.items()
         ]
-        defer(db, _KEEP, (organization_id, at, as_json(kept)))
+        defer(db, _KEEP, (as_json(kept),))
     if changes.lost:
         places = [{"member_id": member_id, "mission_id": mission_id} for member_id, mission_id in sorted(changes.lost)]
         defer(db, _FIND_LAST, (*given(places), organization_id, organization_id))

@@ -10,7 +10,7 @@ from domain.events import LoyaltyEvent
 from domain.ledger.postings import Stored
 from persistence import posting
 from persistence.connections import defer, query
-from persistence.rows import columns_of, given
+from persistence.rows import columns_of, given, update_by_id
 from persistence.tables.events import events
 
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
@@ -73,16 +73,7 @@ WHERE organization_id = %s AND loyalty_event_id = ANY(%s) AND transaction_type <
 ORDER BY ledger_transaction_id DESC
 """
 
-_WRITE = """
-UPDATE events e SET limit_counters = x.limit_counters, reversal_loyalty_event_id = x.reversal_loyalty_event_id,
-    updated_at = %s
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        loyalty_event_id bigint, limit_counters jsonb, reversal_loyalty_event_id bigint
-    ) LIMIT %s
-) AS x
-WHERE e.organization_id = %s AND e.loyalty_event_id = x.loyalty_event_id
-"""
+_WRITE = update_by_id(events, "loyalty_event_id", "limit_counters", "reversal_loyalty_event_id", "updated_at")
 
 
 def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
@@ -124,8 +115,9 @@ def write_events(db: Connection, organization_id: int, changed: Iterable[Loyalty
             "loyalty_event_id": event.loyalty_event_id,
             "limit_counters": event.limit_counters,
             "reversal_loyalty_event_id": event.reversal_loyalty_event_id,
+            "updated_at": at,
         }
         for event in changed
     ]
     if rows:
-        defer(db, _WRITE, (at, *given(rows), organization_id))
+        defer(db, _WRITE, (*given(rows), organization_id))

@@ -156,6 +156,33 @@ def as_json(value: Any) -> str:
     return _encode(value).decode()
 
 
+def upsert(table: Table, names: Sequence[str], key: Sequence[str], changed: Sequence[str]) -> Prepared:
+    """The statement that inserts rows, or changes columns of those that have the key within their organization.
+
+    Its parameter is the JSON text of the rows.
+    """
+    listed = ", ".join(names)
+    return Prepared(
+        f"INSERT INTO {table.name} ({listed}) SELECT {listed}"
+        f" FROM json_to_recordset(%s::json) AS x({typed(table, names)})"
+        f" ON CONFLICT (organization_id, {', '.join(key)})"
+        f" DO UPDATE SET {', '.join([f'{name} = excluded.{name}' for name in changed])}"
+    )
+
+
+def update_by_id(table: Table, id_name: str, *names: str, **expressions: str) -> Prepared:
+    """The statement that changes columns of rows with these ids to given values, or by expressions of `t` and `x`.
+
+    `t` is the stored row and `x` the given one. Its parameters are `given(rows)` and the organization.
+    """
+    changes = {name: f"x.{name}" for name in names} | expressions
+    return Prepared(
+        f"UPDATE {table.name} t SET {', '.join([f'{name} = {value}' for name, value in changes.items()])}"
+        f" FROM (SELECT * FROM json_to_recordset(%s::json) AS g({typed(table, (id_name, *changes))}) LIMIT %s) AS x"
+        f" WHERE t.organization_id = %s AND t.{id_name} = x.{id_name}"
+    )
+
+
 def given(rows: Sequence[Any]) -> tuple[str, int]:
     """The values of rows as a table: `(SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(...) LIMIT %s) AS x`.
 

@@ -4,7 +4,7 @@ Members' amounts are protected by the member's lock. Books are locked shared, so
 book with limited stock is locked exclusively before anything of it is assigned, and free codes are claimed one by one.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -17,11 +17,22 @@ from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
 from persistence.connections import Prepared, defer, query
-from persistence.rows import Statement, add_all, as_json, columns_of, fields_of, given, records
-from persistence.tables.coupons import coupon_lots, coupons, member_coupons
+from persistence.rows import (
+    Statement,
+    add_all,
+    as_json,
+    columns_of,
+    fields_of,
+    given,
+    records,
+    update_by_id,
+    upsert,
+)
+from persistence.tables.coupons import coupon_books, coupon_lots, coupons, member_coupons
 
 _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
 _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
+_HELD_NAMES = [name for name in fields_of(MemberCoupon) if name != "member_coupon_id"]
 _HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
 
 # Shared coupons, once for each of the members who have, or had, any of them.
@@ -106,55 +117,26 @@ _LOCK_BY_CODE = f"{_BY_CODE} FOR NO KEY UPDATE"
 
 _KNOWN = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id = %s AND code = ANY(%s)"
 
-_ADD = Prepared("""
-UPDATE coupon_books b SET total_assigned = b.total_assigned + x.assigned, total_usages = b.total_usages + x.used,
-    coupon_count = b.coupon_count + x.codes
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        coupon_book_id bigint, assigned numeric, used numeric, codes bigint
-    ) LIMIT %s
-) AS x
-WHERE b.organization_id = %s AND b.coupon_book_id = x.coupon_book_id
-RETURNING b.coupon_book_id, b.coupon_count
-""")
+_ADDITION = {"total_assigned": "t.total_assigned + x.total_assigned", "total_usages": "t.total_usages + x.total_usages"}
+_ADD = Prepared(
+    update_by_id(coupon_books, "coupon_book_id", **_ADDITION, coupon_count="t.coupon_count + x.coupon_count")
+    + " RETURNING t.coupon_book_id, t.coupon_count"
+)
+_ADD_TO_SHARED = update_by_id(coupons, "coupon_id", **_ADDITION)
+_ADD_TO_PERSONAL = update_by_id(coupons, "coupon_id", "custom_attributes", "expired_at", **_ADDITION)
 
-_ADD_TO_COUPONS = Prepared("""
-UPDATE coupons c SET total_assigned = c.total_assigned + x.assigned, total_usages = c.total_usages + x.used,
-    custom_attributes = CASE WHEN x.is_personal THEN x.custom_attributes ELSE c.custom_attributes END,
-    expired_at = CASE WHEN x.is_personal THEN x.expired_at ELSE c.expired_at END
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        coupon_id bigint, assigned numeric, used numeric, is_personal boolean, custom_attributes jsonb,
-        expired_at timestamptz
-    ) LIMIT %s
-) AS x
-WHERE c.organization_id = %s AND c.coupon_id = x.coupon_id
-""")
-
-_STORE_HELD = Prepared("""
-INSERT INTO member_coupons AS h (organization_id, member_id, coupon_id, coupon_book_id, amount_assigned, amount_used,
-    custom_attributes, expired_at, created_at, updated_at)
-SELECT x.organization_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount_assigned, x.amount_used,
-    x.custom_attributes, x.expired_at, x.created_at, x.updated_at
-FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, member_id bigint, coupon_id bigint,
-    coupon_book_id bigint, amount_assigned numeric, amount_used numeric, custom_attributes jsonb,
-    expired_at timestamptz, created_at timestamptz, updated_at timestamptz)
-ON CONFLICT (organization_id, member_id, coupon_id) DO UPDATE SET
-    amount_assigned = excluded.amount_assigned, amount_used = excluded.amount_used,
-    custom_attributes = excluded.custom_attributes, expired_at = excluded.expired_at, updated_at = excluded.updated_at
-""")
-
-_STORE_LOTS = Prepared("""
-INSERT INTO coupon_lots AS l (organization_id, coupon_lot_id, member_id, coupon_id, coupon_book_id, amount, amount_used,
-    amount_owed, custom_attributes, expired_at, created_at, updated_at)
-SELECT x.organization_id, x.coupon_lot_id, x.member_id, x.coupon_id, x.coupon_book_id, x.amount, x.amount_used,
-    x.amount_owed, x.custom_attributes, x.expired_at, x.created_at, x.updated_at
-FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, coupon_lot_id bigint, member_id bigint,
-    coupon_id bigint, coupon_book_id bigint, amount numeric, amount_used numeric, amount_owed numeric,
-    custom_attributes jsonb, expired_at timestamptz, created_at timestamptz, updated_at timestamptz)
-ON CONFLICT (organization_id, coupon_lot_id) DO UPDATE SET amount = excluded.amount,
-    amount_used = excluded.amount_used, amount_owed = excluded.amount_owed, updated_at = excluded.updated_at
-""")
+_STORE_HELD = upsert(
+    member_coupons,
+    _HELD_NAMES,
+    key=("member_id", "coupon_id"),
+    changed=("amount_assigned", "amount_used", "custom_attributes", "expired_at", "updated_at"),
+)
+_STORE_LOTS = upsert(
+    coupon_lots,
+    fields_of(CouponLot),
+    key=("coupon_lot_id",),
+    changed=("amount", "amount_used", "amount_owed", "updated_at"),
+)
 
 # Under this lock nobody changes what a book allows; its sums go on being counted.
 _BOOKS = f"SELECT {', '.join(fields_of(CouponBook))} FROM coupon_books WHERE organization_id = %s"
@@ -315,9 +297,9 @@ def add_to_books(
     rows = [
         {
             "coupon_book_id": book_id,
-            "assigned": added[book_id][0],
-            "used": added[book_id][1],
-            "codes": added[book_id][2],
+            "total_assigned": added[book_id][0],
+            "total_usages": added[book_id][1],
+            "coupon_count": added[book_id][2],
         }
         for book_id in ids
     ]
@@ -339,11 +321,12 @@ def add_coupons(db: Connection, made: Sequence[Coupon], counted: Mapping[int, in
     add_all(db, coupons, _COUPON_NAMES, rows)
 
 
-def add_to_coupons(db: Connection, organization_id: int, rows: Iterable[Mapping[str, Any]]) -> None:
+def add_to_coupons(
+    db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]], *, are_personal: bool
+) -> None:
     """Add to the sums of coupons; personal ones also get their expiry and attributes."""
-    listed = list(rows)
-    if listed:
-        defer(db, _ADD_TO_COUPONS, (*given(listed), organization_id))
+    if rows:
+        defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*given(rows), organization_id))
 
 
 def statements_to_store(held: Sequence[MemberCoupon], lots: Sequence[CouponLot]) -> list[Statement]:

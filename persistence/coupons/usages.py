@@ -14,7 +14,7 @@ from persistence.coupons.member_coupons import TAG_FILTERS, usable_lots
 from persistence.filters import before_moment, equals, from_moment, is_any_of
 from persistence.paging import Paged
 from persistence.records import Records
-from persistence.rows import Statement, additions, fields_of, given, next_ids, records
+from persistence.rows import Statement, additions, fields_of, given, next_ids, records, update_by_id
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons
 from persistence.tables.coupons import coupon_usages as table
 
@@ -43,15 +43,7 @@ USAGES = Records(
 )
 _FIELDS = tuple(name for name in fields_of(CouponUsage) if name not in _ELSEWHERE)
 
-_LINK = Prepared("""
-UPDATE coupon_usages u SET reversal_usage_id = x.reversal_usage_id, updated_at = x.updated_at
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        coupon_usage_id bigint, reversal_usage_id bigint, updated_at timestamptz
-    ) LIMIT %s
-) AS x
-WHERE u.organization_id = %s AND u.coupon_usage_id = x.coupon_usage_id
-""")
+_LINK = update_by_id(table, "coupon_usage_id", "reversal_usage_id", "updated_at")
 
 _LOOK_UP = Prepared(f"""
 SELECT ARRAY(SELECT system_unique_key FROM coupon_usages WHERE organization_id = %s AND system_unique_key = ANY(%s)),

@@ -20,7 +20,7 @@ from domain.ledger.lots import (
 )
 from domain.ledger.postings import Pair, Step
 from persistence.connections import Prepared, defer, query
-from persistence.rows import Statement, additions, as_json, given, reserve_ids
+from persistence.rows import Statement, additions, as_json, given, reserve_ids, update_by_id
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
 _LOT_COLUMNS = ", ".join(f"l.{field.name}" for field in fields(Lot))
@@ -43,15 +43,7 @@ SELECT {_LOT_COLUMNS} FROM ledger_lots l
 WHERE l.organization_id = %s AND l.ledger_transaction_id = ANY(%s::bigint[]) AND l.remaining > 0
 """)
 
-_WRITE_CHANGED_LOTS = Prepared("""
-UPDATE ledger_lots l SET remaining = x.remaining, expired = x.expired
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        ledger_lot_id bigint, remaining numeric, expired numeric
-    ) LIMIT %s
-) AS x
-WHERE l.organization_id = %s AND l.ledger_lot_id = x.ledger_lot_id
-""")
+_WRITE_CHANGED_LOTS = update_by_id(ledger_lots, "ledger_lot_id", "remaining", "expired")
 
 _REMOVE_USES = """
 DELETE FROM ledger_lot_uses u USING (

@@ -11,29 +11,30 @@ from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import Prepared, defer
 from persistence.posting.lots import write_lots
-from persistence.rows import additions, as_json, defer_joined, given, reserve_ids
-from persistence.tables.ledger import ledger_entries, ledger_transactions
+from persistence.rows import additions, as_json, defer_joined, given, reserve_ids, update_by_id, upsert
+from persistence.tables.ledger import ledger_balances, ledger_entries, ledger_transactions
 
-_WRITE_HOLDINGS = Prepared("""
-INSERT INTO ledger_balances AS b (organization_id, wallet_id, ledger_account_id, current_balance,
-    pending_credit_balance, pending_debit_balance, current_overdraft_balance, total_overdraft_credit_balance,
-    total_fiat_value, earned, last_transaction_date, created_at, updated_at)
-SELECT x.organization_id, x.wallet_id, x.ledger_account_id, x.current, x.pending_credit, x.pending_debit, x.overdraft,
-    x.overdraft_credit, x.fiat, x.earned, x.last_transaction_date, x.at, x.at
-FROM jsonb_to_recordset(%s::jsonb) AS x(organization_id bigint, wallet_id bigint, ledger_account_id bigint,
-    current numeric, pending_credit numeric, pending_debit numeric, overdraft numeric, overdraft_credit numeric,
-    fiat numeric, earned numeric, last_transaction_date timestamptz, at timestamptz)
-ON CONFLICT (organization_id, wallet_id, ledger_account_id) DO UPDATE SET
-    current_balance = excluded.current_balance,
-    pending_credit_balance = excluded.pending_credit_balance,
-    pending_debit_balance = excluded.pending_debit_balance,
-    current_overdraft_balance = excluded.current_overdraft_balance,
-    total_overdraft_credit_balance = excluded.total_overdraft_credit_balance,
-    total_fiat_value = excluded.total_fiat_value,
-    earned = excluded.earned,
-    last_transaction_date = excluded.last_transaction_date,
-    updated_at = excluded.updated_at
-""")
+_HOLDING_COLUMNS = (
+    "organization_id",
+    "wallet_id",
+    "ledger_account_id",
+    "current_balance",
+    "pending_credit_balance",
+    "pending_debit_balance",
+    "current_overdraft_balance",
+    "total_overdraft_credit_balance",
+    "total_fiat_value",
+    "earned",
+    "last_transaction_date",
+    "created_at",
+    "updated_at",
+)
+_WRITE_HOLDINGS = upsert(
+    ledger_balances,
+    _HOLDING_COLUMNS,
+    key=("wallet_id", "ledger_account_id"),
+    changed=[name for name in _HOLDING_COLUMNS[3:] if name != "created_at"],
+)
 
 # Each server process of PostgreSQL counts in its own shard, so that mints of one account seldom wait for another.
 _WRITE_SUPPLIES = Prepared("""
@@ -46,54 +47,32 @@ ON CONFLICT (organization_id, ledger_account_id, shard)
     DO UPDATE SET minted = s.minted + excluded.minted, burned = s.burned + excluded.burned
 """)
 
-_CAPTURE = """
-UPDATE ledger_transactions t SET amount = x.amount, status = x.status, fiat_value = x.fiat_value,
-    fiat_currency = coalesce(x.fiat_currency, t.fiat_currency),
-    external_event_date = coalesce(x.external_event_date, t.external_event_date),
-    qualifying_amount = x.qualifying_amount, captured_at = %s, updated_at = %s
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, amount numeric, status smallint,
-        fiat_value numeric, fiat_currency text, external_event_date timestamptz,
-        qualifying_amount numeric
-    ) LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
-"""
-
-_MARK_REVERTED = """
-UPDATE ledger_transactions t SET status = 2, reversal_ledger_transaction_id = x.reversal, updated_at = %s
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, reversal bigint) LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
-"""
-
-_LOWER = """
-UPDATE ledger_transactions t SET amount = t.reserved_amount - x.released, updated_at = %s
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, released numeric) LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
-"""
-
-_WRITE_MISSING = """
-UPDATE ledger_transactions t SET missing = x.missing,
-    clamped_by_ledger_transaction_id = coalesce(x.clamped_by, t.clamped_by_ledger_transaction_id), updated_at = %s
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        ledger_transaction_id bigint, missing numeric, clamped_by bigint
-    ) LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
-"""
-
-_WRITE_UNEARNED = """
-UPDATE ledger_transactions t SET unearned = x.unearned, updated_at = %s
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(ledger_transaction_id bigint, unearned numeric) LIMIT %s
-) AS x
-WHERE t.organization_id = %s AND t.ledger_transaction_id = x.ledger_transaction_id
-"""
+_CAPTURE = update_by_id(
+    ledger_transactions,
+    "ledger_transaction_id",
+    "amount",
+    "status",
+    "fiat_value",
+    "qualifying_amount",
+    "updated_at",
+    fiat_currency="coalesce(x.fiat_currency, t.fiat_currency)",
+    external_event_date="coalesce(x.external_event_date, t.external_event_date)",
+    captured_at="x.updated_at",
+)
+_MARK_REVERTED = update_by_id(
+    ledger_transactions, "ledger_transaction_id", "status", "reversal_ledger_transaction_id", "updated_at"
+)
+_LOWER = update_by_id(ledger_transactions, "ledger_transaction_id", "updated_at", amount="t.reserved_amount - x.amount")
+_WRITE_MISSING = update_by_id(
+    ledger_transactions,
+    "ledger_transaction_id",
+    "missing",
+    "updated_at",
+    clamped_by_ledger_transaction_id=(
+        "coalesce(x.clamped_by_ledger_transaction_id, t.clamped_by_ledger_transaction_id)"
+    ),
+)
+_WRITE_UNEARNED = update_by_id(ledger_transactions, "ledger_transaction_id", "unearned", "updated_at")
 
 _TRANSACTION_COLUMNS = (
     "organization_id",
@@ -164,10 +143,7 @@ def write_session(
     if session.changes_stored:
         defer_joined(db, added)
         added = []
-        _lower_stored(db, organization_id, session)
-        _settle_stored(db, organization_id, written, session.at)
-        _write_missing(db, organization_id, session, id_of)
-        _write_unearned(db, organization_id, session)
+        _change_stored(db, organization_id, session, written, id_of)
     added += additions(ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
     added += write_lots(db, organization_id, written, session.at)
     added.append((_WRITE_HOLDINGS, (as_json(_holding_rows(organization_id, session)),)))
@@ -193,55 +169,63 @@ def _ids_of_steps(db: Connection, steps: Sequence[Step], reserved: Sequence[int]
     return ids
 
 
-def _lower_stored(db: Connection, organization_id: int, session: LedgerSession) -> None:
-    """Subtract from pending mints the amounts that partial reverts have released."""
-    rows = [{"ledger_transaction_id": i, "released": released} for i, released in session.lowered.items()]
-    if rows:
-        defer(db, _LOWER, (session.at, *given(rows), organization_id))
-
-
-def _write_missing(db: Connection, organization_id: int, session: LedgerSession, id_of: Mapping[int, int]) -> None:
-    """Write the missing amounts of reverted mints."""
-    rows = [
-        {"ledger_transaction_id": i, "missing": clamp.missing, "clamped_by": id_of.get(id(clamp.by))}
-        for i, clamp in session.clamps.items()
+def _change_stored(
+    db: Connection,
+    organization_id: int,
+    session: LedgerSession,
+    written: Sequence[tuple[int, Step]],
+    id_of: Mapping[int, int],
+) -> None:
+    """Update transactions that were stored before: lowered, captured, reverted, or clawed back in part."""
+    lowered = [
+        # What a partial revert of a pending mint has released is subtracted.
+        {"ledger_transaction_id": i, "amount": released}
+        for i, released in session.lowered.items()
     ]
-    if rows:
-        defer(db, _WRITE_MISSING, (session.at, *given(rows), organization_id))
-
-
-def _write_unearned(db: Connection, organization_id: int, session: LedgerSession) -> None:
-    """Write the unearned amounts of mints; those reverted as a whole are marked by their status."""
-    rows = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
-    if rows:
-        defer(db, _WRITE_UNEARNED, (session.at, *given(rows), organization_id))
-
-
-def _settle_stored(db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime) -> None:
-    """Update transactions that were stored before: captured, or reverted by one of this unit of work."""
-    captures = [step for _, step in written if isinstance(step, Capture)]
-    if captures:
-        rows: list[dict[str, Any]] = [
-            {
-                "ledger_transaction_id": capture.stored.ledger_transaction_id,
-                # Nothing captured is a release, which leaves on record what was set aside.
-                "amount": capture.amount or capture.stored.amount,
-                "status": SETTLED if capture.amount else REVERTED,
-                "fiat_value": capture.fiat_value,
-                "fiat_currency": capture.fiat_currency,
-                "external_event_date": capture.external_event_date,
-                "qualifying_amount": capture.qualifying,
-            }
-            for capture in captures
-        ]
-        defer(db, _CAPTURE, (at, at, *given(rows), organization_id))
+    captured = [
+        {
+            "ledger_transaction_id": step.stored.ledger_transaction_id,
+            # Nothing captured is a release, which leaves on record what was set aside.
+            "amount": step.amount or step.stored.amount,
+            "status": SETTLED if step.amount else REVERTED,
+            "fiat_value": step.fiat_value,
+            "fiat_currency": step.fiat_currency,
+            "external_event_date": step.external_event_date,
+            "qualifying_amount": step.qualifying,
+        }
+        for _, step in written
+        if isinstance(step, Capture)
+    ]
     reverted = [
-        {"ledger_transaction_id": step.reverts.ledger_transaction_id, "reversal": transaction_id}
+        {
+            "ledger_transaction_id": step.reverts.ledger_transaction_id,
+            "status": REVERTED,
+            "reversal_ledger_transaction_id": transaction_id,
+        }
         for transaction_id, step in written
         if isinstance(step, Posting) and step.reverts is not None and not step.is_partial
     ]
-    if reverted:
-        defer(db, _MARK_REVERTED, (at, *given(reverted), organization_id))
+    missing = [
+        {
+            "ledger_transaction_id": i,
+            "missing": clamp.missing,
+            "clamped_by_ledger_transaction_id": id_of.get(id(clamp.by)),
+        }
+        for i, clamp in session.clamps.items()
+    ]
+    # Mints that are reverted as a whole are marked by their status.
+    unearned = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
+    changes: tuple[tuple[Prepared, list[dict[str, Any]]], ...] = (
+        (_LOWER, lowered),
+        (_CAPTURE, captured),
+        (_MARK_REVERTED, reverted),
+        (_WRITE_MISSING, missing),
+        (_WRITE_UNEARNED, unearned),
+    )
+    for statement, rows in changes:
+        if rows:
+            dated = [{**row, "updated_at": session.at} for row in rows]
+            defer(db, statement, (*given(dated), organization_id))
 
 
 def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
@@ -304,15 +288,16 @@ def _holding_rows(organization_id: int, session: LedgerSession) -> list[dict[str
             "organization_id": organization_id,
             "wallet_id": wallet_id,
             "ledger_account_id": account_id,
-            "current": held.current,
-            "pending_credit": held.pending_credit,
-            "pending_debit": held.pending_debit,
-            "overdraft": held.overdraft,
-            "overdraft_credit": held.overdraft_credit,
-            "fiat": held.fiat,
+            "current_balance": held.current,
+            "pending_credit_balance": held.pending_credit,
+            "pending_debit_balance": held.pending_debit,
+            "current_overdraft_balance": held.overdraft,
+            "total_overdraft_credit_balance": held.overdraft_credit,
+            "total_fiat_value": held.fiat,
             "earned": held.earned,
             "last_transaction_date": held.last_transaction_date,
-            "at": session.at,
+            "created_at": session.at,
+            "updated_at": session.at,
         }
         for (wallet_id, account_id), held in session.changed_holdings()
     ]

@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 
 from domain.referrals import CodeUse, ReferralCode, ReferralLog, ReferralUsageState
 from persistence.connections import defer, query
-from persistence.rows import add_all, fields_of, given, records
-from persistence.tables.referrals import referral_logs
+from persistence.rows import add_all, fields_of, given, records, update_by_id
+from persistence.tables.referrals import referral_codes, referral_logs
 
 _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
 _LOG_COLUMNS = ", ".join(f"l.{name}" for name in fields_of(ReferralLog))
@@ -71,23 +71,8 @@ WHERE l.organization_id = %s AND l.loyalty_event_id = ANY(%s::bigint[]) AND l.re
 ORDER BY l.referral_log_id DESC
 """
 
-_COUNT = """
-UPDATE referral_codes c SET total_usages = c.total_usages + x.change, updated_at = %s
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(referral_code_id bigint, change bigint) LIMIT %s
-) AS x
-WHERE c.organization_id = %s AND c.referral_code_id = x.referral_code_id
-"""
-
-_REVERSE = """
-UPDATE referral_logs l SET reversal_loyalty_event_id = x.reversal_loyalty_event_id, updated_at = %s
-FROM (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(
-        referral_log_id bigint, reversal_loyalty_event_id bigint
-    ) LIMIT %s
-) AS x
-WHERE l.organization_id = %s AND l.referral_log_id = x.referral_log_id
-"""
+_COUNT = update_by_id(referral_codes, "referral_code_id", "updated_at", total_usages="t.total_usages + x.total_usages")
+_REVERSE = update_by_id(referral_logs, "referral_log_id", "reversal_loyalty_event_id", "updated_at")
 
 
 def find_usable(
@@ -171,12 +156,19 @@ def add_logs(db: Connection, uses: Iterable[CodeUse], now: datetime) -> None:
 def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, int], now: datetime) -> None:
     """Mark logs as reversed, by log id, each with the event that reversed it."""
     if reversals:
-        rows = [{"referral_log_id": log, "reversal_loyalty_event_id": event} for log, event in reversals.items()]
-        defer(db, _REVERSE, (now, *given(rows), organization_id))
+        rows = [
+            {"referral_log_id": log, "reversal_loyalty_event_id": event, "updated_at": now}
+            for log, event in reversals.items()
+        ]
+        defer(db, _REVERSE, (*given(rows), organization_id))
 
 
 def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
     """Add to the usages of codes, by code id."""
-    rows = [{"referral_code_id": code_id, "change": change} for code_id, change in changes.items() if change]
+    rows = [
+        {"referral_code_id": code_id, "total_usages": change, "updated_at": now}
+        for code_id, change in changes.items()
+        if change
+    ]
     if rows:
-        defer(db, _COUNT, (now, *given(rows), organization_id))
+        defer(db, _COUNT, (*given(rows), organization_id))

@@ -217,11 +217,11 @@ class CouponLoader:
             added[book.coupon_book_id] = assigned, used, codes[book.coupon_book_id]
         personal, shared = self._coupon_rows(changes)
         # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
-        holdings.add_to_coupons(db, organization_id, personal)
+        holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
         counts = holdings.add_to_books(db, organization_id, added)
         if fresh:
             holdings.add_coupons(db, fresh, {book_id: counts[book_id] - added[book_id][2] for book_id in counts})
-        holdings.add_to_coupons(db, organization_id, shared)
+        holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
         made = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
         linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]
         stored = holdings.statements_to_store(changes.held, changes.lots)
@@ -235,14 +235,9 @@ class CouponLoader:
             if coupon.coupon_id not in changes.new_coupons:
                 is_personal = self.state.books[coupon.coupon_book_id].type in PERSONAL
                 assigned, used = _increase(coupon, changes.original_coupons[coupon.coupon_id])
-                row = {
-                    "coupon_id": coupon.coupon_id,
-                    "assigned": assigned,
-                    "used": used,
-                    "is_personal": is_personal,
-                    "custom_attributes": coupon.custom_attributes,
-                    "expired_at": coupon.expired_at,
-                }
+                row = {"coupon_id": coupon.coupon_id, "total_assigned": assigned, "total_usages": used}
+                if is_personal:
+                    row |= {"custom_attributes": coupon.custom_attributes, "expired_at": coupon.expired_at}
                 (personal if is_personal else shared).append(row)
         return personal, shared
 
