@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.outcomes import EXECUTED, PARTIAL
-from domain.events import IncomingEvent
+from domain.events import EventOrigin, IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.records import SETTLED
 from domain.members import AmbiguousMember, Member, MemberProperties, MemberTier, is_loyalty_member_id
@@ -49,10 +49,9 @@ def create_payment_intents(
     `loyaltyMemberId`, or whom another of the calls is about. Raises the refusal of a payment that cannot be tracked,
     and NotBatchable if one payment rewards the member of another.
     """
-    if len(calls) == 1:
-        return [_create_payment_intent(calls[0], intents[0])]
     call = calls[0]
     organization_id = call.organization.organization_id
+    unit = UnitOfWork(call)
     outcomes: dict[int, PaymentOutcome | Refusal | NotBatchable] = dict.fromkeys(range(len(calls)), NotBatchable())
     existing = MEMBERS.find_all(
         call.db, organization_id, loyalty_member_id={intent.loyalty_member_id for intent in intents}
@@ -61,36 +60,40 @@ def create_payment_intents(
     chosen: dict[str, _Payment] = {}
     concerned: set[int] = set()
     for position, (call_of_payment, intent) in enumerate(zip(calls, intents, strict=True)):
-        member = by_id.get(intent.loyalty_member_id)
+        key, member, is_new = _key_of(call_of_payment), by_id.get(intent.loyalty_member_id), False
         if intent.organization_key.lower() != call.organization.organization_key:
-            outcomes[position] = _other_organization(intent)
-        elif member is not None and member.member_id not in concerned and intent.payment_id not in chosen:
-            chosen[intent.payment_id] = _Payment(position, call_of_payment, intent, member)
+            outcomes[position] = UnknownOrganization(
+                f"There is no organization with the organizationKey {intent.organization_key}."
+            )
+            continue
+        if member is None and len(calls) == 1:
+            if partners.find_payments(call.db, organization_id, [intent.payment_id]):
+                raise payment_exists(intent.payment_id)
+            member, is_new = _found_or_enrolled(call, unit, key, intent)
+        if member is not None and member.member_id not in concerned and intent.payment_id not in chosen:
+            chosen[intent.payment_id] = _Payment(position, call_of_payment, key, intent, member, is_new)
             concerned.add(member.member_id)
-    claimed = partners.claim_payments(
-        call.db,
-        organization_id,
-        [
-            (payment_id, _key_of(payment.call).partner_api_key_id, payment.member.member_id)
-            for payment_id, payment in chosen.items()
-        ],
-        call.now,
-    )
+    claims = [
+        (payment_id, payment.key.partner_api_key_id, payment.member.member_id) for payment_id, payment in chosen.items()
+    ]
+    claimed = partners.claim_payments(call.db, organization_id, claims, call.now)
     for payment_id in chosen.keys() - claimed:
         outcomes[chosen.pop(payment_id).position] = payment_exists(payment_id)
     if chosen:
-        outcomes |= _tracked([*chosen.values()])
+        outcomes |= _tracked(unit, [*chosen.values()])
     return list(outcomes.values())
 
 
 @dataclass(frozen=True, slots=True)
 class _Payment:
-    """A payment of several: the position of its call, and its member."""
+    """A payment to be tracked: the position of its call, the partner's key, and the member, who may be a new one."""
 
     position: int
     call: Call
+    key: PartnerKey
     intent: PaymentIntent
     member: Member
+    is_new: bool
 
 
 def _key_of(call: Call) -> PartnerKey:
@@ -100,49 +103,29 @@ def _key_of(call: Call) -> PartnerKey:
     return call.caller.partner
 
 
-def _create_payment_intent(call: Call, intent: PaymentIntent) -> PaymentOutcome:
-    """Track the payment of an only call, which may enrol the member."""
-    key = _key_of(call)
-    organization_id = call.organization.organization_id
-    if intent.organization_key.lower() != call.organization.organization_key:
-        raise _other_organization(intent)
-    if partners.find_payments(call.db, organization_id, [intent.payment_id]):
-        raise payment_exists(intent.payment_id)
-    unit = UnitOfWork(call)
-    member, is_new = _found_or_enrolled(call, unit, key, intent)
-    payment = intent.payment_id, key.partner_api_key_id, member.member_id
-    if not partners.claim_payments(call.db, organization_id, [payment], call.now):
-        raise payment_exists(intent.payment_id)
-    enrolment = [created_event(call, member)] if is_new else []
-    tracked = track(unit, [*enrolment, _payment_event(call, key, intent, member)], claims_payments=False)[-1]
-    if tracked.refusal is not None:
-        raise tracked.refusal
-    if is_new:
-        created = MEMBER_PROPERTIES.dump(member)
-        call.audit.add("member", member.member_id, after=created, member_ids=[member.member_id])
-        tell_created(call, view_members(call, [member], with_balances=True))
-    return _outcome(call, intent, member, is_new, unit, current_tiers(call, [member])[member.member_id])
-
-
-def _tracked(payments: Sequence[_Payment]) -> dict[int, PaymentOutcome]:
-    """Track payments of several members in one unit of work; returns the outcomes by position."""
-    call = payments[0].call
-    unit = UnitOfWork(call)
-    events = [
-        _payment_event(payment.call, _key_of(payment.call), payment.intent, payment.member) for payment in payments
-    ]
-    origins = [payment.call.origin for payment in payments]
-    for result in track(unit, events, origins=origins, claims_payments=False):
-        if result.refusal is not None:
+def _tracked(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentOutcome]:
+    """Track payments of several members, or of one who may be new; returns the outcomes by position."""
+    events: list[IncomingEvent] = []
+    origins: list[EventOrigin] = []
+    for payment in payments:
+        if payment.is_new:
+            events.append(created_event(payment.call, payment.member))
+        events.append(_payment_event(payment))
+        origins += [payment.call.origin] * (1 + payment.is_new)
+    for event, result in zip(events, track(unit, events, origins=origins, claims_payments=False), strict=True):
+        if result.refusal is not None and event.event_type == PAYMENT_CONFIRMED:
             raise result.refusal
-    _refuse_shared_rewards(unit, {payment.member.wallet_id: payment.member.member_id for payment in payments})
-    tiers = current_tiers(call, [payment.member for payment in payments])
-    return {
-        payment.position: _outcome(
-            payment.call, payment.intent, payment.member, False, unit, tiers[payment.member.member_id]
-        )
-        for payment in payments
-    }
+    if len(payments) > 1:
+        _refuse_shared_rewards(unit, {payment.member.wallet_id: payment.member.member_id for payment in payments})
+    for payment in payments:
+        if payment.is_new:
+            created = MEMBER_PROPERTIES.dump(payment.member)
+            payment.call.audit.add(
+                "member", payment.member.member_id, after=created, member_ids=[payment.member.member_id]
+            )
+            tell_created(payment.call, view_members(payment.call, [payment.member], with_balances=True))
+    tiers = current_tiers(payments[0].call, [payment.member for payment in payments])
+    return {payment.position: _outcome(payment, unit, tiers[payment.member.member_id]) for payment in payments}
 
 
 def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> None:
@@ -157,18 +140,14 @@ def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> N
                 raise NotBatchable("a payment rewards the member of another")
 
 
-def _other_organization(intent: PaymentIntent) -> UnknownOrganization:
-    return UnknownOrganization(f"There is no organization with the organizationKey {intent.organization_key}.")
-
-
-def _payment_event(call: Call, key: PartnerKey, intent: PaymentIntent, member: Member) -> IncomingEvent:
+def _payment_event(payment: _Payment) -> IncomingEvent:
     return IncomingEvent(
-        system_unique_key=f"{PAYMENT_CONFIRMED}-{call.new_key()}",
+        system_unique_key=f"{PAYMENT_CONFIRMED}-{payment.call.new_key()}",
         event_type=PAYMENT_CONFIRMED,
-        member_id=member.member_id,
-        external_id=intent.payment_id,
-        description=f"Payment reported by {key.name}.",
-        payload=intent.payload,
+        member_id=payment.member.member_id,
+        external_id=payment.intent.payment_id,
+        description=f"Payment reported by {payment.key.name}.",
+        payload=payment.intent.payload,
     )
 
 
@@ -222,9 +201,8 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
         raise MemberNotCreated(f"The userGovId {gov_id} belongs to another member.")
 
 
-def _outcome(
-    call: Call, intent: PaymentIntent, member: Member, is_new: bool, unit: UnitOfWork, held: Sequence[MemberTier]
-) -> PaymentOutcome:
+def _outcome(payment: _Payment, unit: UnitOfWork, held: Sequence[MemberTier]) -> PaymentOutcome:
+    call, member = payment.call, payment.member
     own = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
     effects = [
         (effect["effectId"], {param["id"]: param["value"] for param in effect["params"]})
@@ -235,10 +213,10 @@ def _outcome(
     return PaymentOutcome(
         loyalty_member_id=member.loyalty_member_id,
         tier=_tier_name(call, held),
-        is_new_member=is_new,
+        is_new_member=payment.is_new,
         accruals=_accruals(member, unit),
         missions=_with_messages(call, joined_missions(move for outcome in own for move in outcome["missions"])),
-        effects=discounted(intent.total, effects),
+        effects=discounted(payment.intent.total, effects),
     )
 
 
