@@ -218,9 +218,6 @@ class ReferralPrograms:
         self.types = frozenset(program.event_type for program in programs)
         self.active_types = frozenset(program.event_type for program in programs if program.active)
 
-    def __bool__(self) -> bool:
-        return bool(self.by_id)
-
 
 @dataclass(frozen=True, slots=True)
 class RewardOutcome:

@@ -122,7 +122,7 @@ class UnitOfWork:
 
         Returns them by either id.
         """
-        if self.configuration.referral_programs and self.mode in (FULL, DRY_RUN):
+        if self.configuration.referral_programs.by_id and self.mode in (FULL, DRY_RUN):
             self.referral_codes = usable_codes(
                 self.db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
             )
@@ -184,7 +184,7 @@ class UnitOfWork:
         """True if the event can have any effect."""
         if event.event_type in self.configuration.missions_by_type or self.plans.of(event.event_type).campaigns:
             return True
-        return bool(self.configuration.referral_programs) and may_refer(self.configuration, event, self.referral_codes)
+        return may_refer(self.configuration, event, self.referral_codes)
 
     def open_for_events(
         self,

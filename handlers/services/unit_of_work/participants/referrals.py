@@ -55,7 +55,7 @@ def usable_codes(
     possible events.
     """
     programs = configuration.referral_programs
-    if not programs:
+    if not programs.by_id:
         return {}
     considered = [event for event in incoming if event.event_type in programs.types]
     # An order keeps the code that it was created with, also for the events that follow, of this batch or later ones.
@@ -78,7 +78,7 @@ def reach_of_own_events(configuration: Configuration, reported: Collection[str] 
     An event of the types `reported`, which are reported in any case, may be a referral that no other follows.
     """
     programs = configuration.referral_programs
-    if programs and programs.active_types & configuration.possible_types:
+    if programs.active_types & configuration.possible_types:
         return 1 + MAX_DEPTH
     return 0 if programs.active_types.isdisjoint(reported) else 1
 
@@ -108,7 +108,7 @@ class ReferralWork:
         self._audience_keys = {audience.audience_id: audience.audience_key for audience in unit.configuration.audiences}
         self._logs: dict[int, list[ReferralLog]] = {}
         code_ids = set(unit.referral_codes)
-        if unit.reversals and self._programs:
+        if unit.reversals and self._programs.by_id:
             for log in referrals.find_logs_of_events(unit.db, unit.organization_id, unit.reversals.event_ids):
                 self._logs.setdefault(log.loyalty_event_id, []).append(log)
                 code_ids.add(log.referral_code_id)
