@@ -3,7 +3,8 @@ import json
 import pytest
 
 from domain.campaigns.variables import ENVIRONMENT as CAMPAIGNS
-from domain.expressions import BOOL, Budget, ExpressionError, explain, label, parse, reason
+from domain.expressions import BOOL, Budget, ExpressionError, Room, explain, label, parse, reason
+from domain.expressions.explain import shown
 from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS
 
 
@@ -247,3 +248,36 @@ class TestReason:
 
     def test_cost(self):
         assert reason(trace("order.items.all(i, order.items.all(j, true))", Budget(3)))["code"] == "COST"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 200 + "…"),
+        ([1] * 10, [1] * 10),
+        ([1] * 11, [1] * 10 + ["…"]),
+        ({str(n): n for n in range(10)}, {str(n): n for n in range(10)}),
+        ({str(n): n for n in range(11)}, {**{str(n): n for n in range(10)}, "…": "…"}),
+        ({"k" * 201: 1}, {"k" * 200: 1}),
+        ([[[[1]]]], [[[[1]]]]),
+        ([[[[[1]]]]], [[[["…"]]]]),
+        ({"a": {"a": {"a": {"a": {"a": 1}}}}}, {"a": {"a": {"a": {"a": "…"}}}}),
+        (2**64 - 1, 2**64 - 1),
+        (2**64, "(int)"),
+        (-(2**64), "(int)"),
+        (None, None),
+        (True, True),
+    ],
+    ids=str,
+)
+def test_long_values_are_cut(value, told):
+    assert shown(value) == told
+
+
+def test_nothing_is_shown_without_room():
+    assert shown("abc", Room(1)) == "abc"
+    assert shown("abc", Room(0)) == "…"
+    room = Room(100)
+    shown(["ab", 5, "x" * 300], room)
+    assert room.left == 100 - 10 - 2 - 10 - 200

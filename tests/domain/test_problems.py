@@ -1,0 +1,77 @@
+"""Faults and refusals, as answers tell them."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.problems import (
+    Conflict,
+    FieldFault,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    TooBusy,
+    TooManyRequests,
+    Unauthorized,
+)
+
+
+@pytest.mark.parametrize(
+    ("detail", "told"), [("It is red", "It is red."), ("It is red.", "It is red."), ("Is it red?", "Is it red?")]
+)
+def test_a_fault_is_a_sentence(detail, told):
+    assert FieldFault(detail).detail == told
+
+
+def test_a_fault_has_what_is_set():
+    assert FieldFault("Red", pointer="/a").as_member() == {"detail": "Red.", "pointer": "/a"}
+    placed = FieldFault("Red", parameter="p", code="c", start=0, end=3)
+    assert placed.as_member() == {"detail": "Red.", "parameter": "p", "code": "c", "start": 0, "end": 3}
+
+
+@pytest.mark.parametrize(
+    ("count", "detail"),
+    [
+        (1, "0."),
+        (3, "0. 1. 2."),
+        (4, "0. 1. 2. And 1 more."),
+        (9, "0. 1. 2. And 6 more."),
+    ],
+)
+def test_an_invalid_request_tells_its_first_faults(count, detail):
+    refusal = InvalidRequest([FieldFault(str(number)) for number in range(count)])
+    assert (refusal.detail, len(refusal.faults)) == (detail, count)
+    assert refusal.members["errors"] == [{"detail": f"{number}."} for number in range(count)]
+
+
+def test_an_invalid_request_may_have_a_detail_of_its_own():
+    assert InvalidRequest([FieldFault("Red")], "All is red.").detail == "All is red."
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"),
+    [
+        (InvalidRequest, 400),
+        (Unauthorized, 401),
+        (Forbidden, 403),
+        (NotFound, 404),
+        (Conflict, 409),
+        (TooManyRequests, 429),
+        (TooBusy, 503),
+    ],
+)
+def test_a_refusal_is_a_problem_with_a_status(refusal, status):
+    problem = refusal([] if refusal is InvalidRequest else "Why.").as_problem()
+    assert problem["status"] == status
+    assert problem["type"] == f"/problems/{refusal.slug}"
+    assert problem["title"] == refusal.title
+
+
+def test_a_refusal_may_have_further_members():
+    assert Conflict("Why.", available=5).as_problem() == {
+        "type": "/problems/conflict",
+        "title": "The request conflicts with the current state",
+        "status": 409,
+        "detail": "Why.",
+        "available": 5,
+    }
