@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.exports import ExportJob
+from domain.exports import ABANDONED, ExportJob
 
 DONE_AT = datetime(2026, 3, 4, tzinfo=UTC)
 EXPORT = ExportJob(**{**dict.fromkeys(ExportJob.__slots__), "filters": {"memberId": 7}, "finished_at": DONE_AT})
@@ -32,3 +32,7 @@ def test_complete_rows_can_be_read_for_a_week(status, expires):
     expected = datetime(2026, 3, 11, tzinfo=UTC) if expires else None
     assert replace(EXPORT, status=status).expires_at == expected
     assert replace(EXPORT, status=status, finished_at=None).expires_at is None
+
+
+def test_a_worker_that_adds_nothing_for_two_minutes_has_died():
+    assert ABANDONED.total_seconds() == 120

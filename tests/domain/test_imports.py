@@ -178,3 +178,15 @@ def test_an_import_ends_if_it_goes_on_as_until_now():
 def test_nobody_knows_when_an_import_ends_that_does_not_run(changes):
     assert replace(JOB, **changes).estimated_end(NOON) is None
     assert replace(JOB, worked_ms=0).rows_per_second is None
+
+
+@pytest.mark.parametrize("file_format", [CSV, NDJSON])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nb\n"])
+def test_one_line_that_is_too_long_is_told_as_such(file_format, end):
+    first = next(raw_rows([b"x" * (1024 * 1024 + 1) + end], file_format, 0, 1))
+    assert (first.fault, first.content) == ("The row is longer than 1048576 bytes.", b"x" * 1_000)
+
+
+def test_a_line_of_the_greatest_length_is_a_row():
+    [row] = raw_rows([b"x" * (1024 * 1024) + b"\n"], CSV, 0, 1)
+    assert (row.fault, len(row.content)) == (None, 1024 * 1024)

@@ -241,3 +241,29 @@ def test_a_policy_is_read_from_its_stored_form():
     assert TierPolicy.of(plain, tokyo) == TierPolicy(EARNED, ROLLING, 12, 1, ZoneInfo("Europe/Madrid"))
     assert TierPolicy(EARNED, ROLLING).has_period
     assert not TierPolicy(EARNED).has_period
+
+
+@pytest.mark.parametrize(
+    ("policy", "details"),
+    [
+        (
+            {"basis": "balance", "period": "calendar"},
+            ["period is calendar, which goes with the basis earned alone."],
+        ),
+        (
+            {"basis": "earned", "period": "rolling"},
+            ["months is missing; it goes with period rolling alone."],
+        ),
+        (
+            {"basis": "earned", "months": 3, "startMonth": 4, "timezone": "UTC"},
+            [
+                "months is given; it goes with period rolling alone.",
+                "startMonth is given; it goes with period calendar alone.",
+                "timezone is given; it goes with period calendar alone.",
+            ],
+        ),
+    ],
+)
+def test_a_contradiction_is_told_with_what_goes_together(policy, details):
+    plain = {"period": "lifetime", "months": None, "startMonth": None, "timezone": None}
+    assert [fault.detail for fault in faults_of_policy(plain | policy)] == details

@@ -136,7 +136,9 @@ def judge(mutation: MutationSpec, unit_tests: list[str]) -> Ruling:
     if result.worker_outcome != WorkerOutcome.NORMAL:
         raise RuntimeError(f"{mutation}: {result.output}")
     changes = [line for line in (result.diff or "").splitlines() if not line.startswith(("---", "+++"))]
-    before, after = (" ".join(line[1:].strip() for line in changes if line.startswith(sign)) for sign in ("-", "+"))
+    before, after = (
+        " ".join(line[1:].strip() for line in changes if line.startswith(sign)).strip() for sign in ("-", "+")
+    )
     return Ruling(str(mutation.module_path), mutation.start_pos[0], before, after, result.is_killed)
 
 

@@ -101,6 +101,7 @@ def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, eve
 def test_a_reason_has_the_value_of_the_event_in_its_sentence(restriction, event, sentence):
     explained = Bench(campaign(action(1, mint(5)), **restriction)).run(facts(**event), explaining=True)
     assert explained.explanations[0].reason.label == sentence
+    assert not explained.explanations[0].applied
 
 
 @pytest.mark.parametrize(("day", "number"), [(2, 1), (3, 2), (8, 7), (9, 1)])
@@ -495,3 +496,8 @@ def test_a_mint_that_was_cut_tells_what_was_asked_for():
 def test_what_is_done_entirely_tells_no_other_amount():
     [outcome] = Bench(campaign(action(1, mint(5)))).run().effects
     assert "requestedAmount" not in dict(outcome.params)
+
+
+def test_a_reason_has_the_value_of_the_event():
+    found = Bench(campaign(active=False), campaign(campaign_id=2, event_type="benefit-used")).run(explaining=True)
+    assert [(each.reason.actual, each.applied) for each in found.explanations] == [(False, False), (EVENT_TYPE, False)]

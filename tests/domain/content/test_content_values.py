@@ -105,3 +105,9 @@ def test_a_slug_leaves_room_for_a_number():
     assert slug_of("a" * 300, ()) == "a" * 190
     assert slug_of("a" * 300, ["a" * 190]) == "a" * 190 + "-2"
     assert slug_of("a" * 189 + "-b", ()) == "a" * 189
+
+
+def test_only_a_list_has_the_type_of_its_elements():
+    properties = {"any": {"type": "array"}, "text": {"type": "string", "items": {"type": "number"}}}
+    some = collection(jsonschema={"properties": properties})
+    assert (some.type_of("any"), some.type_of("text")) == (None, "string")

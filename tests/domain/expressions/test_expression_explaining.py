@@ -281,3 +281,12 @@ def test_nothing_is_shown_without_room():
     room = Room(100)
     shown(["ab", 5, "x" * 300], room)
     assert room.left == 100 - 10 - 2 - 10 - 200
+
+
+def test_only_traces_of_loops_use_up_their_number():
+    payload = {"l": list(range(11))}
+    before = " && ".join(["order.paid"] * 200)
+    loops = "payload.l.all(a, payload.l.all(b, payload.l.all(c, a + b + c >= 0)))"
+    alone = json.dumps(trace(loops, payload=payload))
+    found = trace(f"{before} && {loops}", payload=payload)
+    assert json.dumps(found["children"][-1]).count('"labelledExpression"') == alone.count('"labelledExpression"')

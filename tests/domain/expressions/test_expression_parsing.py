@@ -70,6 +70,7 @@ def test_literals(text, value):
         ("0." + "1" * 35, 0, 37, "a decimal has at most 34 significant digits"),
         ("'ab\\z'", 3, 5, "unknown escape \\z"),
         ("'\\ud800'", 1, 7, "\\ud800 is not a character"),
+        ("'\\udfff'", 1, 7, "\\udfff is not a character"),
         ("'\\U00110000'", 1, 11, "\\U00110000 is not a character"),
         ("'\\000'", 0, 6, "the character U+0000 is not allowed"),
         ("a\0", 1, 2, "the text holds a character that is not allowed"),

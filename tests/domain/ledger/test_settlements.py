@@ -138,9 +138,10 @@ def test_lots_of_a_captured_burn_are_settled():
     assert (move.kept, move.released) == (uses[:1], uses[1:])
 
 
-def test_points_that_expired_while_they_were_pending_are_gone_at_once():
+@pytest.mark.parametrize("expired_at", [NOON, NOON - DAY])
+def test_points_that_expired_while_they_were_pending_are_gone_at_once(expired_at):
     opened = session(TRACKED, ana=amounts(pending_credit=10))
-    opened.capture(stored(MINT, PENDING, pending_expires_at=NOON), TRACKED)
+    opened.capture(stored(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
     captured, expired = opened.steps
     assert (captured.amount, expired.amount, expired.is_expiry, expired.part_of) == (10, 10, True, captured)
     assert held(opened) == (0, 0, 0)
