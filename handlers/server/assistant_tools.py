@@ -12,7 +12,14 @@ SIMULATE = "simulateEvents"
 _TRACK_ROLE = "orders:write"
 # POST operations that change nothing.
 _READS_BY_POST = frozenset(
-    {"batchGetMembers", "checkMembersExist", "checkMemberAudiences", "parseExpressions", "formatExpressions"}
+    {
+        "batchGetMembers",
+        "checkMembersExist",
+        "checkMemberAudiences",
+        "parseExpressions",
+        "formatExpressions",
+        "simulate",
+    }
 )
 _OF_SCHEMAS = ("type", "enum", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "default")
 _SIMULATION = """Tell what events would do, without changing anything: `trackEvents` with the execution mode `dryRun`.
@@ -45,12 +52,12 @@ class AssistantTool:
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
         query = {name: _in_query(value) for name, value in arguments.items() if name in self.query}
         if self.name == SIMULATE:
-            events = [with_key(event) for event in arguments["events"]]
+            events = [_with_key(event) for event in arguments["events"]]
             return path, query, {**arguments, "events": events, "executionMode": "dryRun"}
         return path, query, arguments.get("body")
 
 
-def with_key(event: Mapping[str, Any]) -> dict[str, Any]:
+def _with_key(event: Mapping[str, Any]) -> dict[str, Any]:
     """An event to simulate, with the key that every event needs; a dry run uses up none."""
     return {"systemUniqueKey": f"simulation-{uuid.uuid4()}", **event}
 

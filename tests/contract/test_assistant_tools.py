@@ -20,6 +20,7 @@ def test_all_reads_are_offered_and_nothing_that_changes_anything():
         "checkMemberAudiences",
         "parseExpressions",
         "formatExpressions",
+        "simulate",
     }
 
 

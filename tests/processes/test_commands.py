@@ -15,11 +15,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+import openapi
 from domain.members import MemberProperties
 from domain.tiers import HeldTier
 from handlers.messages.base import values_of
 from handlers.server.cli import main
-from handlers.server.commands.simulate import _tell
+from handlers.server.commands.simulate import _event, _print
 from persistence import embedded, member_tiers, members, organizations
 from persistence.engine import create_engine
 from persistence.programs import TIERS
@@ -506,8 +507,42 @@ def test_colours_are_for_terminals_only(shared_home):
         assert "\x1b[" in told.output, command
 
 
+def simulated(**more):
+    """The example of a simulation in the document, with other parts."""
+    operation = openapi.bundle("integration")["paths"]["/simulations"]["post"]
+    example = operation["responses"]["200"]["content"]["application/json"]["example"]["simulation"]
+    return {**example, **more}
+
+
+def test_a_simulation_is_printed_with_what_is_earned_redeemable_and_missing(capsys):
+    _print(simulated())
+    lines = [re.sub("  +", "  ", line) for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line] == [
+        "campaign  effect  parameters  status",
+        "point-a-peso  mint-points  amount 37, ledgerAccountKey 2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b  evaluated",
+        "earned  of  amount",
+        "points  2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b  37, expiring from 2027-03-02T08:15:00Z",
+        "code  discount  usable",
+        "SPRING-10  3.76  yes",
+        "coupon book  discount  points  usable",
+        "Free flat white  4.5  150  no: 150 points are needed, and the member has 120.",
+        "next  name  missing  gives",
+        "campaign  A hundred for fifty  12.4 more to spend  "
+        "mint-points amount 100, ledgerAccountKey 2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b",
+    ]
+
+
 def test_a_simulation_says_why_an_action_does_not_apply(capsys):
     label = "not true: balance of points is at least 500 (it is 110)"
     explanation = {"campaignCode": "gold", "campaignId": 3, "actionId": 7, "applied": False}
-    _tell({"status": "success", "effects": [], "explain": [{**explanation, "reason": {"label": label}}]})
+    nothing = {name: [] for name in ("accounts", "discounts", "coupons", "badges", "missions", "tiers", "effects")}
+    explain = [{**explanation, "reason": {"label": label}}]
+    _print(simulated(earn=nothing, coupons=[], redeem=[], next=[], explain=explain))
     assert capsys.readouterr().out == f"Nothing would happen.\ngold, action 7: does not apply: {label}\n"
+
+
+def test_an_order_in_a_payload_needs_no_external_id_and_other_events_are_sent_whole():
+    order = {"order": {"total": 5, "items": []}}
+    assert _event("member-purchase-order-created", order) == order
+    other = {"eventType": "store-visited", "payload": {"store": "centre"}}
+    assert _event("store-visited", {"store": "centre"}) == {"event": other}

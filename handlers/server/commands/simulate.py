@@ -1,6 +1,6 @@
-"""The command that asks a running server what an event would do for a member."""
+"""The command that asks a running server what an event would give a member, and what is missing to the next reward."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -9,10 +9,8 @@ from typing import Any
 import click
 from sqlalchemy import Connection
 
-from handlers.server.assistant_tools import with_key
 from handlers.server.commands.api_client import ApiClient
 from handlers.server.commands.context import (
-    bad,
     good,
     json_option,
     load_settings,
@@ -38,44 +36,46 @@ organization_option = click.option(
 
 
 @click.command()
-@click.argument("loyalty_member_id")
+@click.argument("loyalty_member_id", required=False)
 @click.option("--total", help="The total of a purchase, such as 64.55.")
 @click.option("--event-type", default=_PURCHASE, show_default=True, help="Another type, with --payload.")
 @click.option("--payload", help="The payload of the event as JSON; that of a purchase may have items.")
+@click.option("--code", "codes", multiple=True, help="The code of a coupon that the customer presents; repeatable.")
 @click.option("--now", help="Another moment to ask about, such as 2030-05-06T18:00:00Z.")
 @organization_option
 @base_url_option
 @json_option
 def simulate(
-    loyalty_member_id: str,
+    loyalty_member_id: str | None,
     total: str | None,
     event_type: str,
     payload: str | None,
+    codes: tuple[str, ...],
     now: str | None,
     organization: int | None,
     base_url: str | None,
     as_json: bool,
 ) -> None:
-    """Tell what an event would do for a member.
+    """Tell what an event would give a member, or a newcomer if none is named.
 
-    Asks the running server by a dry run, which changes nothing, and tells why other campaigns do not apply.
+    Asks the running server, which changes nothing: what is earned, what can be redeemed, what is missing to the next
+    reward, and why other campaigns do not apply.
     """
     if (total is None) == (payload is None):
         raise click.UsageError("either --total or --payload says what happens")
-    event = {
+    body = {
+        **(_purchase(total) if total is not None else _event(event_type, _read_payload(payload or ""))),
         "loyaltyMemberId": loyalty_member_id,
-        "eventType": event_type,
-        "payload": _purchase(total) if total is not None else _read_payload(payload or ""),
+        "at": now,
+        "couponCodes": [*codes],
+        "include": ["earn", "redeem", "next", "explain"],
     }
-    body = {"events": [with_key(event)], "executionMode": "dryRun", **({"now": now} if now else {})}
-    with _api(load_settings(base_url=base_url), organization, "orders:write") as api:
-        [result] = api.post("/events/track", body)["results"]
+    with _api(load_settings(base_url=base_url), organization, "orders:read") as api:
+        simulation = api.post("/simulations", body)["simulation"]
     if as_json:
-        print_json(result)
+        print_json(simulation)
     else:
-        _tell(result)
-    if result["status"] == "failed":
-        raise click.exceptions.Exit(1)
+        _print(simulation)
 
 
 @contextmanager
@@ -119,7 +119,14 @@ def _purchase(total: str) -> dict[str, Any]:
         raise click.BadParameter(f"{total} is not a number", param_hint="--total") from None
     if not amount.is_finite():
         raise click.BadParameter(f"{total} is not a number", param_hint="--total")
-    return {"order": {"externalId": "simulated", "total": amount}}
+    return {"order": {"total": amount}}
+
+
+def _event(event_type: str, payload: Any) -> dict[str, Any]:
+    """The part of the body that says what happens; the order of a purchase needs no externalId by itself."""
+    if event_type == _PURCHASE and isinstance(payload, dict) and payload.keys() == {"order"}:
+        return payload
+    return {"event": {"eventType": event_type, "payload": payload}}
 
 
 def _read_payload(text: str) -> Any:
@@ -129,28 +136,16 @@ def _read_payload(text: str) -> Any:
         raise click.BadParameter(f"it is not JSON: {error}", param_hint="--payload") from None
 
 
-def _tell(result: dict[str, Any]) -> None:
-    if result["status"] == "failed":
-        click.echo(f"{bad('failed')}: {result['error']['detail']}")
-        return
-    effects = [
-        (
-            effect["campaignCode"] or effect["campaignId"],
-            effect["effectId"],
-            ", ".join(
-                f"{parameter['id']} {parameter['value']}"
-                for parameter in effect["params"]
-                if parameter.get("value") is not None
-            ),
-            effect["status"],
-        )
-        for effect in result["effects"]
-    ]
-    if effects:
-        print_table(["campaign", "effect", "parameters", "status"], effects)
-    else:
+def _print(simulation: Mapping[str, Any]) -> None:
+    """Print the parts of a simulation that have something, and why campaigns apply or not."""
+    earn = simulation["earn"]
+    if not (earn["effects"] or [*_earned(earn)]):
         click.echo("Nothing would happen.")
-    for explanation in result["explain"]:
+    for headings, rows in _tables(simulation):
+        if rows:
+            print_table(headings, rows)
+            click.echo()
+    for explanation in simulation["explain"]:
         name = explanation["campaignCode"] or explanation["campaignId"]
         place = f"{name}, action {explanation['actionId']}" if explanation["actionId"] is not None else str(name)
         reason = explanation.get("reason") or {}
@@ -160,3 +155,72 @@ def _tell(result: dict[str, Any]) -> None:
             else f"does not apply: {reason.get('label') or reason.get('code')}"
         )
         click.echo(f"{place}: {text}")
+
+
+def _tables(simulation: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], Sequence[Sequence[Any]]]]:
+    """The tables of a simulation, each with its headings."""
+    earn = simulation["earn"]
+    yield (
+        ["campaign", "effect", "parameters", "status"],
+        [
+            (effect["campaignCode"] or effect["campaignId"], effect["effectId"], _parameters(effect), effect["status"])
+            for effect in earn["effects"]
+        ],
+    )
+    yield ["earned", "of", "amount"], [*_earned(earn)]
+    yield (
+        ["code", "discount", "usable"],
+        [(coupon["code"], _or_dash(coupon["discount"]), _usable(coupon)) for coupon in simulation["coupons"]],
+    )
+    yield (
+        ["coupon book", "discount", "points", "usable"],
+        [
+            (book["name"], _or_dash(book["discount"]), _or_dash(book["cost"]), _usable(book))
+            for book in simulation["redeem"]
+        ],
+    )
+    yield (
+        ["next", "name", "missing", "gives"],
+        [
+            (reward["kind"], reward["name"], _missing(reward["missing"]), "; ".join(map(_gift, reward["gives"])))
+            for reward in simulation["next"]
+        ],
+    )
+
+
+def _earned(earn: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """The gains of a simulation: the kind, the record and the amount of each."""
+    for account in earn["accounts"]:
+        expiry = f", expiring from {account['expiresAt']}" if account["expiresAt"] else ""
+        cut = f", {account['discarded']} cut by limits" if account["discarded"] else ""
+        yield "points", account["ledgerAccountKey"], f"{account['available']}{expiry}{cut}"
+    yield from (("discount", discount["campaignKey"], discount["amount"]) for discount in earn["discounts"])
+    yield from (("coupons", coupons["couponBookKey"], coupons["amount"]) for coupons in earn["coupons"])
+    yield from (("badges", badges["badgeKey"], badges["amount"]) for badges in earn["badges"])
+    for mission in earn["missions"]:
+        yield "mission", mission["name"], f"{mission['newCounter']} of {mission['goal']}"
+    yield from (("tier", tier["loyaltyProgramKey"], _or_dash(tier["after"])) for tier in earn["tiers"])
+
+
+def _parameters(effect: Mapping[str, Any]) -> str:
+    """The parameters of an effect that are set."""
+    parameters = [parameter for parameter in effect["params"] if parameter.get("value") is not None]
+    return ", ".join(f"{parameter['id']} {parameter['value']}" for parameter in parameters)
+
+
+def _gift(effect: Mapping[str, Any]) -> str:
+    return f"{effect['effectId']} {_parameters(effect)}"
+
+
+def _usable(offer: Mapping[str, Any]) -> str:
+    """Whether a coupon is usable, or the reasons why it is not."""
+    return "yes" if offer["usable"] else "no: " + " ".join(reason["detail"] for reason in offer["exclusionReasons"])
+
+
+def _missing(missing: Mapping[str, Any]) -> str:
+    words = {"orderTotal": "more to spend", "points": "points", "count": "more times"}
+    return f"{missing['amount']} {words[missing['kind']]}"
+
+
+def _or_dash(value: Any) -> Any:
+    return "-" if value is None else value
