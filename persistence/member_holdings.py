@@ -11,8 +11,8 @@ from domain.ledger.views import WalletView
 from domain.members import Member, MemberTier
 from persistence.connections import CompiledStatement
 from persistence.ledger_wallets import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS, view
-from persistence.lookups import Lookup
 from persistence.member_tiers import TIERS, tiers_of
+from persistence.records import Lookup
 from persistence.rows import columns_of
 from persistence.tables.ledger import ledger_accounts, wallets
 from persistence.tables.members import members

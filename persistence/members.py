@@ -12,9 +12,8 @@ from domain.members import Member, MemberProperties, member_exists, public_id_ta
 from domain.tiers import HeldTier
 from persistence.connections import CompiledStatement, query
 from persistence.filters import before_moment, equals, from_moment
-from persistence.lookups import Lookup
 from persistence.paging import Paged
-from persistence.records import Records
+from persistence.records import Lookup, Records
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS as MEMBERS_KIND
 from persistence.rows import as_json, fields_of, records, typed

@@ -10,8 +10,8 @@ from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, ins
 from domain.access import Grant, merged
 from domain.organizations import Organization, OrganizationDetails
 from persistence.connections import CompiledStatement, query
-from persistence.lookups import Address
 from persistence.permission_groups import groups_administer, roles_of_groups
+from persistence.records import Address
 from persistence.rows import add, change, columns_of
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
 

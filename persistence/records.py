@@ -6,11 +6,14 @@ A module of a subject declares the `Records` of its tables, and has functions on
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ARRAY, Connection, Table, bindparam, cast, func, select
 
 from domain.fields import wire_name
+from domain.organizations import Organization
 from domain.problems import Refusal
 from persistence.connections import CompiledStatement
 from persistence.counts import RowCount
@@ -193,6 +196,32 @@ class Records(Generic[Kind]):
 
     def _refusals(self, values: Mapping[str, Any]) -> dict[str, Refusal]:
         return {constraint: refusal(text.format_map(values)) for constraint, (refusal, text) in self._taken.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup(Generic[Kind]):
+    """How the record with a certain address is found.
+
+    The statement has the parameters `organization_id`, `value`, which is the address, and perhaps `now`. Its first
+    column is never NULL. `record` makes the record of its rows, one at least, at a moment in the organization's zone.
+    """
+
+    statement: CompiledStatement
+    record: Callable[[Sequence[Sequence[Any]], datetime, tzinfo], Kind]
+
+    def find(self, db: Connection, organization: Organization, value: Any, now: datetime) -> Kind | None:
+        """The record with this address as it is at `now`; None if there is none."""
+        rows = self.statement.rows(db, organization_id=organization.organization_id, value=value, now=now)
+        return self.record(rows, now, organization.zone) if rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class Address(Generic[Kind]):
+    """The address of a record that is to be read as it is at `now`."""
+
+    lookup: Lookup[Kind]
+    value: Any
+    now: datetime
 
 
 # What a statement selects, if not the values of a column.

@@ -36,7 +36,6 @@ from persistence.imports import IMPORTS
 from persistence.ledger import ACCOUNTS, LEDGERS
 from persistence.ledger_transactions import TRANSACTIONS
 from persistence.ledger_wallets import WALLETS
-from persistence.lookups import Address, Lookup
 from persistence.matchers import MATCHERS
 from persistence.members import MEMBERS
 from persistence.missions import MISSIONS
@@ -45,7 +44,7 @@ from persistence.partners import PARTNER_API_KEYS
 from persistence.permission_groups import PERMISSION_GROUPS
 from persistence.portals import PORTALS
 from persistence.programs import PROGRAMS, TIERS
-from persistence.records import Records
+from persistence.records import Address, Lookup, Records
 from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
 from persistence.triggers import DELIVERIES, TRIGGERS
 

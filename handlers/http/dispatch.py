@@ -63,6 +63,8 @@ class Route:
     further_media_types: tuple[str, ...]
     # Several calls can be a batch.
     is_batched: bool
+    # The audit of the change of the record of the path; None if the operation changes none.
+    audit_of_change: Audited | None
 
 
 class Dispatcher:
@@ -148,7 +150,7 @@ class Dispatcher:
                 settings=self._settings,
             )
             batch.append(BatchedCall(request, call, refusal))
-        _find_records(route.operation, batch, first)
+        _find_records(route, batch, first)
         self._handle(route.operation, batch, hook_result)
         _answer(route, batch)
         outcomes = [batched.outcome for batched in batch if batched.outcome is not None]
@@ -226,27 +228,21 @@ def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datet
         return None, [request.caller for request in requests], None
     address = None
     # What changes the record of its path has to read it after it has locked it.
-    if len(requests) == 1 and _audit_of_change(operation) is None:
+    if len(requests) == 1 and route.audit_of_change is None:
         address = first_address(requests[0].path, operation.arguments, now)
     return permitted_callers(db, requests, route.scopes, address)
 
 
-def _audit_of_change(operation: Operation) -> Audited | None:
-    """The audit of the change of the record of the path; None if the operation changes none."""
-    audited = operation.audit
-    return audited if isinstance(audited, Audited) and audited.before is not None else None
-
-
-def _find_records(operation: Operation, batch: Sequence[BatchedCall], first: Any) -> None:
+def _find_records(route: Route, batch: Sequence[BatchedCall], first: Any) -> None:
     """Find the records that the paths of the open calls address; `first` is the first of them, if it was read."""
-    audit = _audit_of_change(operation)
+    audit = route.audit_of_change
     if audit is not None:
         for batched in batch:
             if batched.outcome is None:
                 # Locked, so that nobody else changes the addressed record before this call does.
                 call, lock = batched.call, lock_of(batched.request.path, audit)
                 audit_log.take_turn(call.db, call.organization.organization_id, lock)
-    resolve_addresses(batch, operation.arguments, first)
+    resolve_addresses(batch, route.operation.arguments, first)
 
 
 def _arguments(operation: Operation, batched: BatchedCall, hook_result: Any) -> dict[str, Any]:
@@ -359,6 +355,7 @@ def _route(operation: Operation, path: str, method: str, documented: Mapping[str
     parameters = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
     success = next(int(status) for status in documented["responses"] if status.startswith("2"))
     content = documented["responses"][str(success)].get("content", {})
+    audited = operation.audit
     return Route(
         operation,
         status=success,
@@ -369,6 +366,7 @@ def _route(operation: Operation, path: str, method: str, documented: Mapping[str
         further_media_types=tuple(media_type for media_type in content if media_type != JSON),
         is_batched=operation.batch is not None
         and all(name == ORGANIZATION or (name in ADDRESSES and ADDRESSES[name].is_batched) for name in parameters),
+        audit_of_change=audited if isinstance(audited, Audited) and audited.before is not None else None,
     )
 
 

@@ -26,9 +26,8 @@ from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
 from handlers.http.intake import BodyPlan, ClientGone, read_body, read_upload
 from handlers.http.negotiation import AnswerTypes
-from handlers.http.oauth import TOKEN_OPERATION
 from handlers.http.parameters import ParameterPlan
-from handlers.http.problems import HttpProblem
+from handlers.http.problems import TOKEN_OPERATION, HttpProblem
 from handlers.http.routing import METHODS, variables_of
 from handlers.http.threads import CallBatches, WaitingCall
 from handlers.http.throttle import Throttle

@@ -13,13 +13,16 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, StorageFull, Unauthorized
-from handlers.http import oauth, storage
+from handlers.call import JSON
+from handlers.http import storage
 from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.throttle import TooOften
 from handlers.messages.json_text import encode
 from persistence.transactions import is_full
 
 MEDIA_TYPE = "application/problem+json"
+# Its errors have the form of RFC 6749.
+TOKEN_OPERATION = "integration:createAccessToken"
 RETRY_AFTER_SECONDS = 2
 REALM = "loyalty"
 # No scheme is registered for API keys; RFC 9110 demands a challenge of some name with every 401.
@@ -105,10 +108,10 @@ def _refusal(request: ConnexionRequest, refusal: Refusal, headers: Mapping[str, 
 
 async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionResponse:
     headers: dict[str, str] = {}
-    if isinstance(refusal, InvalidRequest) and exchange_of(request.scope).operation_id == oauth.TOKEN_OPERATION:
-        body = encode(oauth.oauth_error(refusal))
+    if isinstance(refusal, InvalidRequest) and exchange_of(request.scope).operation_id == TOKEN_OPERATION:
+        body = encode(_oauth_error(refusal))
         no_store = {"Cache-Control": "no-store"}
-        return ConnexionResponse(status_code=400, content_type=oauth.MEDIA_TYPE, body=body, headers=no_store)
+        return ConnexionResponse(status_code=400, content_type=JSON, body=body, headers=no_store)
     if refusal.kind == "unauthorized":
         headers["WWW-Authenticate"] = _challenge_of(exchange_of(request.scope))
     elif isinstance(refusal, TooOften):
@@ -175,3 +178,18 @@ async def _on_failure(request: ConnexionRequest, error: Exception) -> ConnexionR
 
 def _named(exchange: Exchange) -> dict[str, Any]:
     return {"requestId": exchange.request_id, "operation": exchange.operation_id}
+
+
+def _oauth_error(refusal: InvalidRequest) -> dict[str, str]:
+    """The error of a token request that the document does not accept, in the form of RFC 6749 (section 5.2)."""
+    faults = {fault.pointer: fault.detail for fault in refusal.faults}
+    grant_fault = faults.get("/grant_type")
+    if grant_fault is not None and not grant_fault.endswith(" is missing."):
+        error = "unsupported_grant_type"
+    elif set(faults) == {"/scope"}:
+        error = "invalid_scope"
+    else:
+        error = "invalid_request"
+    # Section 5.2 allows printable ASCII without quotation mark and backslash.
+    detail = refusal.detail.replace('"', "'").replace("\\", "/")
+    return {"error": error, "error_description": detail.encode("ascii", "replace").decode()}

@@ -115,7 +115,9 @@ def write_lots(
             for lot_id, lot in allocation.changed.items()
         ]
         defer(db, _WRITE_CHANGED_LOTS, (*given(changed), organization_id))
-    return added + _write_uses(db, organization_id, allocation, ids)
+    if allocation.uses or allocation.changed_uses:
+        added += _write_uses(db, organization_id, allocation, ids)
+    return added
 
 
 def _write_uses(

@@ -11,9 +11,9 @@ from domain.organizations import Organization
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound, Refusal, Unauthorized
 from handlers.call import ADMINISTRATION, MEMBER_SUBJECT, Caller, NotBatchable, Request
 from persistence import organizations, users
-from persistence.lookups import Address
 from persistence.members import MEMBERS
 from persistence.organizations import CurrentRights
+from persistence.records import Address
 
 _FORMER_USER = "The user of this access token is no longer active in the organization."
 
