@@ -123,6 +123,14 @@ def test_a_captured_mint_earns_when_it_was_for_something():
     assert (earning.moment, earning.amount) == (NOON - DAY, 10)
 
 
+def test_a_captured_mint_earns_the_share_of_its_qualifying_points():
+    opened = session(ana=amounts(pending_credit=10))
+    pending = stored(MINT, PENDING, qualifying=Decimal(20), external_event_date=NOON - DAY)
+    step = opened.capture(pending, POINTS, Decimal(4))
+    assert (step.amount, step.qualifying, opened.holding(ANA, 1).earned) == (4, 8, 8)
+    assert [(each.moment, each.amount) for each in opened.earnings(ANA, 1)] == [(NOON - DAY, 8)]
+
+
 def test_a_captured_burn_has_its_share_of_the_value_in_money():
     opened = session(ana=amounts(current=30, pending_debit=10))
     step = opened.capture(stored(status=PENDING, fiat_value=Decimal("5.00")), POINTS, Decimal(3))
