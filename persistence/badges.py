@@ -15,6 +15,7 @@ from persistence.records import Records
 from persistence.rows import (
     add_all,
     as_json,
+    as_rows,
     fields_of,
     given,
     update_by_id,
@@ -121,7 +122,7 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
             for (member_id, badge_id), balance in changes.balances.items()
         ]
         defer(db, _STORE_BALANCES, (as_json(held),))
-    add_all(db, badge_trackings, _TRACKING_NAMES, [_row(tracking) for tracking in changes.trackings])
+    add_all(db, badge_trackings, _TRACKING_NAMES, as_rows(changes.trackings, _TRACKING_NAMES))
     if changes.changed:
         changed = [
             {
@@ -132,8 +133,3 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
             for tracking in changes.changed
         ]
         defer(db, _CHANGE_TRACKINGS, (*given(changed), organization_id))
-
-
-def _row(tracking: BadgeTracking) -> Mapping[str, Any]:
-    row = {name: getattr(tracking, name) for name in _TRACKING_NAMES}
-    return {**row, "request_digest": "\\x" + tracking.request_digest.hex()}

@@ -11,7 +11,7 @@ from domain.tier_history import TierPeriod
 from domain.tier_log import TierTracking
 from domain.tiers import HeldTier, MemberProgram, TierFloor
 from persistence.connections import Prepared, defer, query
-from persistence.rows import add_all, as_json, columns_of, fields_of, given, record, records, update_by_id
+from persistence.rows import add_all, as_json, as_rows, columns_of, fields_of, given, record, records, update_by_id
 from persistence.tables.members import member_tier_trackings, members
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
@@ -237,11 +237,9 @@ def store_trackings(
 ) -> None:
     """Insert and change trackings of effects and cancellations; at most two statements."""
     names = fields_of(TierTracking)
-    rows = [{name: getattr(tier_tracking, name) for name in names} | {"request_digest": "\\x"} for tier_tracking in new]
-    add_all(db, member_tier_trackings, names, rows)
+    add_all(db, member_tier_trackings, names, as_rows(new, names))
     if changed:
-        changes = [{name: getattr(tier_tracking, name) for name in _CHANGEABLE} for tier_tracking in changed]
-        defer(db, _CHANGE_TRACKINGS, (*given(changes), organization_id))
+        defer(db, _CHANGE_TRACKINGS, (*given(as_rows(changed, _CHANGEABLE)), organization_id))
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:

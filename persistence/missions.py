@@ -1,8 +1,7 @@
 """Missions, progress of members in them, and the counts of events and requests."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import date, datetime
-from typing import Any
 
 from sqlalchemy import Connection, or_
 
@@ -14,7 +13,7 @@ from domain.scalars import is_key
 from persistence.connections import Prepared, defer, query
 from persistence.filters import has_all, is_any_of
 from persistence.records import Records
-from persistence.rows import add_all, as_json, fields_of, given, update_by_id, upsert
+from persistence.rows import add_all, as_json, as_rows, fields_of, given, update_by_id, upsert
 from persistence.tables.missions import member_missions, mission_trackings, missions
 
 MISSIONS = Records(
@@ -120,9 +119,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
             for tracking_id, by in changes.reversals.items()
         ]
         defer(db, _UNDO, (*given(undone), organization_id))
-    if changes.trackings:
-        rows = [{name: getattr(tracking, name) for name in _NEW_TRACKING} for tracking in changes.trackings]
-        add_all(db, mission_trackings, _NEW_TRACKING, _with_digests(rows))
+    add_all(db, mission_trackings, _NEW_TRACKING, as_rows(changes.trackings, _NEW_TRACKING))
     if changes.progress_of_members:
         kept = [
             {
@@ -142,10 +139,3 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
     if changes.lost:
         places = [{"member_id": member_id, "mission_id": mission_id} for member_id, mission_id in sorted(changes.lost)]
         defer(db, _FIND_LAST, (*given(places), organization_id, organization_id))
-
-
-def _with_digests(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    for row in rows:
-        digest = row["request_digest"]
-        row["request_digest"] = None if digest is None else "\\x" + digest.hex()
-    return rows

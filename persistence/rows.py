@@ -156,6 +156,19 @@ def as_json(value: Any) -> str:
     return _encode(value).decode()
 
 
+def as_rows(records: Iterable[Any], names: Sequence[str]) -> list[dict[str, Any]]:
+    """These fields of records, with bytes in the form that JSON can carry."""
+    return [
+        {name: bytea(value) if isinstance(value := getattr(record, name), bytes) else value for name in names}
+        for record in records
+    ]
+
+
+def bytea(value: bytes | None) -> str | None:
+    """The text of bytes in the form of PostgreSQL, for values that come as JSON; None stays None."""
+    return None if value is None else "\\x" + value.hex()
+
+
 def upsert(table: Table, names: Sequence[str], key: Sequence[str], changed: Sequence[str]) -> Prepared:
     """The statement that inserts rows, or changes columns of those that have the key within their organization.
 

@@ -14,7 +14,7 @@ from persistence.coupons.member_coupons import TAG_FILTERS, usable_lots
 from persistence.filters import before_moment, equals, from_moment, is_any_of
 from persistence.paging import Paged
 from persistence.records import Records
-from persistence.rows import Statement, additions, fields_of, given, next_ids, records, update_by_id
+from persistence.rows import Statement, additions, as_rows, fields_of, given, next_ids, records, update_by_id
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons
 from persistence.tables.coupons import coupon_usages as table
 
@@ -118,7 +118,7 @@ def find_page(db: Connection, member: Member, query: Mapping[str, Any], now: dat
 
 def additions_of(usages: Collection[CouponUsage]) -> list[Statement]:
     """The statement that inserts usages, whose ids were reserved."""
-    return additions(table, _FIELDS, [_row(usage) for usage in usages])
+    return additions(table, _FIELDS, as_rows(usages, _FIELDS))
 
 
 def links_of(organization_id: int, usages: Collection[CouponUsage]) -> list[Statement]:
@@ -132,9 +132,3 @@ def links_of(organization_id: int, usages: Collection[CouponUsage]) -> list[Stat
         for usage in usages
     ]
     return [(_LINK, (*given(rows), organization_id))] if rows else []
-
-
-def _row(usage: CouponUsage) -> dict[str, Any]:
-    row = {name: getattr(usage, name) for name in _FIELDS}
-    digest = usage.request_digest
-    return {**row, "request_digest": None if digest is None else "\\x" + digest.hex()}

@@ -11,7 +11,7 @@ from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import Prepared, defer
 from persistence.posting.lots import write_lots
-from persistence.rows import additions, as_json, defer_joined, given, reserve_ids, update_by_id, upsert
+from persistence.rows import additions, as_json, bytea, defer_joined, given, reserve_ids, update_by_id, upsert
 from persistence.tables.ledger import ledger_balances, ledger_entries, ledger_transactions
 
 _HOLDING_COLUMNS = (
@@ -257,7 +257,7 @@ def _transaction_row(
         "status": posting.status,
         "amount": posting.amount,
         "system_unique_key": details.system_unique_key,
-        "request_digest": None if details.request_digest is None else "\\x" + details.request_digest.hex(),
+        "request_digest": bytea(details.request_digest),
         "external_id": details.external_id,
         "external_event_date": details.external_event_date,
         "description": details.description,

@@ -18,6 +18,7 @@ from handlers.services.configuration import Configuration
 from handlers.services.idempotency import digest_of
 from handlers.services.webhooks.outbox import queue_events
 from persistence import events
+from persistence.rows import bytea
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def event_row(
         "sponsor_member_id": tracked.sponsor.member_id if tracked.sponsor else None,
         "event_type": event.event_type,
         "system_unique_key": event.system_unique_key,
-        "request_digest": "\\x" + tracked.digest.hex(),
+        "request_digest": bytea(tracked.digest),
         "external_id": event.external_id,
         "external_event_date": tracked.happened_at,
         "description": event.description,
