@@ -42,12 +42,17 @@ def unit_of_work(
     as in `UnitOfWork`. Raises MemberErased. A Refusal raised in the block leaves no changes.
     """
     unit = UnitOfWork(execution, reported=reported)
+    _lock(unit, member_ids)
+    with opened(unit, reason, moments=moments):
+        yield unit
+
+
+def _lock(unit: UnitOfWork, member_ids: Collection[int]) -> None:
+    """Lock members of a request; raises MemberErased."""
     members = unit.lock(member_ids=member_ids)
     for member_id in member_ids:
         if member_id in members:
             refuse_erased(members[member_id])
-    with opened(unit, reason, moments=moments):
-        yield unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +79,15 @@ def apply_batch(
     result or the refusal of each.
     """
     outcomes: list[T | Refusal] = []
-    first, member_ids = changes[0], {change.member_id for change in changes}
-    with unit_of_work(first.call, member_ids, first.reason, moments) as unit:
-        prepare(unit)
-        for change in changes:
-            try:
-                outcomes.append(change.apply(unit))
-            except Refusal as refusal:
-                outcomes.append(refusal)
-            evaluate_changes(unit, change.reason, origin=change.call.origin)
+    unit = UnitOfWork(changes[0].call)
+    _lock(unit, {change.member_id for change in changes})
+    evaluate_derived(unit, unit.open_for_request(moments), EXPIRED)
+    prepare(unit)
+    for change in changes:
+        try:
+            outcomes.append(change.apply(unit))
+        except Refusal as refusal:
+            outcomes.append(refusal)
+        evaluate_changes(unit, change.reason, origin=change.call.origin)
+    unit.flush()
     return outcomes
