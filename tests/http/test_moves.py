@@ -1,0 +1,153 @@
+"""A move from one organization to another by files: everybody has the same points, tiers and counts as before."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.organizations import TEST
+from handlers.http.local import LocalApi
+from handlers.messages.base import instant_text
+from handlers.server.configuration_files import changes
+from handlers.server.configuration_files.yaml_files import dump, file_names, read_folder
+from handlers.server.samples.coffee_shop import CoffeeShop
+from handlers.services.organizations.create import create_organization
+from persistence import transactions
+from tests.builders.api import Organization
+from tests.builders.exports import exported
+from tests.builders.imports import Imports, counts
+from tests.builders.missions import create
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import Shop
+
+KINDS = ("members", "balances", "badges", "mission-progress")
+
+
+def move(source, target):
+    """Import what the source exports into the target; the lines of each kind."""
+    lines = {kind: exported(source, kind) for kind in KINDS}
+    for kind in filter(lines.get, KINDS):
+        done = Imports(target).run("".join(lines[kind]), kind=kind, file_format="ndjson")
+        assert counts(done)[2:] == (len(lines[kind]), 0), Imports(target).errors(done)
+    return lines
+
+
+def standing(shop, member):
+    """All that makes the status of a member: balances, tiers and missions."""
+    record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
+    missions = shop.administration.get(f"/members/{record['memberId']}/missions", limit=100)["results"]
+    return (
+        sorted(each["balance"] for each in record["ledgerBalances"]),
+        [
+            (each["tier"]["name"], each["tierHold"], each["isManual"], each["points"], each["expiresAt"])
+            for each in record["tierStatus"]
+        ],
+        sorted(
+            (each["name"], each["balance"]["timesAchieved"], each["balance"]["currentCounterCount"])
+            for each in missions
+        ),
+    )
+
+
+def lots(shop):
+    """What is left of the members' points, by the moments at which it expires."""
+    held: dict[object, object] = {}
+    wallets = {row.wallet_id: row.loyalty_member_id for row in shop.rows("members", "wallet_id, loyalty_member_id")}
+    for row in shop.rows("ledger_lots", "wallet_id, expires_at, remaining"):
+        if row.remaining:
+            key = wallets[row.wallet_id], row.expires_at
+            held[key] = held.get(key, 0) + row.remaining
+    return held
+
+
+@pytest.fixture
+def test_organizations(api):
+    """Makes test organizations, which the sample can fill."""
+
+    def made():
+        created = transactions.run(
+            api.engine,
+            lambda db: create_organization(db, name="Corner Coffee", now=datetime.now(UTC), environment=TEST),
+        )
+        return Organization(api, created, api.token(created.organization_id, (), is_admin=True))
+
+    return made
+
+
+def test_the_members_of_the_sample_keep_everything(api, test_organizations, tmp_path):
+    source, target, local = test_organizations(), test_organizations(), LocalApi(api.settings, api.engine, "operator")
+
+    def within(organization, work):
+        return transactions.run(api.engine, lambda db: work(db, local.within(db, organization.id)))
+
+    within(source, lambda db, calls: CoffeeShop(db, calls, datetime.now(UTC)).fill())
+    files = within(source, lambda db, calls: changes.exported(local, calls))
+    for ref, name in file_names(files).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(dump(ref, files[ref]))
+    within(target, lambda db, calls: changes.apply(local, calls, read_folder(tmp_path)))
+    before, after = Shop(source), Shop(target)
+    lines = move(source, target)
+    names = [json.loads(line)["loyaltyMemberId"] for line in lines["members"]]
+    assert {"ana", "ben", "chloe"} <= set(names)
+    for name in names:
+        assert standing(after, name) == standing(before, name)
+    assert lots(after) == lots(before)
+    assert {kind: exported(target, kind) for kind in KINDS} == lines
+    before.check_ledger()
+    after.check_ledger()
+
+
+def rows_of(number, chance):
+    """The random rows of one member, by kind."""
+    now, name = datetime.now(UTC).replace(microsecond=0), f"m{number:05}"
+    member = {"loyaltyMemberId": name}
+    if chance.random() < 0.5:
+        member |= {"tier": chance.choice(["Silver", "Gold"]), "tierHold": chance.choice(["floor", "fixed"])}
+        if chance.random() < 0.5:
+            member["tierExpiresAt"] = instant_text(now + timedelta(hours=chance.randint(1, 9000)))
+    balances = []
+    for _ in range(chance.randint(0, 4)):
+        row = {"loyaltyMemberId": name, "amount": chance.randint(0, 900), "account": chance.choice(["points", "stars"])}
+        row["earnedAt"] = instant_text(now - timedelta(minutes=chance.randint(0, 900_000)))
+        if row["account"] == "stars" and chance.random() < 0.7:
+            row["expiresAt"] = instant_text(now + timedelta(days=chance.randint(1, 40)))
+        if chance.random() < 0.5:
+            row["qualifyingAmount"] = chance.randint(0, 1500)
+        balances.append(row)
+    progress = []
+    for mission, goal in (("Coffees", 10), ("Teas", 3)):
+        if chance.random() < 0.6:
+            times = chance.choice([0, 0, 1, 7])
+            count = chance.randint(1, goal) if times else chance.randint(1, goal - 1)
+            progress.append({"loyaltyMemberId": name, "mission": mission, "count": count, "timesAchieved": times})
+    return {"members": [member], "balances": balances, "mission-progress": progress}
+
+
+@pytest.mark.parametrize("number", [80, pytest.param(10_000, marks=pytest.mark.stress)])
+def test_what_went_out_and_came_in_goes_out_as_it_did(api, number):
+    shops = [Shop(api.organization()) for _ in range(2)]
+    for shop in shops:
+        policy = {"basis": "earned", "period": "rolling", "months": 12}
+        TierSchedule.new(shop, policy, Silver=500, Gold=1000)
+        shop.account(pointTrackingEnabled=True, alias="stars")
+        create(shop, name="Coffees", goalCount=10)
+        create(shop, name="Teas", goalCount=3)
+    source, target = shops
+    chance = random.Random(number)
+    made = [rows_of(each, chance) for each in range(number)]
+    for kind in ("members", "balances", "mission-progress"):
+        lines = [json.dumps(row) for member in made for row in member[kind]]
+        done = Imports(source.organization).run("\n".join(lines), kind=kind, file_format="ndjson")
+        assert counts(done)[2:] == (len(lines), 0), Imports(source.organization).errors(done)
+    lines = move(source.organization, target.organization)
+    assert {kind: exported(target.organization, kind) for kind in KINDS} == lines
+    for each in chance.sample(range(number), 40):
+        assert standing(target, f"m{each:05}")[0::2] == standing(source, f"m{each:05}")[0::2]
+        assert standing(target, f"m{each:05}")[1][0][:4] == standing(source, f"m{each:05}")[1][0][:4]
+    assert lots(target) == lots(source)
+    for shop in shops:
+        shop.check_ledger()
