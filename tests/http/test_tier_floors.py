@@ -50,7 +50,7 @@ def test_an_imported_tier_is_a_floor_that_points_exceed(shop, imports, program):
     assert shop.rows("member_tiers", "created_at") == since
     shop.give("ana", 400)
     assert status(shop) == ("Gold", "floor", False, None, None)
-    assert program.moves("ana") == [("member-tier-set", "Silver", "Gold")]
+    assert program.moves("ana") == [("member-tier-set", "Basic", "Silver"), ("member-tier-set", "Silver", "Gold")]
 
 
 def test_at_the_end_of_a_floor_the_points_decide(shop, imports, program, monkeypatch):
@@ -161,3 +161,25 @@ def test_an_exported_floor_comes_in_as_it_went_out(api, organization, shop, impo
     TierSchedule.new(other, {"basis": "earned"}, Silver=500, Gold=1000)
     assert counts(Imports(other.organization).run("".join(lines), file_format="ndjson"))[0] == "done"
     assert exported(other.organization) == lines
+
+
+def test_the_timeline_has_a_row_for_the_import_of_a_tier(shop, imports, program):
+    shop.campaign(running(mint(5)), eventType="member-tier-set")
+    imports.run(f"loyaltyMemberId,tier,tierExpiresAt\nana,Silver,{END}\nben,,\n")
+    [row] = shop.integration.get("/members/ana/timeline", kinds="tier")["results"]
+    assert row["text"] == f"The tier in Default changed from Member to Silver until {END[:10]}: import."
+    assert (row["tier"]["loyaltyTierId"], row["tier"]["isManual"]) == (program.id("Silver"), True)
+    assert shop.integration.get("/members/ben/timeline", kinds="tier")["results"] == []
+    assert (shop.balance("ana"), shop.rows("trigger_deliveries")) == (0, [])
+    imports.run("loyaltyMemberId,tier\nana,Gold\n", mode="upsert")
+    assert [row["text"] for row in shop.integration.get("/members/ana/timeline", kinds="tier")["results"]] == [
+        "The tier in Default changed from Silver to Gold: import.",
+        f"The tier in Default changed from Member to Silver until {END[:10]}: import.",
+    ]
+
+
+def test_an_import_that_tells_reports_its_tiers(shop, imports, program):
+    shop.campaign(running(mint(5)), eventType="member-tier-set", loyaltyTierKeys=[program.key("Gold")])
+    imports.run("loyaltyMemberId,tier\nana,Gold\nben,Silver\n", emitEvents=True)
+    assert (shop.balance("ana"), shop.balance("ben")) == (5, 0)
+    assert program.moves("ana") == [("member-tier-set", "Basic", "Gold")]

@@ -11,24 +11,21 @@ from domain.imports.cells import CUSTOM
 from domain.imports.records import PLACES, UPSERT, FailedRow, ImportJob, RowFault
 from domain.members import Member, differences, member_exists, public_id_taken
 from domain.problems import InvalidRequest
-from domain.tier_policies import TierPoints
-from domain.tiers import FIXED, FLOOR, HeldTier, KnownTier, Points, TierHold, TierSchedule
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.call import Call
 from handlers.messages.base import Body, Changes
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
-from handlers.services.configuration import configuration_of
 from handlers.services.events.track import reported_event, track
 from handlers.services.imports.reading import read_rows
 from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_at, moment_in
+from handlers.services.imports.tiers import TierRow, Tiers, report_tiers_of_new, set_tiers
 from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
 from handlers.services.members.view import view_members
-from handlers.services.tiers import points_of
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
-from persistence import events, member_tiers, members
+from persistence import events, members
 from persistence.members import MEMBERS
 
 _BODY = Body(MemberBody)
@@ -46,7 +43,7 @@ class _MemberRow:
     sent: Changes[MemberBody]
     attributes: Mapping[str, Any]
     joined_at: datetime | None
-    tier: _TierRow | None
+    tier: TierRow | None
 
     @property
     def loyalty_member_id(self) -> str:
@@ -76,17 +73,18 @@ def import_members(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_o
 
     No two of the rows are about one member.
     """
-    tiers = _Tiers(call)
+    tiers = Tiers(call)
     batch = _Batch()
     read = read_rows(job, rows, batch.failed, name_of, lambda row: _read(row, tiers, call.now, name_of))
     if read:
         _sort_out(call, job, read, batch, name_of)
         _enrol(call, batch.new)
+        report_tiers_of_new(call, {row.loyalty_member_id: row.tier for row in batch.new if row.tier is not None})
         _change(call, batch.changed)
     return batch.failed
 
 
-def _read(row: ImportRow, tiers: _Tiers, now: datetime, name_of: NameOf) -> _MemberRow:
+def _read(row: ImportRow, tiers: Tiers, now: datetime, name_of: NameOf) -> _MemberRow:
     """Read a row; raises RowFault."""
     body: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
@@ -110,62 +108,6 @@ def _read(row: ImportRow, tiers: _Tiers, now: datetime, name_of: NameOf) -> _Mem
     if joined_at is not None and joined_at > now:
         raise RowFault(f"{name_of('joinedAt')} is in the future.", name_of("joinedAt"))
     return _MemberRow(row, sent, attributes, joined_at, tiers.of(row.values, now, name_of))
-
-
-@dataclass(frozen=True, slots=True)
-class _TierRow:
-    """The tier that a row names, and how the member is to have it; no `schedule` for that of an inactive program."""
-
-    tier: KnownTier
-    hold: TierHold
-    schedule: TierSchedule | None
-
-    def held(self, points: Points, now: datetime) -> dict[int, HeldTier]:
-        """The tier of a member with these points, by program id."""
-        held = self.hold.place(self.schedule, points, now)
-        return {} if held is None else {self.tier.loyalty_program_id: held}
-
-
-class _Tiers:
-    """The tiers that rows name; `zone` is the organization's."""
-
-    def __init__(self, call: Call) -> None:
-        configuration = configuration_of(call.db, call.organization)
-        self._schedules = {schedule.loyalty_program_id: schedule for schedule in configuration.tier_schedules}
-        known = configuration.tiers.values()
-        self._by_key = {tier.loyalty_tier_key: tier for tier in known}
-        self._by_name: dict[str, list[KnownTier]] = {}
-        for tier in known:
-            self._by_name.setdefault(tier.name, []).append(tier)
-        self._default_program = call.organization.default_loyalty_program_id
-        self.zone = call.organization.zone
-
-    def of(self, values: Mapping[str, Any], now: datetime, name_of: NameOf) -> _TierRow | None:
-        """The tier of a row, if it names one; raises RowFault."""
-        expires_at = moment_in(values, "tierExpiresAt", name_of, self.zone, is_end=True)
-        if "tier" not in values:
-            for name in ("tierExpiresAt", "tierHold"):
-                if name in values:
-                    raise RowFault(f"{name_of(name)} is given without a tier.", name_of(name))
-            return None
-        tier = self._named(values["tier"])
-        if tier is None or not tier.active:
-            state = "is no tier" if tier is None else "is a tier that is not active"
-            raise RowFault(f"{values['tier'][:100]} {state}.", name_of("tier"))
-        if expires_at is not None and expires_at <= now:
-            raise RowFault(f"{name_of('tierExpiresAt')} is not in the future.", name_of("tierExpiresAt"))
-        kind = values.get("tierHold", FLOOR)
-        if kind not in (FLOOR, FIXED):
-            raise RowFault(f"{name_of('tierHold')} is neither {FLOOR} nor {FIXED}.", name_of("tierHold"))
-        hold = TierHold(tier.loyalty_tier_id, expires_at, kind)
-        return _TierRow(tier, hold, self._schedules.get(tier.loyalty_program_id))
-
-    def _named(self, name: str) -> KnownTier | None:
-        """The tier with a key; else that with a name, in the default program if several have it."""
-        by_key = self._by_key.get(name.lower())
-        named = self._by_name.get(name, [])
-        own = [tier for tier in named if tier.loyalty_program_id == self._default_program]
-        return by_key or (own[0] if own else named[0] if len(named) == 1 else None)
 
 
 def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Batch, name_of: NameOf) -> None:
@@ -214,7 +156,7 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
         NewMember(
             member_row.properties,
             member_row.joined_at,
-            {} if member_row.tier is None else member_row.tier.held(_no_points, call.now),
+            {} if member_row.tier is None else member_row.tier.of_newcomer(call.now),
         )
         for member_row in rows
     ]
@@ -226,14 +168,10 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
         enrol_accepted(call, new[begin : begin + _TRACKED_AT_ONCE])
 
 
-def _no_points(_: int) -> TierPoints:
-    return TierPoints()
-
-
 def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
     """Store the changes of members, and their tiers; tell campaigns of those that change, if the import tells them."""
     organization_id = call.organization.organization_id
-    _set_tiers(call, [(member_row.tier, before) for member_row, before, _ in changed if member_row.tier is not None])
+    set_tiers(call, [(member_row.tier, before) for member_row, before, _ in changed if member_row.tier is not None])
     different = [
         (before, values)
         for _, before, values in changed
@@ -253,19 +191,6 @@ def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, An
         )
     if not call.is_quiet:
         _tell(call, [(before, after[before.member_id]) for before, _ in different])
-
-
-def _set_tiers(call: Call, tiers: Sequence[tuple[_TierRow, Member]]) -> None:
-    """Store the tiers of members who are enrolled already, as their points are."""
-    if not tiers:
-        return
-    points = points_of(call, [member for _, member in tiers])
-    held = {
-        (member.member_id, program_id): held
-        for tier_row, member in tiers
-        for program_id, held in tier_row.held(points(member), call.now).items()
-    }
-    member_tiers.move(call.db, call.organization.organization_id, held, call.now)
 
 
 def _tell(call: Call, changed: Sequence[tuple[Member, Member]]) -> None:

@@ -5,6 +5,7 @@ These steps are the same for tracked, queued and captured events, and for the de
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -110,6 +111,14 @@ def evaluate_derived(
         if cause is None:
             unit.caused = 0
         _evaluate(unit, _derived_event(unit, event, reason, cause, origin))
+
+
+def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str) -> None:
+    """Store derived events that nobody is to learn of, such as those of a quiet import, for the members' timelines."""
+    unit.expect_events(len(derived))
+    for event in derived:
+        unit.caused = 0
+        _evaluate(unit, replace(_derived_event(unit, event, reason, None, None), is_evaluated=False))
 
 
 def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:

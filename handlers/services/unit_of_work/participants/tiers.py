@@ -67,7 +67,7 @@ class TierWork:
         else:
             # The tiers of an inactive program do not depend on points.
             now = None if program.default_tier_id is None else HeldTier(program.default_tier_id)
-        named = schedule or _without_points(program_id, program.loyalty_program_key)
+        named = schedule or without_points(program_id, program.loyalty_program_key)
         return _tier_id(self._put(member_id, named, now, keys)), _tier_id(now)
 
     def hold(self, member_id: int, tier: KnownTier, hold: TierHold) -> HeldTier | None:
@@ -75,7 +75,7 @@ class TierWork:
         unit, program_id = self._unit, tier.loyalty_program_id
         schedule = self._schedule(program_id)
         now = hold.place(schedule, unit.tier_points.of(unit.members[member_id].wallet_id), unit.now)
-        named = schedule or _without_points(program_id, tier.loyalty_program_key)
+        named = schedule or without_points(program_id, tier.loyalty_program_key)
         return self._put(member_id, named, now, unit.configuration.tier_keys)
 
     def take_derived(self) -> list[DerivedEvent]:
@@ -194,7 +194,7 @@ class TierWork:
         return IdAllocator(self._unit.db, "member_tier_trackings", _FIRST_IDS).take
 
 
-def _without_points(program_id: int, program_key: str) -> TierSchedule:
+def without_points(program_id: int, program_key: str) -> TierSchedule:
     """The schedule of an inactive program, whose tiers do not depend on points."""
     return TierSchedule(program_id, program_key, None, None, (), False)
 

@@ -1,0 +1,166 @@
+"""Tiers in imports of members: read from rows, compared to the points, and kept as events for the timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from domain.imports.records import RowFault
+from domain.members import Member
+from domain.tier_policies import TierPoints
+from domain.tiers import FIXED, FLOOR, HeldTier, KnownTier, Points, TierHold, TierSchedule
+from handlers.call import Call
+from handlers.services.configuration import configuration_of
+from handlers.services.imports.rows import NameOf, moment_in
+from handlers.services.tiers import points_of
+from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
+from handlers.services.unit_of_work.evaluation import evaluate_derived, store_derived
+from handlers.services.unit_of_work.participants.tiers import without_points
+from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence import member_tiers
+from persistence.members import MEMBERS
+
+_REASON = "import"
+
+
+@dataclass(frozen=True, slots=True)
+class TierRow:
+    """The tier that a row names, and how the member is to have it; no `schedule` for that of an inactive program."""
+
+    tier: KnownTier
+    hold: TierHold
+    schedule: TierSchedule | None
+
+    def held(self, points: Points, now: datetime) -> dict[int, HeldTier]:
+        """The tier of a member with these points, by program id."""
+        held = self.hold.place(self.schedule, points, now)
+        return {} if held is None else {self.tier.loyalty_program_id: held}
+
+    def of_newcomer(self, now: datetime) -> dict[int, HeldTier]:
+        """The tier of a member who has no points yet, by program id."""
+        return self.held(lambda _: TierPoints(), now)
+
+
+class Tiers:
+    """The tiers that rows name; `zone` is the organization's."""
+
+    def __init__(self, call: Call) -> None:
+        configuration = configuration_of(call.db, call.organization)
+        self._schedules = {schedule.loyalty_program_id: schedule for schedule in configuration.tier_schedules}
+        known = configuration.tiers.values()
+        self._by_key = {tier.loyalty_tier_key: tier for tier in known}
+        self._by_name: dict[str, list[KnownTier]] = {}
+        for tier in known:
+            self._by_name.setdefault(tier.name, []).append(tier)
+        self._default_program = call.organization.default_loyalty_program_id
+        self.zone = call.organization.zone
+
+    def of(self, values: Mapping[str, Any], now: datetime, name_of: NameOf) -> TierRow | None:
+        """The tier of a row, if it names one; raises RowFault."""
+        expires_at = moment_in(values, "tierExpiresAt", name_of, self.zone, is_end=True)
+        if "tier" not in values:
+            for name in ("tierExpiresAt", "tierHold"):
+                if name in values:
+                    raise RowFault(f"{name_of(name)} is given without a tier.", name_of(name))
+            return None
+        tier = self._named(values["tier"])
+        if tier is None or not tier.active:
+            state = "is no tier" if tier is None else "is a tier that is not active"
+            raise RowFault(f"{values['tier'][:100]} {state}.", name_of("tier"))
+        if expires_at is not None and expires_at <= now:
+            raise RowFault(f"{name_of('tierExpiresAt')} is not in the future.", name_of("tierExpiresAt"))
+        kind = values.get("tierHold", FLOOR)
+        if kind not in (FLOOR, FIXED):
+            raise RowFault(f"{name_of('tierHold')} is neither {FLOOR} nor {FIXED}.", name_of("tierHold"))
+        hold = TierHold(tier.loyalty_tier_id, expires_at, kind)
+        return TierRow(tier, hold, self._schedules.get(tier.loyalty_program_id))
+
+    def _named(self, name: str) -> KnownTier | None:
+        """The tier with a key; else that with a name, in the default program if several have it."""
+        by_key = self._by_key.get(name.lower())
+        named = self._by_name.get(name, [])
+        own = [tier for tier in named if tier.loyalty_program_id == self._default_program]
+        return by_key or (own[0] if own else named[0] if len(named) == 1 else None)
+
+
+def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
+    """Store and report the tiers of members who are enrolled already, as their points are."""
+    if not tiers:
+        return
+    organization_id, members = call.organization.organization_id, [member for _, member in tiers]
+    points = points_of(call, members)
+    stored = member_tiers.of_members(call.db, organization_id, [member.member_id for member in members])
+    changes = []
+    for tier_row, member in tiers:
+        before = {tier.loyalty_program_id: tier.loyalty_tier_id for tier in stored[member.member_id]}
+        for program_id, held in tier_row.held(points(member), call.now).items():
+            changes.append(_Change(tier_row, member.member_id, before.get(program_id), held))
+    moved = {(change.member_id, change.tier_row.tier.loyalty_program_id): change.held for change in changes}
+    member_tiers.move(call.db, organization_id, moved, call.now)
+    _report(call, changes)
+
+
+def report_tiers_of_new(call: Call, tiers: Mapping[str, TierRow]) -> None:
+    """Report the tiers that members were enrolled with, by the ids of the members."""
+    if not tiers:
+        return
+    organization = call.organization
+    schedules = configuration_of(call.db, organization).tier_schedules
+    # Members are enrolled with the default tier of the default program.
+    before = {
+        schedule.loyalty_program_id: schedule.default_tier_id
+        for schedule in schedules
+        if schedule.loyalty_program_id == organization.default_loyalty_program_id
+    }
+    members = MEMBERS.find_all(call.db, organization.organization_id, loyalty_member_id=set(tiers))
+    rows = [(tiers[member.loyalty_member_id], member) for member in members]
+    _report(
+        call,
+        [
+            _Change(tier_row, member.member_id, before.get(program_id), held)
+            for tier_row, member in rows
+            for program_id, held in tier_row.of_newcomer(call.now).items()
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The tier that an import has given a member, and the one before it."""
+
+    tier_row: TierRow
+    member_id: int
+    before_tier_id: int | None
+    held: HeldTier
+
+    @property
+    def is_reported(self) -> bool:
+        """True for a tier that is kept whatever the points, and for one that is another than before."""
+        return self.held.is_manual or self.held.loyalty_tier_id != self.before_tier_id
+
+    def event(self, keys: Mapping[int, str]) -> DerivedEvent:
+        """The event of the change; `keys` are those of tiers, by id."""
+        tier, held = self.tier_row.tier, self.held
+        schedule = self.tier_row.schedule or without_points(tier.loyalty_program_id, tier.loyalty_program_key)
+        return tier_event(
+            self.member_id,
+            schedule,
+            keys,
+            self.before_tier_id,
+            held.loyalty_tier_id,
+            is_manual=held.is_manual,
+            expires_at=held.expires_at,
+        )
+
+
+def _report(call: Call, changes: Iterable[_Change]) -> None:
+    """Report the changes to campaigns and triggers; those of a quiet import are only stored, for the timelines."""
+    reported = [change for change in changes if change.is_reported]
+    unit = UnitOfWork(call)
+    unit.lock(member_ids={change.member_id for change in reported})
+    with opened(unit, _REASON):
+        report = store_derived if call.is_quiet else evaluate_derived
+        report(unit, [change.event(unit.configuration.tier_keys) for change in reported], _REASON)
