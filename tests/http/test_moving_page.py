@@ -1,0 +1,38 @@
+"""The files of docs/moving.md: imported one after the other, they lead to the answers on the page."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.builders.imports import Imports, counts
+from tests.builders.missions import create, stand
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import Shop, event
+from tests.http.test_campaign_examples import DOCS, compare, exchanges
+
+FILES = re.compile(r"^```csv ([a-z-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def section():
+    _, rest = (DOCS / "moving.md").read_text().split("\n## A move that keeps status\n")
+    return rest.partition("\n## ")[0]
+
+
+def test_a_move_keeps_status_as_the_page_says(organization, section):
+    shop = Shop(organization)
+    TierSchedule.new(shop, {"basis": "earned"}, Silver=500, Gold=1000)
+    mission = create(shop, name="Ten coffees", goalCount=10, pointsAccrual=50)
+    files = FILES.findall(section)
+    assert [kind for kind, _ in files] == ["members", "balances", "mission-progress"]
+    for kind, content in files:
+        done = Imports(organization).run(content, kind=kind)
+        assert counts(done)[2:] == (content.count("\n") - 1, 0), Imports(organization).errors(done)
+    for exchange in exchanges(section):
+        answer = shop.integration.get(exchange.path.removeprefix("/v2"))
+        compare(exchange.answer, answer, {}, exchange.path)
+    shop.track(event("ana"), event("ana"), event("ana"))
+    assert (stand(shop, "ana", mission), shop.balance("ana")) == ((3, 10), 350)
+    shop.check_ledger()
