@@ -805,6 +805,33 @@ def _credentials(body: Body, path: Body) -> None:
     body.pop("organization_id", None)
 
 
+def _simulation(body: Body, path: Body) -> None:
+    """Leave one of the things that may happen, and ask about a stored member or a hypothetical one."""
+    happenings = [name for name in ("order", "payment", "event") if name in body] or ["order"]
+    body.setdefault("order", {"total": 12.5})
+    for name in ("order", "payment", "event"):
+        if name != happenings[0]:
+            body.pop(name, None)
+    if body.get("loyaltyMemberId") is not None:
+        body.pop("as", None)
+    for name in ("order", "payment"):
+        if name in body:
+            _unique(body[name], "externalId")
+            _unique(body[name], "paymentId")
+            body[name].pop("status", None)
+    if "event" in body:
+        _real(body["event"], "eventType", "cup-returned")
+        _payload(body["event"])
+    _real(body, "loyaltyMemberId", WORLD.ids["loyaltyMemberId"])
+    _real(body, "campaignKeys", [WORLD.keys["campaign"]])
+    person = body.get("as") or {}
+    _real(person, "tierKeys", [WORLD.keys["tier"]])
+    _real(person, "audienceKeys", [WORLD.keys["audience"]])
+    _real(person, "balances", {WORLD.keys["account"]: 120})
+    _real(person, "badges", {WORLD.ids["badgeKey"]: 1})
+    _real(person, "missions", {WORLD.keys["mission"]: {"timesAchieved": 1}})
+
+
 def _payment_intent(body: Body, path: Body) -> None:
     _unique(body, "paymentId")
     _unique(body, "referenceId")
@@ -868,6 +895,7 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateCouponBookStatus": _book_status,
     "addCouponBookCoupons": _codes,
     "updateCouponCode": _code,
+    "simulate": _simulation,
     "createPartnerAPaymentIntent": _payment_intent,
     "createPartnerBPaymentIntent": _payment_intent,
     "createCollection": _collection,

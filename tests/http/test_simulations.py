@@ -163,15 +163,11 @@ def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
 
 
 def test_another_moment_has_other_campaigns(shop, a_point_a_euro):
-    shop.campaign(
-        running(
-            WHOLE_DOLLARS, rule="event.externalEventDate.getHours() >= 15 && event.externalEventDate.getHours() < 17"
-        ),
-        eventType=ORDER_CREATED,
-    )
-    assert points(simulate(shop, "37.60", at="2030-03-06T15:30:00Z")) == [(74, 0)]
-    found = simulate(shop, "37.60", at="2030-03-06T17:00:00Z")
-    assert (points(found), found["at"]) == ([(37, 0)], "2030-03-06T17:00:00Z")
+    hours = {"schedule": [{"day": day, "from": "15:00", "to": "17:00"} for day in range(1, 8)]}
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, timezone="Europe/Madrid", dayOfWeekSchedule=hours)
+    assert points(simulate(shop, "37.60", at="2030-03-06T15:30:00+01:00")) == [(74, 0)]
+    found = simulate(shop, "37.60", at="2030-03-06T17:00:00+01:00")
+    assert (points(found), found["at"]) == ([(37, 0)], "2030-03-06T16:00:00Z")
 
 
 def test_codes_that_the_customer_presents(shop, books):
@@ -230,6 +226,26 @@ def test_somebody_may_be_assumed_and_nobody_is_made(shop, a_point_a_euro):
     assert (points(found), found["earn"]["tiers"]) == ([(17, 0)], [])
     assert points(simulate(shop, 10)) == [(10, 0)]
     assert shop.rows("members", "count(*)") == before
+
+
+def test_the_tiers_that_are_assumed_were_there_at_any_date(shop):
+    gold = TierSchedule.new(shop, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
+    shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
+    dated = {"order": {"externalEventDate": "2026-01-05T12:00:00Z"}}
+    for at in (None, "2026-01-05T12:00:00Z"):
+        assert points(simulate(shop, 10, **dated, at=at, **{"as": {"tierKeys": [gold]}})) == [(7, 0)]
+        assert points(simulate(shop, 10, **dated, at=at)) == []
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+@pytest.mark.parametrize("policy", [{"basis": "earned", "period": "rolling", "months": 12}, None])
+def test_the_first_and_the_last_moment_can_be_asked_about(shop, a_point_a_euro, moment, policy):
+    gold = TierSchedule.new(shop, policy, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
+    account = shop.organization.created.ledger_account_key
+    create_mission(shop, eventType=ORDER_CREATED, repetitionPeriod="weekly", periodLimit=2)
+    for person in ({}, {"tierKeys": [gold]}, {"balances": {account: 995}}):
+        found = simulate(shop, 10, at=moment, **{"as": person})
+        assert (points(found), found["at"]) == ([(10, 0)], moment)
 
 
 def test_all_that_is_assumed_is_seen_by_rules(shop):

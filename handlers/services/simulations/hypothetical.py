@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from domain.members import Member
 from domain.missions.progress import Progress
 from domain.missions.records import UnknownMission
 from domain.problems import unknown_key
+from domain.tier_history import TierHistory, TierPeriod
 from domain.tier_policies import TierPoints
 from domain.tiers import HeldTier, Points, TierSchedule
 from handlers.call import Execution
@@ -32,6 +34,7 @@ NOBODY = -1
 """The id of the member and of the wallet: no record has it."""
 
 _ZERO = Decimal(0)
+_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,8 @@ class HypotheticalUnit(UnitOfWork):
         self._balances = _balances(configuration, person.balances)
         self._badges = {_badge_id(configuration, key.lower()): amount for key, amount in person.badges.items()}
         self._missions = dict(_missions(configuration, person.missions))
-        self.adopt([(_member(execution, person), dict(self._held(person.tier_keys)))])
+        self._tiers = dict(self._held(person.tier_keys))
+        self.adopt([(_member(execution, person), self._tiers)])
 
     def _open(
         self,
@@ -96,6 +100,14 @@ class HypotheticalUnit(UnitOfWork):
             if audience.audience_key in self._audience_keys and audience.applies(self.now)
         ]
         return {**super().audiences, NOBODY: audiences}
+
+    @cached_property
+    def tier_history(self) -> TierHistory:
+        """The tiers of the member at any moment: the member always had what is assumed."""
+        periods = [
+            TierPeriod(NOBODY, program_id, held, _FIRST_MOMENT, None) for program_id, held in self._tiers.items()
+        ]
+        return TierHistory(periods, {})
 
     @cached_property
     def badges(self) -> BadgeWork:

@@ -249,9 +249,8 @@ class UnitOfWork:
             accounts = {*accounts, *self.reversals.ledger_account_ids}
             counters_given_back = self.reversals.counter_keys
         self.counters = open_limits(self, tracked, counters_given_back)
-        self.ledger = posting.open_session(
-            self.db, self.organization, self.ledger_ids, accounts, self.now, lock=not self.is_dry_run
-        )
+        lock = not self.is_dry_run
+        self.ledger = posting.open_session(self.db, self.organization, self.ledger_ids, accounts, self.now, lock=lock)
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
         schedules = self.configuration.tier_schedules
         earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now)
