@@ -16,6 +16,7 @@ from persistence.tables.events import events, order_items, purchase_orders
 from persistence.tables.ledger import ledger_transactions
 from persistence.tables.members import member_tier_trackings, members
 from persistence.tables.missions import mission_trackings
+from persistence.tables.offline_allowances import offline_allowances
 from persistence.tables.referrals import referral_logs
 
 _EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
@@ -105,6 +106,7 @@ _OWN = (
             (member_coupons, ""),
             (badge_trackings, ""),
             (member_tier_trackings, ""),
+            (offline_allowances, ""),
             (mission_trackings, " AND t.loyalty_event_id IS NULL"),
         )
     ),

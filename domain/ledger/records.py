@@ -54,6 +54,7 @@ class LedgerAccount:
     expiration_policies: tuple[Mapping[str, Any], ...]
     is_default_account: bool
     overdraft_limit: Decimal | None
+    offline_allowance: Mapping[str, Any] | None
     external_key: str | None
     created_at: datetime
     updated_at: datetime

@@ -39,6 +39,7 @@ from persistence.ledger_wallets import WALLETS
 from persistence.matchers import MATCHERS
 from persistence.members import MEMBERS
 from persistence.missions import MISSIONS
+from persistence.offline_allowances import ALLOWANCES
 from persistence.orders import ORDERS
 from persistence.partners import PARTNER_API_KEYS
 from persistence.permission_groups import PERMISSION_GROUPS
@@ -171,6 +172,7 @@ ADDRESSES: Mapping[str, _Address] = {
     "ledgerAccountId": _many("account", ACCOUNTS, "ledger_account_id", _IN_LEDGER),
     "ledgerTransactionId": _one("transaction", TRANSACTIONS.find, ("account", "ledger_account_id")),
     "walletId": _many("wallet", WALLETS, "wallet_id", _IN_LEDGER),
+    "offlineAllowanceKey": _many("offline_allowance", ALLOWANCES, "offline_allowance_key"),
     "campaignId": _one("campaign", CAMPAIGNS.find),
     "actionId": _one("action", ACTIONS.find, ("campaign", "campaign_id")),
     "matcherId": _one("matcher", MATCHERS.find),

@@ -39,6 +39,7 @@ class AccountSettings:
     expires_in_months: int | None = None
     expiration_policies: Sequence[Mapping[str, Any]] = ()
     overdraft_limit: Decimal | None = None
+    offline_allowance: Mapping[str, Any] | None = None
     is_default_account: bool = field(default=False, metadata=OF_REQUEST)
     external_key: str | None = None
 
@@ -95,7 +96,7 @@ class _NamedType(WireSchema):
 
 LEDGER = Shape(_IsDefault, Ledger)
 NEW_LEDGER = Body(LedgerProperties)
-ACCOUNT = Shape(_OfLedger, LedgerAccount, without=("organization_id",))
+ACCOUNT = Shape(_OfLedger, LedgerAccount, without=("organization_id",), optional=("offline_allowance",))
 NEW_ACCOUNT = Body(NewAccount)
 ACCOUNT_CHANGES = Update(AccountSettings)
 WALLET = Shape(WalletView, optional=("lots",))

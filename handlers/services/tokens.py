@@ -46,6 +46,23 @@ def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetim
     )
 
 
+def verified_claims(db: Connection, token: str, audience: str) -> Mapping[str, Any] | None:
+    """The claims of a token that one of the published keys has signed for an audience, expired or not; else None."""
+    keys = {key.key_id: key for key in organizations.signing_keys_newest_first(db)}
+    try:
+        key = keys[jwt.get_unverified_header(token)["kid"]]
+        claims: Mapping[str, Any] = jwt.decode(
+            token,
+            _public_key(key),
+            algorithms=[key.algorithm],
+            audience=audience,
+            options={"verify_exp": False, "verify_iat": False, "verify_nbf": False},
+        )
+    except (jwt.PyJWTError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return claims
+
+
 def issue_operator_token(
     db: Connection,
     settings: Settings,
@@ -83,6 +100,11 @@ def _signing_key(db: Connection, now: datetime) -> SigningKey:
         keys = [SigningKey(secrets.token_hex(8), ALGORITHM, pem.decode(), now)]
         organizations.add_signing_key(db, keys[0])
     return keys[0]
+
+
+def _public_key(key: SigningKey) -> ec.EllipticCurvePublicKey:
+    private = serialization.load_pem_private_key(key.private_key.encode(), None)
+    return cast(ec.EllipticCurvePrivateKey, private).public_key()
 
 
 class Authenticator:
@@ -164,9 +186,7 @@ class Authenticator:
         def load(db: Connection) -> None:
             _signing_key(db, datetime.now(UTC))
             for stored in organizations.signing_keys_newest_first(db):
-                private = serialization.load_pem_private_key(stored.private_key.encode(), None)
-                public = cast(ec.EllipticCurvePrivateKey, private).public_key()
-                numbers = jwt.algorithms.ECAlgorithm.to_jwk(public, as_dict=True)
+                numbers = jwt.algorithms.ECAlgorithm.to_jwk(_public_key(stored), as_dict=True)
                 self._keys[stored.key_id] = jwt.PyJWK({**numbers, "alg": stored.algorithm})
 
         transactions.run(self._engine, load)

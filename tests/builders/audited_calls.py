@@ -32,6 +32,7 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
         _partners,
         _users,
         _content,
+        _offline_allowances,
     ):
         part(organization, made)
     return made
@@ -126,6 +127,23 @@ def _campaigns(organization: Organization, made: dict[str, Any]) -> None:
     a.put(path, {**body, "name": "Good friends"})
     a.post(f"{path}/codes", {"memberId": made["ben"]["memberId"], "codes": ["BEN-8", "BEN-9"]})
     made.update(campaign=campaign)
+
+
+def _offline_allowances(organization: Organization, made: dict[str, Any]) -> None:
+    a, i, created = organization.administration, organization.integration, organization.created
+    body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    a.put(path, {**body, "offlineAllowance": {"enabled": True, "maxAmount": 5}})
+    a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
+    for action in ("redeem", "cancel"):
+        asked = {"amount": 5, "systemUniqueKey": str(uuid.uuid4())}
+        allowance = i.post("/members/ana-7/offline-allowances", asked)["offlineAllowance"]
+        if action == "redeem":
+            redemption = {"token": allowance["token"], "amount": 1, "externalEventDate": allowance["createdAt"]}
+            i.post("/offline-allowances/redeem", {**redemption, "systemUniqueKey": str(uuid.uuid4())}, expect=200)
+            a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 1}, expect=200)
+        else:
+            i.post(f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel", expect=200)
 
 
 def _badges_and_tiers(organization: Organization, made: dict[str, Any]) -> None:

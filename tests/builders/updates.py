@@ -146,6 +146,7 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "expiresInMonths": 12,
         "expirationPolicies": [{"expirationType": "lastTransaction", "period": 3}],
         "overdraftLimit": 5,
+        "offlineAllowance": {"enabled": True, "maxAmount": 5, "maxHours": 12, "syncHours": 0},
         "isDefaultAccount": True,
         "externalKey": "own-1",
     }
@@ -185,6 +186,7 @@ def _own_organization(organization: Organization) -> Sequence[Changeable]:
         "locales": ["es", "en"],
         "timezone": "Europe/Madrid",
         "locationTimezones": {"LPA": "Atlantic/Canary"},
+        "lateEventTiers": "evaluation",
         **TEXTS,
         **ATTRIBUTES,
     }

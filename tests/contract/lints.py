@@ -80,6 +80,7 @@ CLEARED = {
     "FilterWordsOrNull",
     "GovIdOrNull",
     "ItemMatcherOrNull",
+    "OfflineAllowancePolicyOrNull",
     "MissionBadgeMatcherOrNull",
     "MissionExpirationOrNull",
     "PartnerMemberInfoOrNull",

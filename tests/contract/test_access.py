@@ -81,7 +81,7 @@ class Operation:
         contents = body_contents(DOCUMENTS[self.surface], self.documented)
         [example] = [content["example"] for content in contents.values()] or [None]
         body = example.encode() if "application/octet-stream" in contents else example
-        names = ("organizationId", "organizationKey", *(["loyaltyMemberId"] if self.is_for_members else []))
+        names = ("organizationId", "organizationKey", "token", *(["loyaltyMemberId"] if self.is_for_members else []))
         for name in names:
             if isinstance(body, dict) and name in body:
                 body = {**body, name: values[name]}
@@ -177,6 +177,13 @@ def records(organization: Organization) -> dict[str, Any]:
     document_path = f"/content/collections/{MARKER}/documents/{DOCUMENT_KEY}/locales/default"
     organization.integration.put(document_path, {"attrs": {"title": MARKER}, "status": "published"})
     gone = organization.member(f"{MARKER}-gone")
+    account = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    account["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
+    administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", account)
+    asked = {"amount": 40, "systemUniqueKey": MARKER}
+    allowances = f"/members/{member['loyaltyMemberId']}/offline-allowances"
+    allowance = organization.integration.post(allowances, asked)["offlineAllowance"]
+    organization.integration.post(f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel", expect=200)
     return {
         "eraseMember": {"memberId": gone["memberId"]},
         "collectionKeyOrSlug": collection["collectionKey"],
@@ -224,6 +231,8 @@ def records(organization: Organization) -> dict[str, Any]:
         "couponCode": MARKER,
         "couponUsageKey": coupon_usage["couponUsageKey"],
         "couponUsageId": coupon_usage["couponUsageId"],
+        "offlineAllowanceKey": allowance["offlineAllowanceKey"],
+        "token": allowance["token"],
         "ledgerTransactionId": minted["transactions"][0]["ledgerTransactionId"],
     }
 

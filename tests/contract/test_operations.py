@@ -35,6 +35,7 @@ EXTENSIONS = {
     "integration": {
         *("createAccessToken", "createMemberAccessToken", "createMembers", "getEvent", "listMemberTimeline"),
         "simulate",
+        *("cancelOfflineAllowance", "createOfflineAllowance", "listOfflineAllowances", "redeemOfflineAllowance"),
     },
     "administration": {
         *("cancelExport", "cancelImport", "createExport", "createImport", "createLedger", "createPartnerApiKey"),
@@ -61,6 +62,7 @@ PAGE_SIZES = {
     ("integration", "listMembers"): 25,
     ("integration", "listMemberEvents"): 25,
     ("integration", "listMemberLedgerTransactions"): 25,
+    ("integration", "listOfflineAllowances"): 25,
     ("administration", "listActions"): 100,
     ("administration", "listAudiences"): 100,
     ("administration", "listAuditLog"): 100,

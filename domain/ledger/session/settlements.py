@@ -166,12 +166,12 @@ class LedgerSession(Claims):
         self._settle_returned(account, stored, posting.amount, _returned(posting), before, cause, posting)
         return posting
 
-    def end_hold(self, stored: Stored, account: LedgerAccount) -> None:
-        """Release a pending transaction whose hold has ended by time, dated at that moment.
+    def end_hold(self, stored: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
+        """Release a pending transaction whose hold has ended, by time unless at the moment `ended_at`.
 
         As an expiry, it is no action of the member and does not delay the expiry of an idle balance.
         """
-        ended_at = stored.held_until or self.at
+        ended_at = ended_at or stored.held_until or self.at
         pair = (stored.from_wallet_id or 0, account.ledger_account_id)
         before, last_transaction_date = self._available_of(stored), self.holding(*pair).last_transaction_date
         # With the moment, the key cannot equal a key used by a client.

@@ -6,9 +6,11 @@ from typing import Any
 
 from domain.ledger.records import Ledger, LedgerAccount, LedgerAccountInUse, complete_settings, refuse_changes_in_use
 from domain.ledger.session import overdraft_of
+from domain.offline_allowances import complete_policy
 from handlers.call import Call
 from handlers.messages.base import Changes
 from persistence import ledger as ledgers
+from persistence import offline_allowances
 from persistence.ledger import ACCOUNTS, LEDGERS
 
 
@@ -17,7 +19,7 @@ def create_account(call: Call, ledger: Ledger, settings: Mapping[str, Any]) -> L
     if settings["is_default_account"]:
         LEDGERS.lock(call.db, ledger)
         _audit_former_default(call, ledger)
-    values = {"ledger_account_key": call.new_key(), **complete_settings(settings)}
+    values = {"ledger_account_key": call.new_key(), **_complete(settings)}
     return ledgers.add_account(call.db, ledger, values, call.now)
 
 
@@ -29,9 +31,12 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
     """
     account = ledgers.lock_account(call.db, ledger, account)
     call.audit.keep_before(account)
-    settings = complete_settings(asdict(changes.of(account)), account)
+    settings = _complete(asdict(changes.of(account)), account)
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
+    is_removed = account.offline_allowance is not None and settings["offline_allowance"] is None
+    if is_removed and offline_allowances.has_open(call.db, account, call.now):
+        raise LedgerAccountInUse("offlineAllowance cannot be null while offline allowances of the account are open.")
     if ledgers.has_movements(call.db, account):
         refuse_changes_in_use(account, settings)
         if settings["point_tracking_enabled"] and not account.point_tracking_enabled:
@@ -39,6 +44,12 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
     if settings["is_default_account"] and not account.is_default_account:
         _audit_former_default(call, ledger)
     return ledgers.store_account(call.db, ledger, account, settings, call.now)
+
+
+def _complete(settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
+    """The settings of an account with implied ones filled in; raises InvalidRequest."""
+    complete = complete_settings(settings, current)
+    return {**complete, "offline_allowance": complete_policy(complete["offline_allowance"], complete["decimals"])}
 
 
 def _audit_former_default(call: Call, ledger: Ledger) -> None:

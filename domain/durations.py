@@ -1,0 +1,38 @@
+"""Spans of time as ISO 8601 writes them: calendar units in a zone, and exact hours, minutes and seconds."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+
+from domain.calendar import LAST_MOMENT, add_days, add_months
+
+_UNITS = (
+    r"(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9})S)?)?"
+)
+_DURATION = re.compile(f"P(?=.){_UNITS}(?<!T)")
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Months and days of a calendar, then exact seconds."""
+
+    months: int
+    days: int
+    seconds: int
+
+    def after(self, moment: datetime, zone: tzinfo) -> datetime:
+        """The moment so much later, in UTC; months and days are counted by the calendar of `zone`."""
+        later = add_days(add_months(moment, self.months, zone), self.days, zone)
+        try:
+            return later + timedelta(seconds=self.seconds)
+        except OverflowError:
+            return LAST_MOMENT
+
+
+def duration_of(text: str) -> Duration:
+    """The duration that a text such as `P14D`, `P1M` or `PT36H` says; raises ValueError for any other text."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text} is not a duration such as P14D, P1M or PT36H")
+    years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return Duration(12 * years + months, 7 * weeks + days, 3600 * hours + 60 * minutes + seconds)

@@ -1,0 +1,173 @@
+"""Offline allowances: points that are held for a member, to be spent where nobody can ask the server.
+
+An allowance is a hold of the ledger that ends by time. The transaction that holds the points decides its status; the
+allowance adds the dates of the token and the details of the redemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from domain.durations import duration_of
+from domain.fields import Internal, Key, Personal
+from domain.ledger.records import PENDING, SETTLED, LedgerAccount, fraction_fault
+from domain.organizations import Organization
+from domain.problems import Conflict, FieldFault, InvalidRequest, Refusal
+
+OPEN, REDEEMED, EXPIRED, CANCELLED = "open", "redeemed", "expired", "cancelled"
+# The audience of the tokens, which tills check.
+AUDIENCE = "offline-allowance"
+_DEFAULTS = {"maxHours": 24, "syncHours": 24}
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineAllowance:
+    """A member's allowance: `expires_at` is the end of its token, `held_until` that of its hold.
+
+    `issued_at` is when the token was issued, in real time. The redemption has a key of its own.
+    """
+
+    organization_id: int
+    offline_allowance_id: int
+    offline_allowance_key: Key
+    member_id: int
+    ledger_account_id: int
+    ledger_transaction_id: int
+    amount: Decimal
+    expires_at: datetime
+    held_until: datetime
+    issued_at: Internal[datetime]
+    redeemed_amount: Decimal | None
+    redemption_key: Internal[str | None]
+    redemption_digest: Personal[Internal[bytes | None]]
+    order_external_id: Personal[str | None]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HoldState:
+    """The state of the transaction that holds the points; `ended_at` is when it was settled or released."""
+
+    status: int
+    is_captured: bool
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AllowanceView:
+    """An allowance as answers show it; `token` is only that of its creation."""
+
+    offline_allowance_id: int
+    offline_allowance_key: str
+    amount: Decimal
+    ledger_account_key: str
+    status: str
+    expires_at: datetime
+    held_until: datetime
+    ledger_transaction_id: int
+    redeemed_amount: Decimal | None
+    order_external_id: str | None
+    created_at: datetime
+    updated_at: datetime
+    token: str | None = None
+
+
+def status_of(allowance: OfflineAllowance, hold: HoldState, now: datetime) -> str:
+    """The status of an allowance: what time has ended is expired, whether or not its release is posted."""
+    if hold.status == SETTLED or hold.is_captured:
+        return REDEEMED
+    ended_at = now if hold.status == PENDING else hold.ended_at
+    if ended_at >= allowance.held_until:
+        return EXPIRED
+    return OPEN if hold.status == PENDING else CANCELLED
+
+
+def complete_policy(policy: Mapping[str, Any] | None, decimals: int) -> Mapping[str, Any] | None:
+    """The `offlineAllowance` of an account with its defaults filled in; raises InvalidRequest."""
+    if policy is None:
+        return None
+    fault = fraction_fault("maxAmount", policy["maxAmount"], decimals)
+    if fault is not None:
+        raise InvalidRequest([replace(fault, pointer=f"/offlineAllowance{fault.pointer}")])
+    return {**_DEFAULTS, **policy}
+
+
+def ends_of(
+    account: LedgerAccount, organization: Organization, amount: Decimal, valid_for: str | None, now: datetime
+) -> tuple[datetime, datetime]:
+    """When the token of a new allowance expires, and until when its amount is held.
+
+    Both are whole seconds, since those of tokens are. Raises OfflineAllowanceDisabled, OfflineAllowanceLimit, or
+    InvalidRequest for a `valid_for` that is no duration, or longer than the account allows.
+    """
+    refuse_nothing(amount)
+    policy = account.offline_allowance
+    if policy is None or not policy["enabled"]:
+        raise OfflineAllowanceDisabled(f"The ledger account {account.name} has no offline allowances.")
+    begin = now.replace(microsecond=0)
+    latest = begin + timedelta(hours=policy["maxHours"])
+    try:
+        expires_at = latest if valid_for is None else duration_of(valid_for).after(begin, organization.zone)
+    except ValueError as error:
+        raise InvalidRequest([FieldFault(str(error), pointer="/validFor")]) from error
+    if not begin < expires_at <= latest:
+        detail = f"validFor is not between a second and the {policy['maxHours']} hours that the account allows"
+        raise InvalidRequest([FieldFault(detail, pointer="/validFor")])
+    if amount > policy["maxAmount"]:
+        raise OfflineAllowanceLimit(f"{amount} is more than the {policy['maxAmount']} that an allowance may be.")
+    return expires_at, expires_at + timedelta(hours=policy["syncHours"])
+
+
+def refuse_nothing(amount: Decimal) -> None:
+    """Raise InvalidRequest for an amount of 0."""
+    if not amount:
+        raise InvalidRequest([FieldFault("amount is not more than 0", pointer="/amount")])
+
+
+def refuse_redemption(status: str, key: str) -> None:
+    """Raise OfflineAllowanceRedeemed or OfflineAllowanceClosed for an allowance that is not open."""
+    if status == REDEEMED:
+        raise OfflineAllowanceRedeemed(f"The offline allowance {key} has been redeemed.")
+    if status != OPEN:
+        raise OfflineAllowanceClosed(f"The offline allowance {key} is {status}.")
+
+
+class OfflineAllowanceDisabled(Conflict):
+    """The ledger account has no offline allowances."""
+
+    slug = "offline-allowance-disabled"
+    title = "The ledger account allows no offline allowances"
+
+
+class OfflineAllowanceLimit(Conflict):
+    """The allowance would be greater than the account allows, or a second open one."""
+
+    slug = "offline-allowance-limit"
+    title = "The limit of offline allowances is reached"
+
+
+class OfflineAllowanceRedeemed(Conflict):
+    """An allowance is redeemed once."""
+
+    slug = "offline-allowance-redeemed"
+    title = "The offline allowance has been redeemed"
+
+
+class OfflineAllowanceClosed(Conflict):
+    """The allowance was cancelled, or its hold has ended."""
+
+    slug = "offline-allowance-closed"
+    title = "The offline allowance is closed"
+
+
+class OfflineAllowanceInvalid(Refusal):
+    """The token of a redemption is none that the server has signed for the organization."""
+
+    kind = "invalid"
+    slug = "offline-allowance-invalid"
+    title = "The token is no offline allowance"

@@ -1,0 +1,20 @@
+"""Offline allowances on the wire."""
+
+from typing import Any
+
+from domain.offline_allowances import AllowanceView
+from handlers.messages.base import Body, Shape
+from handlers.schemas.ledgers import TRANSACTION_ROW
+from handlers.services.ledger.offline_allowances import AllowanceRedemption, NewAllowance, Redeemed
+
+ALLOWANCE = Shape(AllowanceView, optional=("token",))
+NEW_ALLOWANCE = Body(NewAllowance)
+REDEMPTION = Body(AllowanceRedemption)
+
+
+def redeemed(result: Redeemed) -> dict[str, Any]:
+    """A redeemed allowance, and its burn."""
+    return {
+        "offlineAllowance": ALLOWANCE.dump(result.allowance),
+        "transactions": [TRANSACTION_ROW.dump(row) for row in result.transactions],
+    }

@@ -1,0 +1,319 @@
+"""Offline allowances: created, cancelled and redeemed; each is a hold of the ledger that ends by time."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.idempotency import ResultsByKey
+from domain.ledger.postings import Details, Fiat
+from domain.ledger.records import SETTLED, LedgerAccount
+from domain.ledger.refusals import UnknownLedgerAccount
+from domain.ledger.views import TransactionRow
+from domain.members import Member, refuse_erased, refuse_inactive
+from domain.offline_allowances import (
+    AUDIENCE,
+    CANCELLED,
+    OPEN,
+    AllowanceView,
+    OfflineAllowance,
+    OfflineAllowanceInvalid,
+    OfflineAllowanceLimit,
+    ends_of,
+    refuse_nothing,
+    refuse_redemption,
+    status_of,
+)
+from domain.problems import FieldFault, InvalidRequest
+from handlers.call import Call
+from handlers.services import tokens
+from handlers.services.configuration import configuration_of
+from handlers.services.idempotency import digest_of
+from handlers.services.ledger.post_transactions import MOVED
+from handlers.services.references import account_of_members
+from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence import ledger_transactions, posting
+from persistence.ledger import ACCOUNTS
+from persistence.offline_allowances import ALLOWANCES, find_hold_states, find_open
+from persistence.paging import Page, Paged
+
+_HOLD = "Offline allowance"
+_ENTITY = "offline-allowance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAllowance:
+    """The request for an allowance; without `valid_for` it lasts as long as the account allows."""
+
+    amount: Decimal
+    ledger_account_key: str | None = None
+    valid_for: str | None = None
+    system_unique_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowanceRedemption:
+    """The request to redeem an allowance by its token."""
+
+    token: str
+    amount: Decimal
+    system_unique_key: str
+    external_event_date: datetime
+    order_external_id: str | None = None
+    fiat_value: Decimal | None = None
+    fiat_currency: str | None = None
+
+    def digest(self, allowance: OfflineAllowance) -> bytes:
+        """The digest of the request; the token only says which allowance is meant."""
+        details = (self.amount, self.external_event_date, self.order_external_id, self.fiat_value, self.fiat_currency)
+        return digest_of((allowance.offline_allowance_key, *details))
+
+
+@dataclass(frozen=True, slots=True)
+class Redeemed:
+    """A redeemed allowance, and the rows of its burn."""
+
+    allowance: AllowanceView
+    transactions: list[TransactionRow]
+
+
+def create_allowance(call: Call, member: Member, asked: NewAllowance) -> AllowanceView:
+    """Hold points of the member until the end of the allowance, and return it with its token.
+
+    The same request under the same key returns the first response. Raises MemberInactive, MemberErased, KeyReused, what
+    `ends_of` raises, OfflineAllowanceLimit for a second open one on the account, UnknownLedgerAccount,
+    InsufficientBalance, CaptureNotSupported or AccountInactive.
+    """
+    unit = UnitOfWork(call)
+    member = unit.lock(member_ids=[member.member_id])[member.member_id]
+    refuse_erased(member)
+    digest = digest_of((_ENTITY, member.member_id, asked.amount, asked.ledger_account_key, asked.valid_for))
+    before = _created_before(call, asked.system_unique_key, digest)
+    if before is not None:
+        first = _views(call, [before])[0]
+        first = replace(first, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=before.created_at)
+        return _with_token(call, before, first)
+    refuse_inactive(member)
+    account = _account(call, asked.ledger_account_key)
+    expires_at, held_until = ends_of(account, call.organization, asked.amount, asked.valid_for, call.now)
+    if find_open(call.db, member.organization_id, [member.member_id], call.now, account.ledger_account_id):
+        raise OfflineAllowanceLimit(f"The member has an open offline allowance on the account {account.name}.")
+    details = Details(asked.system_unique_key, digest, description=_HOLD)
+    with opened(unit, MOVED, account_ids={account.ledger_account_id}):
+        account = unit.ledger.accounts[account.ledger_account_id]
+        hold = unit.ledger.burn(account, member.wallet_id, asked.amount, details, manual=True, held_until=held_until)
+    allowance = ALLOWANCES.add(
+        call.db,
+        member.organization_id,
+        {
+            "offline_allowance_key": call.new_key(),
+            "member_id": member.member_id,
+            "ledger_account_id": account.ledger_account_id,
+            "ledger_transaction_id": unit.id_of(hold),
+            "amount": asked.amount,
+            "expires_at": expires_at,
+            "held_until": held_until,
+            # Libraries compare the dates of tokens with real time.
+            "issued_at": datetime.now(UTC).replace(microsecond=0),
+        },
+        call.now,
+    )
+    view = _views(call, [allowance])[0]
+    _audit(call, allowance, None, view)
+    return _with_token(call, allowance, view)
+
+
+def _created_before(call: Call, key: str, digest: bytes) -> OfflineAllowance | None:
+    """The allowance of an earlier request with this key; raises KeyReused if that was another request."""
+    organization_id = call.organization.organization_id
+    transaction_id = posting.find_posted(call.db, organization_id, [key]).find(key, digest)
+    if transaction_id is None:
+        return None
+    return ALLOWANCES.find_by(call.db, organization_id, ledger_transaction_id=transaction_id)
+
+
+def _account(call: Call, key: str | None) -> LedgerAccount:
+    """The account with this key in the default ledger, whose wallets members have; else its default account."""
+    if key is None:
+        return account_of_members(call, None, None)
+    account = configuration_of(call.db, call.organization).accounts_by_key.get(key.lower())
+    if account is None:
+        raise UnknownLedgerAccount(f"The default ledger has no account with the key {key}.")
+    return account
+
+
+def _with_token(call: Call, allowance: OfflineAllowance, view: AllowanceView) -> AllowanceView:
+    """The allowance with its token; the claims of a repeated request are those of the first one."""
+    claims = {
+        "aud": AUDIENCE,
+        "jti": allowance.offline_allowance_key,
+        "organizationId": allowance.organization_id,
+        "amount": str(allowance.amount),
+        "account": view.ledger_account_key,
+    }
+    lifetime = int((allowance.expires_at - allowance.created_at.replace(microsecond=0)).total_seconds())
+    return replace(view, token=tokens.issue(call.db, call.settings, claims, lifetime, allowance.issued_at))
+
+
+def find_allowances(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[AllowanceView]:
+    """A page of the member's allowances."""
+    page = ALLOWANCES.find_page(call.db, member.organization_id, query, member_id=member.member_id)
+    return page.showing(_views(call, page.results))
+
+
+def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[AllowanceView]:
+    """Allowances as answers show them, by two statements."""
+    organization_id = call.organization.organization_id
+    holds = find_hold_states(call.db, organization_id, [allowance.ledger_transaction_id for allowance in allowances])
+    account_ids = {allowance.ledger_account_id for allowance in allowances}
+    accounts = ACCOUNTS.find_all(call.db, organization_id, ledger_account_id=account_ids) if allowances else []
+    keys = {account.ledger_account_id: account.ledger_account_key for account in accounts}
+    return [
+        AllowanceView(
+            offline_allowance_id=allowance.offline_allowance_id,
+            offline_allowance_key=allowance.offline_allowance_key,
+            amount=allowance.amount,
+            ledger_account_key=keys[allowance.ledger_account_id],
+            status=status_of(allowance, holds[allowance.ledger_transaction_id], call.now),
+            expires_at=allowance.expires_at,
+            held_until=allowance.held_until,
+            ledger_transaction_id=allowance.ledger_transaction_id,
+            redeemed_amount=allowance.redeemed_amount,
+            order_external_id=allowance.order_external_id,
+            created_at=allowance.created_at,
+            updated_at=allowance.updated_at,
+        )
+        for allowance in allowances
+    ]
+
+
+def redeem_allowance(call: Call, asked: AllowanceRedemption) -> Redeemed:
+    """Burn an amount of what an allowance holds, and release the rest; an allowance is redeemed once.
+
+    The same request under the same key returns the first response. Raises OfflineAllowanceInvalid,
+    OfflineAllowanceRedeemed, OfflineAllowanceClosed, KeyReused, CaptureExceedsHold, AccountInactive, or InvalidRequest
+    for a date after the end of the token.
+    """
+    organization_id = call.organization.organization_id
+    with _locked(call, _named(call, asked.token)) as (unit, allowance, before):
+        digest = asked.digest(allowance)
+        earlier = ALLOWANCES.find_by(call.db, organization_id, redemption_key=asked.system_unique_key)
+        if earlier is not None:
+            first = ResultsByKey([(asked.system_unique_key, earlier.redemption_digest, earlier)])
+            first.find(asked.system_unique_key, digest)
+            return _redeemed(call, earlier)
+        refuse_nothing(asked.amount)
+        refuse_redemption(before.status, allowance.offline_allowance_key)
+        if asked.external_event_date > allowance.expires_at:
+            detail = "externalEventDate is after the end of the offline allowance"
+            raise InvalidRequest([FieldFault(detail, pointer="/externalEventDate")])
+        stored = posting.find_stored(call.db, organization_id, [allowance.ledger_transaction_id])
+        fiat = Fiat(asked.fiat_value, currency=asked.fiat_currency)
+        unit.ledger.capture(
+            stored[allowance.ledger_transaction_id],
+            unit.ledger.accounts[allowance.ledger_account_id],
+            asked.amount,
+            fiat if fiat else None,
+            asked.external_event_date,
+        )
+    redemption = {
+        "redeemed_amount": asked.amount,
+        "redemption_key": asked.system_unique_key,
+        "redemption_digest": digest,
+        "order_external_id": asked.order_external_id,
+    }
+    redeemed = _redeemed(call, ALLOWANCES.store(call.db, allowance, redemption, call.now))
+    _audit(call, allowance, before, redeemed.allowance)
+    return redeemed
+
+
+def _named(call: Call, token: str) -> OfflineAllowance:
+    """The allowance that a token names; raises OfflineAllowanceInvalid."""
+    claims = tokens.verified_claims(call.db, token, AUDIENCE) or {}
+    organization_id = call.organization.organization_id
+    if claims.get("organizationId") == organization_id:
+        allowance = ALLOWANCES.find_by(call.db, organization_id, offline_allowance_key=claims["jti"])
+        if allowance is not None:
+            return allowance
+    raise OfflineAllowanceInvalid("The token is not one that this server has signed for the organization.")
+
+
+@contextmanager
+def _locked(call: Call, allowance: OfflineAllowance) -> Iterator[tuple[UnitOfWork, OfflineAllowance, AllowanceView]]:
+    """The unit of work that moves what an allowance holds, and the allowance as it is now; flushed at the end."""
+    unit = UnitOfWork(call)
+    unit.lock(member_ids=[allowance.member_id])
+    # Read again, now that nobody else can change it.
+    current = ALLOWANCES.find(call.db, allowance.organization_id, allowance.offline_allowance_id) or allowance
+    with opened(unit, MOVED, account_ids={allowance.ledger_account_id}):
+        yield unit, current, _views(call, [current])[0]
+
+
+def _redeemed(call: Call, allowance: OfflineAllowance) -> Redeemed:
+    """A redeemed allowance with its burn, as they were after the redemption."""
+    filters = {"from_id": allowance.ledger_transaction_id, "to_id": allowance.ledger_transaction_id}
+    rows = ledger_transactions.rows_of_account(
+        call.db, allowance.organization_id, allowance.ledger_account_id, filters, Page(0, 1)
+    )
+    transactions = [
+        replace(row, status=SETTLED, reversal_ledger_transaction_id=None, updated_at=allowance.updated_at)
+        for row in rows.results
+    ]
+    return Redeemed(_views(call, [allowance])[0], transactions)
+
+
+def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
+    """Release what an allowance holds; one that was cancelled before stays as it is.
+
+    Raises OfflineAllowanceRedeemed, OfflineAllowanceClosed for one that has expired, or AccountInactive.
+    """
+    with _locked(call, allowance) as (unit, current, before):
+        if before.status == CANCELLED:
+            return before
+        refuse_redemption(before.status, allowance.offline_allowance_key)
+        stored = posting.find_stored(call.db, allowance.organization_id, [allowance.ledger_transaction_id])
+        unit.ledger.revert(
+            stored[allowance.ledger_transaction_id],
+            unit.ledger.accounts[allowance.ledger_account_id],
+            Details(call.new_key(), description=_HOLD),
+        )
+    cancelled = _views(call, [ALLOWANCES.store(call.db, current, {}, call.now)])[0]
+    _audit(call, current, before, cancelled)
+    return cancelled
+
+
+def _audit(call: Call, allowance: OfflineAllowance, before: AllowanceView | None, after: AllowanceView) -> None:
+    """Add an entry to the audit log about the member's allowance."""
+    call.audit.add(
+        _ENTITY,
+        allowance.offline_allowance_id,
+        before=None if before is None else {"status": before.status},
+        after={
+            "status": after.status,
+            "amount": after.amount,
+            "ledgerAccountKey": after.ledger_account_key,
+            "redeemedAmount": after.redeemed_amount,
+            "orderExternalId": after.order_external_id,
+        },
+        member_ids=(allowance.member_id,),
+    )
+
+
+def release_allowances(call: Call, members: Collection[Member]) -> None:
+    """Cancel the open allowances of members who are about to be deactivated or erased."""
+    accounts = configuration_of(call.db, call.organization).accounts.values()
+    if all(account.offline_allowance is None for account in accounts):
+        return
+    unit = UnitOfWork(call)
+    member_ids = {member.member_id for member in members}
+    open_allowances = find_open(call.db, unit.organization_id, member_ids, call.now) if member_ids else []
+    if not open_allowances:
+        return
+    unit.lock(member_ids={allowance.member_id for allowance in open_allowances})
+    with opened(unit, MOVED, account_ids={allowance.ledger_account_id for allowance in open_allowances}):
+        ids = [allowance.ledger_transaction_id for allowance in open_allowances]
+        for stored in posting.find_stored(call.db, unit.organization_id, ids).values():
+            unit.ledger.end_hold(stored, unit.ledger.accounts[stored.ledger_account_id], call.now)

@@ -1,0 +1,16 @@
+"""Offline allowances of members, beside the transactions that hold their points."""
+
+from domain.offline_allowances import OfflineAllowance
+from persistence.tables.base import index, record_table, refers_to, unique
+
+offline_allowances = record_table(
+    "offline_allowances",
+    OfflineAllowance,
+    "offline_allowance_id",
+    unique("offline_allowance_key"),
+    unique("ledger_transaction_id"),
+    unique("redemption_key"),
+    index("ix_offline_allowances_member", "member_id", "ledger_account_id"),
+    refers_to("members", "member_id"),
+    refers_to("ledger_transactions", "ledger_transaction_id"),
+)

@@ -1,0 +1,534 @@
+"""Points held for tills without a network: a token that any library checks, redeemed once, released by time."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import jwt
+import pytest
+
+from handlers.services.ledger.expire import expire_next
+from handlers.services.tokens import Authenticator
+from persistence import transactions
+from tests.builders import clock as clocks
+from tests.builders.exports import exported
+from tests.builders.imports import Imports
+from tests.builders.tracking import Shop, key
+
+POLICY = {"enabled": True, "maxAmount": 60, "maxHours": 48, "syncHours": 24}
+
+
+@dataclass
+class Till:
+    """A member with 100 points on the default account, which allows offline allowances."""
+
+    shop: Shop
+    clock: clocks.Clock
+    member: str
+
+    @property
+    def path(self) -> str:
+        return f"/members/{self.member}/offline-allowances"
+
+    @property
+    def account_path(self) -> str:
+        created = self.shop.organization.created
+        return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+
+    def allow(self, policy: Any, **settings: Any) -> Any:
+        """Change what the account allows."""
+        body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
+        answer = self.shop.administration.put(self.account_path, {**body, "offlineAllowance": policy})
+        return answer["ledgerAccount"]
+
+    def create(self, amount: Any = 40, expect: int = 201, **body: Any) -> Any:
+        """A new allowance, or the problem where one is expected."""
+        sent = {"amount": amount, "systemUniqueKey": key(), **body}
+        answer = self.shop.integration.post(self.path, sent, expect=expect)
+        return answer["offlineAllowance"] if expect == 201 else answer
+
+    def redemption(self, allowance: Any, amount: Any = 25, **body: Any) -> dict[str, Any]:
+        """The body of a redemption now."""
+        said = {"systemUniqueKey": key(), "externalEventDate": self.clock.moment()}
+        return {"token": allowance["token"], "amount": amount, **said, **body}
+
+    def redeem(self, allowance: Any, amount: Any = 25, expect: int = 200, **body: Any) -> Any:
+        return self.send(self.redemption(allowance, amount, **body), expect)
+
+    def send(self, redemption: Any, expect: int = 200) -> Any:
+        return self.shop.integration.post("/offline-allowances/redeem", redemption, expect=expect)
+
+    def cancel(self, allowance: Any, expect: int = 200) -> Any:
+        path = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
+        return self.shop.integration.post(path, expect=expect)
+
+    def statuses(self) -> list[str]:
+        """The statuses of the member's allowances, the newest first."""
+        return [each["status"] for each in self.shop.integration.get(self.path)["results"]]
+
+    @property
+    def balances(self) -> tuple[Any, Any]:
+        """What the member holds, and what can be spent of it, as reads and as the next burn see it."""
+        record = self.shop.integration.get(f"/members/{self.member}")["loyaltyMember"]
+        wallet = self.shop.administration.get(
+            f"{self.account_path}/wallets/{record['ledgerWalletId']}", include="lots"
+        )["wallet"]
+        available = wallet["currentBalance"] - wallet["pendingDebitBalance"]
+        assert wallet["lots"]["available"] == available
+        assert sum(lot["available"] for lot in wallet["lots"]["expiring"]) == available
+        assert wallet["currentBalance"] == record["ledgerBalances"][0]["balance"]
+        return wallet["currentBalance"], available
+
+    def spendable(self) -> Any:
+        """What a burn finds: one more point is refused."""
+        _, available = self.balances
+        path = f"/members/by-loyalty-member-id/{self.member}/burn"
+        refused = self.shop.administration.post(path, {"amount": available + 1}, expect=409)
+        assert refused["type"] == "/problems/insufficient-balance"
+        return available
+
+    def run_expiry_job(self) -> None:
+        organization_id = self.shop.organization.id
+        transactions.run(self.shop.engine, lambda db: expire_next(db, organization_id, 0, self.clock.now()))
+        self.shop.check_ledger()
+
+
+@pytest.fixture
+def till(organization, monkeypatch):
+    shop, clock = Shop(organization), clocks.installed(monkeypatch)
+    till = Till(shop, clock, shop.member())
+    till.allow(POLICY)
+    shop.give(till.member, 100)
+    return till
+
+
+def type_of(problem):
+    return problem["type"].removeprefix("/problems/")
+
+
+# --- creation ----------------------------------------------------------------------------------------------------
+
+
+def test_an_allowance_holds_its_amount(till):
+    allowance = till.create(40, validFor="PT36H")
+    assert {**allowance, "token": "..."} == {
+        "offlineAllowanceId": allowance["offlineAllowanceId"],
+        "offlineAllowanceKey": allowance["offlineAllowanceKey"],
+        "amount": 40,
+        "ledgerAccountKey": till.shop.organization.created.ledger_account_key,
+        "status": "open",
+        "expiresAt": allowance["expiresAt"],
+        "heldUntil": allowance["heldUntil"],
+        "ledgerTransactionId": allowance["ledgerTransactionId"],
+        "redeemedAmount": None,
+        "orderExternalId": None,
+        "createdAt": allowance["createdAt"],
+        "updatedAt": allowance["createdAt"],
+        "token": "...",
+    }
+    created, expires, held = (
+        datetime.fromisoformat(allowance[name]) for name in ("createdAt", "expiresAt", "heldUntil")
+    )
+    assert expires == created.replace(microsecond=0) + timedelta(hours=36)
+    assert held - expires == timedelta(hours=24)
+    assert till.balances == (100, 60)
+    assert till.spendable() == 60
+
+
+def test_any_library_checks_the_token_by_the_key_set(till):
+    allowance = till.create(40)
+    api = till.shop.organization.api
+    keys = jwt.PyJWKSet.from_dict(Authenticator(api.settings, api.engine).jwks())
+    token = allowance["token"]
+    key_id = jwt.get_unverified_header(token)["kid"]
+    [public] = [each for each in keys.keys if each.key_id == key_id]
+    claims = jwt.decode(token, public, algorithms=["ES256"], audience="offline-allowance")
+    assert claims["jti"] == allowance["offlineAllowanceKey"]
+    assert (claims["amount"], claims["account"]) == ("40", allowance["ledgerAccountKey"])
+    assert (claims["organizationId"], claims["iss"]) == (till.shop.organization.id, api.settings.token_issuer)
+    assert claims["exp"] - claims["iat"] == 48 * 3600
+    assert abs(claims["exp"] - datetime.fromisoformat(allowance["expiresAt"]).timestamp()) <= 1
+
+
+def test_a_token_of_an_allowance_is_no_access_token(till):
+    token = till.create(40)["token"]
+    till.shop.integration.with_token(token).get(f"/members/{till.member}", expect=401)
+
+
+def test_the_same_request_gets_the_first_response(till):
+    sent = {"systemUniqueKey": key(), "validFor": "PT24H"}
+    first = till.create(40, **sent)
+    again = till.create(40, **sent)
+    assert {**again, "token": None} == {**first, "token": None}
+    claims = [jwt.decode(each["token"], options={"verify_signature": False}) for each in (first, again)]
+    assert claims[0] == claims[1]
+    till.redeem(first)
+    assert {**till.create(40, **sent), "token": None} == {**first, "token": None}
+    for other in ({"amount": 41}, {"validFor": "PT23H"}):
+        assert type_of(till.create(**{"amount": 40, **sent, **other}, expect=409)) == "key-reused"
+    till.shop.give(till.member, 1, "burn", systemUniqueKey="a-burn")
+    assert type_of(till.create(40, systemUniqueKey="a-burn", expect=409)) == "key-reused"
+    assert till.balances == (74, 74)
+
+
+def test_accounts_allow_none_unless_told(till):
+    assert till.allow({**POLICY, "enabled": False})["offlineAllowance"]["enabled"] is False
+    assert type_of(till.create(expect=409)) == "offline-allowance-disabled"
+    assert "offlineAllowance" not in till.allow(None)
+    assert type_of(till.create(expect=409)) == "offline-allowance-disabled"
+    stars = till.shop.account(name="Stars")
+    refused = till.create(ledgerAccountKey=stars["ledgerAccountKey"], expect=409)
+    assert type_of(refused) == "offline-allowance-disabled"
+    assert type_of(till.create(ledgerAccountKey=str(uuid.uuid4()), expect=404)) == "unknown-ledger-account"
+
+
+def test_the_policy_of_an_account_has_defaults_and_bounds(till):
+    assert till.allow({"enabled": True, "maxAmount": 60})["offlineAllowance"] == {
+        "enabled": True,
+        "maxAmount": 60,
+        "maxHours": 24,
+        "syncHours": 24,
+    }
+    for wrong in ({"maxHours": 0}, {"maxHours": 49}, {"syncHours": -1}, {"syncHours": 169}, {"maxAmount": -1}):
+        body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+        policy = {**POLICY, **wrong}
+        till.shop.administration.put(till.account_path, {**body, "offlineAllowance": policy}, expect=400)
+    body = {**body, "offlineAllowance": {**POLICY, "maxAmount": 1.5}}
+    refused = till.shop.administration.put(till.account_path, body, expect=400)
+    assert refused["errors"][0]["pointer"] == "/offlineAllowance/maxAmount"
+
+
+def test_an_allowance_is_at_most_what_the_account_allows(till):
+    assert type_of(till.create(61, expect=409)) == "offline-allowance-limit"
+    till.shop.give(till.member, 60, "burn")
+    assert type_of(till.create(41, expect=409)) == "insufficient-balance"
+    for wrong in ("PT48H1S", "P3D", "PT0S", "P1", "PT", "PTH"):
+        refused = till.create(validFor=wrong, expect=400)
+        assert [error["pointer"] for error in refused["errors"]] == ["/validFor"]
+    assert till.create(0, expect=400)["errors"][0]["pointer"] == "/amount"
+    assert till.create(1.5, expect=400)["errors"][0]["pointer"] == "/amount"
+    assert till.create(40, validFor="P2D")["amount"] == 40
+
+
+def test_a_member_has_one_open_allowance_on_an_account(till):
+    first = till.create(10)
+    assert type_of(till.create(10, expect=409)) == "offline-allowance-limit"
+    stars = till.shop.account(name="Stars", offlineAllowance=POLICY)
+    till.shop.give(till.member, 5, ledgerAccountId=stars["ledgerAccountId"])
+    assert till.create(5, ledgerAccountKey=stars["ledgerAccountKey"])["status"] == "open"
+    till.redeem(first, 10)
+    assert till.create(10)["status"] == "open"
+    assert till.statuses() == ["open", "open", "redeemed"]
+
+
+def test_an_account_with_an_overdraft_allows_none(till):
+    debts = till.shop.account(name="Debts", overdraftLimit=50, offlineAllowance=POLICY)
+    till.shop.give(till.member, 50, ledgerAccountId=debts["ledgerAccountId"])
+    refused = till.create(5, ledgerAccountKey=debts["ledgerAccountKey"], expect=409)
+    assert type_of(refused) == "capture-not-supported"
+
+
+def test_the_policy_stays_while_allowances_are_open(till):
+    allowance = till.create(10)
+    body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    refused = till.shop.administration.put(till.account_path, {**body, "offlineAllowance": None}, expect=409)
+    assert type_of(refused) == "ledger-account-in-use"
+    till.cancel(allowance)
+    assert "offlineAllowance" not in till.allow(None)
+
+
+def test_a_member_manages_the_own_allowances_by_the_own_token(till):
+    own = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
+    other = till.shop.member()
+    created = own.post(till.path, {"amount": 40, "systemUniqueKey": key()})["offlineAllowance"]
+    assert [each["status"] for each in own.get(till.path)["results"]] == ["open"]
+    own.post(f"/members/{other}/offline-allowances", {"amount": 1, "systemUniqueKey": key()}, expect=403)
+    own.get(f"/members/{other}/offline-allowances", expect=403)
+    own.post(f"/offline-allowances/{created['offlineAllowanceKey']}/cancel", expect=403)
+    own.post("/offline-allowances/redeem", till.redemption(created), expect=403)
+    reader = till.shop.integration.with_token(till.shop.organization.token_of("benefits:write", "members:write"))
+    reader.get(till.path, expect=403)
+    reader.post(till.path, {"amount": 40, "systemUniqueKey": key()}, expect=403)
+
+
+# --- redemption --------------------------------------------------------------------------------------------------
+
+
+def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
+    allowance = till.create(40)
+    till.clock.wait(hours=2)
+    date = till.clock.moment(hours=-1)
+    answer = till.redeem(
+        allowance, 25, externalEventDate=date, orderExternalId="1718", fiatValue=2.5, fiatCurrency="EUR"
+    )
+    assert till.balances == (75, 75)
+    redeemed = answer["offlineAllowance"]
+    assert (redeemed["status"], redeemed["redeemedAmount"], redeemed["orderExternalId"]) == ("redeemed", 25, "1718")
+    assert "token" not in redeemed
+    [burn] = answer["transactions"]
+    assert burn["ledgerTransactionId"] == allowance["ledgerTransactionId"]
+    assert (burn["transactionType"], burn["status"], burn["amount"], burn["updatedBalance"]) == ("burn", 1, 25, 75)
+    assert (burn["fiatValue"], burn["fiatCurrency"], burn["externalEventDate"]) == (2.5, "EUR", date)
+    assert till.shop.integration.get(till.path)["results"] == [redeemed]
+    till.shop.check_ledger()
+
+
+def test_the_same_redemption_is_answered_again(till):
+    allowance = till.create(40)
+    sent = till.redemption(allowance, 25)
+    first = till.send(sent)
+    assert till.send(sent) == first
+    till.shop.administration.post(
+        f"{till.account_path}/transactions/{allowance['ledgerTransactionId']}/revert", {}, expect=200
+    )
+    assert till.send(sent) == first
+    assert type_of(till.send({**sent, "amount": 24}, expect=409)) == "key-reused"
+    later = till.create(40)
+    assert type_of(till.send({**sent, "token": later["token"]}, expect=409)) == "key-reused"
+    assert till.balances == (100, 60)
+
+
+def test_a_second_till_is_refused(till):
+    allowance = till.create(40)
+    till.redeem(allowance, 25)
+    assert type_of(till.redeem(allowance, 25, expect=409)) == "offline-allowance-redeemed"
+    assert type_of(till.cancel(allowance, expect=409)) == "offline-allowance-redeemed"
+    assert till.balances == (75, 75)
+
+
+def test_no_more_is_redeemed_than_was_held(till):
+    allowance = till.create(40)
+    assert type_of(till.redeem(allowance, 41, expect=409)) == "capture-exceeds-hold"
+    assert till.redeem(allowance, 0, expect=400)["errors"][0]["pointer"] == "/amount"
+    assert till.redeem(allowance, 1.5, expect=400)["errors"][0]["pointer"] == "/amount"
+    assert till.redeem(allowance, 40)["offlineAllowance"]["status"] == "redeemed"
+    assert till.balances == (60, 60)
+
+
+def test_the_purchase_is_before_the_end_of_the_token(till):
+    allowance = till.create(40)
+    late = (datetime.fromisoformat(allowance["expiresAt"]) + timedelta(seconds=1)).isoformat()
+    refused = till.redeem(allowance, externalEventDate=late, expect=400)
+    assert [error["pointer"] for error in refused["errors"]] == ["/externalEventDate"]
+    assert till.redeem(allowance, externalEventDate=allowance["expiresAt"])["transactions"]
+
+
+def test_only_tokens_of_the_organization_are_redeemed(till, other_organization):
+    allowance = till.create(40)
+    token = allowance["token"]
+    claims = jwt.decode(token, options={"verify_signature": False})
+    forged = jwt.encode(claims, "x" * 32, algorithm="HS256")
+    foreign = Shop(other_organization)
+    for wrong in (forged, token[:-6] + "AAAAAA", "nonsense", foreign.organization.token, till.shop.organization.token):
+        assert type_of(till.send({**till.redemption(allowance), "token": wrong}, 400)) == "offline-allowance-invalid"
+    refused = foreign.integration.post("/offline-allowances/redeem", till.redemption(allowance), expect=400)
+    assert type_of(refused) == "offline-allowance-invalid"
+    cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
+    foreign.integration.post(cancel, expect=404)
+    assert till.statuses() == ["open"]
+
+
+def test_a_redemption_that_is_reverted_restores_the_points(till):
+    allowance = till.create(40)
+    till.redeem(allowance, 25)
+    path = f"{till.account_path}/transactions/{allowance['ledgerTransactionId']}/revert"
+    till.shop.administration.post(path, {}, expect=200)
+    assert till.balances == (100, 100)
+    assert till.statuses() == ["redeemed"]
+    assert type_of(till.redeem(allowance, 15, expect=409)) == "offline-allowance-redeemed"
+    till.shop.check_ledger()
+
+
+def test_captures_and_reverts_of_the_hold_count_like_redemptions_and_cancellations(till):
+    path = f"{till.account_path}/transactions"
+    first = till.create(40)
+    capture = {"transactions": [{"ledgerTransactionId": str(first["ledgerTransactionId"]), "captureAmount": 5}]}
+    till.shop.administration.post(f"{till.account_path}/captures", capture, expect=200)
+    assert type_of(till.redeem(first, expect=409)) == "offline-allowance-redeemed"
+    second = till.create(40)
+    till.shop.administration.post(f"{path}/{second['ledgerTransactionId']}/revert", {}, expect=200)
+    assert type_of(till.redeem(second, expect=409)) == "offline-allowance-closed"
+    third = till.create(40)
+    capture["transactions"][0] |= {"ledgerTransactionId": str(third["ledgerTransactionId"]), "captureAmount": 0}
+    till.shop.administration.post(f"{till.account_path}/captures", capture, expect=200)
+    assert till.statuses() == ["cancelled", "cancelled", "redeemed"]
+    assert till.balances == (95, 95)
+
+
+# --- the end -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_never_redeemed_is_spendable_again_without_a_job(till):
+    """Valid for 48 hours and 24 more to synchronize: 72 hours after the creation."""
+    till.create(40, validFor="PT48H")
+    till.clock.wait(hours=71, minutes=59)
+    assert (till.balances, till.statuses()) == ((100, 60), ["open"])
+    till.clock.wait(minutes=1)
+    assert (till.balances, till.statuses()) == ((100, 100), ["expired"])
+    assert till.spendable() == 100
+    till.shop.give(till.member, 100, "burn")
+    assert till.balances == (0, 0)
+    till.shop.check_ledger()
+
+
+def test_the_job_posts_the_release_at_the_end_of_the_hold(till):
+    allowance = till.create(40)
+    till.clock.wait(hours=80)
+    till.run_expiry_job()
+    listed = till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]
+    [release] = [row for row in listed if row["transactionType"] == "revert"]
+    assert release["revertedLedgerTransactionId"] == allowance["ledgerTransactionId"]
+    assert (release["status"], release["amount"], release["updatedBalance"]) == (2, 40, 100)
+    assert release["externalEventDate"] == allowance["heldUntil"]
+    assert (till.balances, till.statuses()) == ((100, 100), ["expired"])
+    till.run_expiry_job()
+    assert len(till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]) == len(listed)
+
+
+def test_a_till_has_time_to_synchronize(till):
+    """Redeemed at hour 47, synchronized at hour 60."""
+    allowance = till.create(40, validFor="PT48H")
+    till.clock.wait(hours=47)
+    date = till.clock.moment()
+    till.clock.wait(hours=13)
+    assert till.redeem(allowance, 40, externalEventDate=date)["offlineAllowance"]["status"] == "redeemed"
+    assert till.balances == (60, 60)
+
+
+@pytest.mark.parametrize("posted", [False, True])
+def test_after_the_hold_nothing_is_redeemed_or_cancelled(till, posted):
+    allowance = till.create(40)
+    date = till.clock.moment()
+    till.clock.wait(hours=72)
+    if posted:
+        till.run_expiry_job()
+    assert type_of(till.redeem(allowance, externalEventDate=date, expect=409)) == "offline-allowance-closed"
+    assert type_of(till.cancel(allowance, expect=409)) == "offline-allowance-closed"
+    assert till.create(40)["status"] == "open"
+    assert till.statuses() == ["open", "expired"]
+    till.shop.check_ledger()
+
+
+def test_a_hold_that_has_ended_is_neither_captured_nor_reverted(till):
+    allowance = till.create(40)
+    till.clock.wait(hours=72)
+    path = f"{till.account_path}/transactions"
+    refused = till.shop.administration.post(f"{path}/{allowance['ledgerTransactionId']}/revert", {}, expect=409)
+    assert type_of(refused) == "already-reverted"
+    capture = {"transactions": [{"ledgerTransactionId": str(allowance["ledgerTransactionId"])}]}
+    assert type_of(till.shop.administration.post(f"{till.account_path}/captures", capture, expect=409)) == "not-pending"
+    assert till.balances == (100, 100)
+
+
+def test_points_that_expire_while_held_are_gone_when_the_hold_ends(till):
+    """Of 100 points 70 expire after a day, while 40 of them are held."""
+    till.shop.give(till.member, 100, "burn")
+    wallet = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]["ledgerWalletId"]
+    soon = till.clock.moment(days=1)
+    for amount, expires in ((70, soon), (30, None)):
+        minted = till.shop.give(till.member, amount)["ledgerTransactionId"]
+        with till.shop.engine.begin() as db:
+            lots = "UPDATE ledger_lots SET expires_at = %s WHERE organization_id = %s AND ledger_transaction_id = %s"
+            db.exec_driver_sql(lots, (expires, till.shop.organization.id, int(minted)))
+    allowance = till.create(40, validFor="PT48H")
+    till.clock.wait(hours=25)
+    assert till.balances == (70, 30)
+    till.clock.wait(hours=47)
+    assert (till.balances, till.spendable()) == ((30, 30), 30)
+    days = till.shop.administration.get(
+        f"/ledgers/{till.shop.organization.created.ledger_id}/wallets/{wallet}/daily-balances",
+        fromDate=till.clock.now().date().isoformat(),
+        toDate=till.clock.now().date().isoformat(),
+    )["results"]
+    assert days[0]["amount"] == 30
+    till.run_expiry_job()
+    assert till.balances == (30, 30)
+    listed = till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]
+    expired = [row for row in listed if row["description"] == "Expired"]
+    assert {(row["amount"], row["externalEventDate"]) for row in expired} == {(30, soon), (40, allowance["heldUntil"])}
+
+
+def test_the_export_of_balances_has_what_was_released(till):
+    till.create(40)
+    till.clock.wait(hours=72)
+    with till.shop.engine.begin() as db:
+        past = "UPDATE ledger_transactions SET held_until = now() - interval '1 hour' WHERE held_until IS NOT NULL"
+        db.exec_driver_sql(f"{past} AND organization_id = {till.shop.organization.id}")
+    rows = [json.loads(line) for line in exported(till.shop.organization, "balances")]
+    assert sum(row["amount"] for row in rows if row["loyaltyMemberId"] == till.member) == 100
+
+
+# --- cancellation, deactivation, erasing -------------------------------------------------------------------------
+
+
+def test_a_cancelled_allowance_is_released_at_once(till):
+    allowance = till.create(40)
+    cancelled = till.cancel(allowance)["offlineAllowance"]
+    assert (cancelled["status"], till.balances) == ("cancelled", (100, 100))
+    assert till.cancel(allowance)["offlineAllowance"] == cancelled
+    assert type_of(till.redeem(allowance, expect=409)) == "offline-allowance-closed"
+    till.clock.wait(hours=100)
+    assert till.statuses() == ["cancelled"]
+    till.shop.check_ledger()
+
+
+def test_deactivating_a_member_cancels_the_allowances(till):
+    allowance = till.create(40)
+    till.shop.integration.patch(f"/members/{till.member}", {"active": False})
+    assert (till.statuses(), till.balances) == (["cancelled"], (100, 100))
+    assert type_of(till.redeem(allowance, expect=409)) == "offline-allowance-closed"
+    assert type_of(till.create(expect=409)) == "member-inactive"
+    till.shop.check_ledger()
+
+
+def test_an_import_that_deactivates_a_member_cancels_the_allowances(till):
+    till.create(40)
+    Imports(till.shop.organization).run(f"loyaltyMemberId,active\n{till.member},false\n", mode="upsert")
+    assert (till.statuses(), till.balances) == (["cancelled"], (100, 100))
+
+
+def test_erasing_a_member_cancels_the_allowances(till):
+    first = till.create(40)
+    sent = till.redemption(first, 5, orderExternalId="receipt-of-ana")
+    till.send(sent)
+    allowance = till.create(40)
+    member = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]
+    till.shop.administration.delete(f"/members/{member['memberId']}", expect=200)
+    assert type_of(till.redeem(allowance, expect=409)) == "offline-allowance-closed"
+    assert type_of(till.send(sent, expect=409)) == "key-reused"
+    assert [row.order_external_id for row in till.shop.rows("offline_allowances", "order_external_id")] == [None, None]
+    till.shop.check_ledger()
+
+
+def test_campaigns_and_the_timeline_are_told_of_the_hold(till):
+    seen = till.shop.account(name="Seen")
+    effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 1}]}
+    effect["params"].append({"id": "ledgerAccountKey", "value": seen["ledgerAccountKey"]})
+    action = {"effects": {"items": [effect]}, "status": "running", "priority": 1, "rules": {}}
+    rule = f'event.payload.ledgerTransaction.ledgerAccountKey != "{seen["ledgerAccountKey"]}"'
+    till.shop.campaign({**action, "rules": {"expression": rule}}, eventType="ledger-transaction-created")
+    till.create(40)
+    till.clock.wait(hours=72)
+    till.run_expiry_job()
+    # The hold is a transaction, and its end by time is none that is reported.
+    assert till.shop.balance(till.member, seen["ledgerAccountId"]) == 1
+    rows = till.shop.integration.get(f"/members/{till.member}/timeline", kinds="points")["results"]
+    assert any("40" in row["text"] for row in rows)
+
+
+def test_the_audit_log_has_what_was_requested(till):
+    allowance = till.create(40)
+    till.redeem(allowance, 25)
+    till.cancel(till.create(10))
+    entries = till.shop.administration.get("/audit-log", entityType="offline-allowance")["results"]
+    assert [entry["operationId"] for entry in entries] == [
+        "cancelOfflineAllowance",
+        "createOfflineAllowance",
+        "redeemOfflineAllowance",
+        "createOfflineAllowance",
+    ]
+    assert entries[2]["changes"]["status"] == {"from": "open", "to": "redeemed"}
