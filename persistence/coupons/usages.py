@@ -56,7 +56,7 @@ def look_up(
 ) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
     """The keys under which there are usages, and so many ids for new usages and for their events, in one statement."""
     [known_keys_and_ids] = query(db, _LOOK_UP, (organization_id, list(keys), count, count))
-    return known_keys_and_ids  # type: ignore[return-value]
+    return known_keys_and_ids
 
 
 def find_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[CouponUsage]:

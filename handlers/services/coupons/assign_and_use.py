@@ -149,15 +149,12 @@ class _Requests:
 
     def _prepare(self, unit: UnitOfWork) -> None:
         """Find the usages that the keys have made, and load the books with the coupons that are named."""
-        db, organization_id = unit.db, unit.organization_id
         keys = {key for request in self._requests for key in request.command.keys}
         # A use that assigns makes two usages.
         count = sum([request.command.count + request.command.auto_assign for request in self._requests])
-        used_keys, usage_ids, event_ids = usages.look_up(db, organization_id, keys, count)
-        unit.add_event_ids(event_ids)
-        if used_keys:
-            for usage in USAGES.find_all(db, organization_id, system_unique_key=used_keys):
-                self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
+        stored, usage_ids = _look_up(unit, keys, count)
+        for usage in stored:
+            self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
         by_book: dict[int, list[CouponCommand]] = {}
         for request in self._requests:
             if not any(key in self._usages for key in request.command.keys):
@@ -247,24 +244,24 @@ def assign_to_members(
     command = CouponCommand(points_override=points_override)
     member_ids = {member.member_id for member in members_of_items.values()}
     with unit_of_work(call, member_ids, ASSIGNED) as unit:
-        return _Batch(call, unit.coupons, book, command).run(items, members_of_items)
+        return _Batch(unit, book, command).run(items, members_of_items)
 
 
 class _Batch:
     """One call that assigns to many members."""
 
-    def __init__(self, call: Call, coupons: CouponWork, book: CouponBook, command: CouponCommand) -> None:
-        self._call = call
-        self._coupons = coupons
-        self._book = coupons.loader.book(coupon_book_id=book.coupon_book_id)
+    def __init__(self, unit: UnitOfWork, book: CouponBook, command: CouponCommand) -> None:
+        self._unit = unit
+        self._coupons = unit.coupons
+        self._book = unit.coupons.loader.book(coupon_book_id=book.coupon_book_id)
         self._command = command
 
     def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:
         """Assign to each item's member, in order; returns an outcome for each."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
-        stored = USAGES.find_all(self._call.db, self._call.organization.organization_id, system_unique_key=keys)
+        stored, usage_ids = _look_up(self._unit, keys, len(items))
         self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored)
-        self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)})
+        self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)}, usage_ids)
         return [self._one(item, _member_of(item, members_of_items)) for item in items]
 
     def _one(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:
@@ -281,6 +278,15 @@ class _Batch:
             return AssignmentOutcome(member.member_id, usage.system_unique_key, usage)
         except Refusal as refusal:
             return AssignmentOutcome(item.member_id if member is None else member.member_id, key, refusal=refusal)
+
+
+def _look_up(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
+    """The usages under these keys, and ids for new ones; the unit gets as many for their events."""
+    used_keys, usage_ids, event_ids = usages.look_up(unit.db, unit.organization_id, keys, count)
+    unit.add_event_ids(event_ids)
+    if not used_keys:
+        return [], usage_ids
+    return USAGES.find_all(unit.db, unit.organization_id, system_unique_key=used_keys), usage_ids
 
 
 def as_answered(usage: CouponUsage) -> CouponUsage:

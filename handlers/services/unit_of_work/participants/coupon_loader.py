@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCouponBook, pattern_of, stock_left
 from domain.coupons.lots import CouponLot, LotRange
-from domain.coupons.state import PERSONAL, CouponChanges, CouponState, period_starts
+from domain.coupons.state import PERSONAL, CouponChanges, CouponState, Place, period_starts
 from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
 from persistence.coupons import holdings, usages
@@ -79,7 +79,7 @@ class CouponLoader:
             return
         personal = [book.coupon_book_id for book in books if book.type in PERSONAL]
         shared = [book.coupon_book_id for book in books if book.type not in PERSONAL]
-        assigned: dict[holdings.Place, Decimal] = {}
+        assigned: dict[Place, Decimal] = {}
         if personal:
             assigned = holdings.assigned_of_books(self._db, organization_id, members, personal)
         if shared:
