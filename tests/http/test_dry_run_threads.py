@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from handlers.call import Answer
 from handlers.settings import Settings
 from tests.http.support import PROBLEMS, serve
@@ -14,22 +16,27 @@ ANSWER = {"200": {"description": "done", "content": {"application/json": {"schem
 PATHS = {
     "/events/track": {
         "post": {"operationId": "trackEvents", "requestBody": BODY, "responses": {**ANSWER, **PROBLEMS}},
-    }
+    },
+    "/simulations": {
+        "post": {"operationId": "simulate", "requestBody": BODY, "responses": {**ANSWER, **PROBLEMS}},
+    },
 }
 
 
-def test_a_dry_run_holds_up_no_other_call():
+@pytest.mark.parametrize("path", ["/v2/events/track", "/v2/simulations"])
+def test_a_dry_run_holds_up_no_other_call(path):
     begun, go_on = threading.Event(), threading.Event()
 
     def dispatch(request):
-        if request.body.get("dryRun"):
+        if "events" not in request.body:
             begun.set()
             assert go_on.wait(60)
         return Answer(200, {})
 
     client, _ = serve(PATHS, {}, dispatch=dispatch, settings=Settings(threads=1))
     with ThreadPoolExecutor(3) as clients:
-        dry_runs = [clients.submit(client, "POST", "/v2/events/track", json_body={"dryRun": True}) for _ in range(3)]
+        body = {"dryRun": True} if path == "/v2/events/track" else {"order": {"total": 5}}
+        dry_runs = [clients.submit(client, "POST", path, json_body=body) for _ in range(3)]
         assert begun.wait(60)
         assert client("POST", "/v2/events/track", json_body={"events": []}).status == 200
         assert not any(dry_run.done() for dry_run in dry_runs)

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from handlers.services.simulations import rewards
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import badge_of
@@ -418,6 +419,11 @@ class TestNext:
         found = simulate(shop, 40)
         assert found["nextComplete"] is False
         assert [amount for _, _, amount in missing(found)] == [1, 2, 3, 4, 5, 6, 7, 8, 5, 6]
+
+    def test_no_total_is_tried_once_the_time_is_used_up(self, shop, a_point_a_euro, a_hundred_from_fifty, monkeypatch):
+        monkeypatch.setattr(rewards, "TRIAL_SECONDS", 0)
+        found = simulate(shop, 40)
+        assert (found["next"], found["nextComplete"]) == ([], False)
 
     def test_a_tier_set_by_hand_lacks_no_points(self, shop, a_point_a_euro):
         tiers = TierSchedule.new(shop, Silver=500, Gold=1000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
+import pytest
+
 from domain.missions.progress import Progress
 from domain.missions.records import MissionTracking
 from domain.missions.state import MissionProgress, MissionProgressState, ProgressCause
@@ -75,6 +77,36 @@ def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
     missions.count(daily, 9, cause())
     assert (missions.room(ANA, daily, NOON), missions.room(ANA, daily, NOON + DAY)) == (0, 2)
     assert missions.room(ANA, mission(repetition_period="daily", timezone="Asia/Tokyo"), NOON) > 2
+
+
+@pytest.mark.parametrize(
+    ("counted", "achieved", "missing"),
+    [
+        (0, 0, 3),
+        (2, 0, 1),
+        (3, 1, 3),
+        (4, 1, 2),
+        # After a reversal: the goal that was rewarded is not rewarded again, and a count on top of it is, at once.
+        (2, 1, 4),
+        (4, 0, 1),
+    ],
+)
+def test_what_is_missing_is_the_least_count_that_achieves_the_mission_once_more(counted, achieved, missing):
+    assert state(counted, achieved).missing(ANA, mission(), NOON) == missing
+    assert state(counted, achieved).count(mission(), missing, cause()).achieved == 1
+    assert missing == 1 or state(counted, achieved).count(mission(), missing - 1, cause()).achieved == 0
+
+
+def test_nothing_is_missing_to_a_mission_that_cannot_be_achieved_any_more():
+    assert state(3, 1).missing(ANA, mission(max_repetitions=1), NOON) is None
+    assert state(3, 1).missing(ANA, mission(max_repetitions=2), NOON) == 3
+
+
+def test_progress_may_be_assumed():
+    missions = MissionProgressState({}, {})
+    missions.assume(ANA, mission(), Progress(3, 5, 1))
+    assert missions.progress(ANA, mission()).progress == Progress(3, 5, 1)
+    assert missions.missing(ANA, mission(), NOON) == 1
 
 
 def test_an_event_that_counts_nothing_leaves_no_trace():
