@@ -183,3 +183,18 @@ def test_an_import_that_tells_reports_its_tiers(shop, imports, program):
     imports.run("loyaltyMemberId,tier\nana,Gold\nben,Silver\n", emitEvents=True)
     assert (shop.balance("ana"), shop.balance("ben")) == (5, 0)
     assert program.moves("ana") == [("member-tier-set", "Basic", "Gold")]
+
+
+def test_administrators_set_floors_by_either_id(shop, program):
+    member_id = shop.organization.member("ana")["memberId"]
+    program_id, silver = program.program["loyaltyProgramId"], program.id("Silver")
+    shop.give("ana", 1000)
+    body = {"loyaltyTierId": silver, "tierHold": "floor"}
+    path = f"/members/{member_id}/loyalty-programs/{program_id}/tier"
+    assert shop.administration.put(path, body)["loyaltyTierId"] == program.id("Gold")
+    by_name = {**body, "loyaltyProgramId": program_id, "tierHold": "fixed"}
+    answer = shop.administration.put("/members/by-loyalty-member-id/ana/tier", by_name)
+    assert answer["loyaltyTierId"] == silver
+    assert status(shop) == ("Silver", "fixed", True, None, None)
+    [entry, _] = shop.administration.get("/audit-log", entityType="member-tier")["results"]
+    assert entry["changes"]["tierHold"] == {"from": None, "to": "fixed"}
