@@ -230,12 +230,14 @@ MISSION = MissionFact(
     reversal_loyalty_event_id=None,
     loyalty_event_id=7,
     actor=None,
+    is_imported=False,
 )
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"is_imported": True, "achieved": 3}, "The progress in the mission Ten coffees was imported."),
         ({}, "2 counted for the mission Ten coffees, whose goal is 10."),
         ({"achieved": 1}, "2 counted for the mission Ten coffees, whose goal is 10; it was achieved."),
         ({"achieved": 3}, "2 counted for the mission Ten coffees, whose goal is 10; it was achieved 3 times."),
