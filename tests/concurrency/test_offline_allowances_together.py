@@ -1,0 +1,75 @@
+"""Offline allowances that several tills, or several calls of an app, are after at the same moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from tests.builders.tracking import key
+from tests.concurrency.together import together
+
+
+@pytest.fixture
+def member(shop):
+    """A member with 100 points on an account that allows allowances of 40."""
+    created = shop.organization.created
+    body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    body["offlineAllowance"] = {"enabled": True, "maxAmount": 40}
+    shop.administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", body)
+    member = shop.member()
+    shop.give(member, 100)
+    return member
+
+
+def statuses(replies):
+    return Counter((reply.status, reply.json.get("type")) for reply in replies)
+
+
+def creation(shop, member, request_key=None):
+    body = {"amount": 40, "systemUniqueKey": request_key or key()}
+    return partial(shop.integration.request, "POST", f"/members/{member}/offline-allowances", body)
+
+
+def redemption(shop, allowance, request_key=None):
+    body = {"token": allowance["token"], "amount": 25, "externalEventDate": allowance["createdAt"]}
+    body["systemUniqueKey"] = request_key or key()
+    return partial(shop.integration.request, "POST", "/offline-allowances/redeem", body)
+
+
+def test_20_tills_redeem_one_allowance_once(shop, member):
+    allowance = creation(shop, member)().json["offlineAllowance"]
+    replies = together([redemption(shop, allowance) for _ in range(20)])
+    assert statuses(replies) == {(200, None): 1, (409, "/problems/offline-allowance-redeemed"): 19}
+    assert shop.balance(member) == 75
+
+
+def test_20_repetitions_of_a_redemption_burn_once(shop, member):
+    allowance = creation(shop, member)().json["offlineAllowance"]
+    replies = together([redemption(shop, allowance, "till-4/1718")] * 20)
+    assert statuses(replies) == {(200, None): 20}
+    assert len({reply.text for reply in replies}) == 1
+    assert shop.balance(member) == 75
+
+
+def test_20_calls_open_one_allowance(shop, member):
+    replies = together([creation(shop, member) for _ in range(20)])
+    assert statuses(replies) == {(201, None): 1, (409, "/problems/offline-allowance-limit"): 19}
+
+
+def test_20_repetitions_of_a_creation_open_one_allowance(shop, member):
+    replies = together([creation(shop, member, "app-12")] * 20)
+    assert statuses(replies) == {(201, None): 20}
+    assert len({reply.json["offlineAllowance"]["offlineAllowanceKey"] for reply in replies}) == 1
+
+
+def test_a_redemption_and_a_cancellation_have_one_winner(shop, member):
+    for left in (100, 75, 50):
+        allowance = creation(shop, member)().json["offlineAllowance"]
+        cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
+        redeemed, cancelled = together([redemption(shop, allowance), partial(shop.integration.request, "POST", cancel)])
+        assert sorted([redeemed.status, cancelled.status]) == [200, 409]
+        if redeemed.status == 409:
+            assert shop.balance(member) == left
+            shop.give(member, 25, "burn")

@@ -1,0 +1,54 @@
+"""Durations in the notation of ISO 8601."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from domain.durations import Duration, duration_of
+
+MADRID = ZoneInfo("Europe/Madrid")
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("P14D", Duration(0, 14, 0)),
+        ("P2W", Duration(0, 14, 0)),
+        ("P1M", Duration(1, 0, 0)),
+        ("P1Y2M3W4DT5H6M7S", Duration(14, 25, 5 * 3600 + 6 * 60 + 7)),
+        ("PT48H", Duration(0, 0, 48 * 3600)),
+        ("PT1M", Duration(0, 0, 60)),
+        ("P0D", Duration(0, 0, 0)),
+    ],
+)
+def test_a_duration_has_calendar_units_and_exact_ones(text, duration):
+    assert duration_of(text) == duration
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "P-1D", "P1.5D", "PT1D", "P1H", "P1D2M", "p1d", "P1D "])
+def test_other_texts_are_no_durations(text):
+    with pytest.raises(ValueError, match="is not a duration"):
+        duration_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        # Clocks go forward on 29 March: 14 days are an hour less than 336 hours.
+        ("P14D", "2026-03-20T09:00:00Z", "2026-04-03T08:00:00Z"),
+        ("PT336H", "2026-03-20T09:00:00Z", "2026-04-03T09:00:00Z"),
+        ("P6M", "2025-08-30T22:00:00Z", "2026-02-27T23:00:00Z"),
+        ("P1MT1H", "2026-01-31T12:00:00Z", "2026-02-28T13:00:00Z"),
+    ],
+)
+def test_days_and_months_are_those_of_the_zone_and_hours_are_exact(text, begin, end):
+    assert duration_of(text).after(datetime.fromisoformat(begin), MADRID) == datetime.fromisoformat(end)
+
+
+def test_a_duration_beyond_the_calendar_leads_to_its_last_moment():
+    last = datetime.max.replace(tzinfo=UTC)
+    for text in ("P9999Y", "P99999DT999999H", "PT999999H"):
+        assert duration_of(text).after(datetime(9999, 12, 31, 23, tzinfo=UTC), UTC) == last

@@ -1,0 +1,96 @@
+"""The status of offline allowances, and what an account allows of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+
+import pytest
+
+from domain.ledger.records import PENDING, REVERTED, SETTLED
+from domain.offline_allowances import (
+    HoldState,
+    OfflineAllowanceClosed,
+    OfflineAllowanceDisabled,
+    OfflineAllowanceLimit,
+    OfflineAllowanceRedeemed,
+    complete_policy,
+    ends_of,
+    refuse_redemption,
+    status_of,
+)
+from domain.problems import InvalidRequest
+from tests.builders.campaigns import NOON, account
+
+POLICY = {"enabled": True, "maxAmount": Decimal(40), "maxHours": 48, "syncHours": 24}
+ORGANIZATION = SimpleNamespace(zone=UTC)
+ALLOWANCE = SimpleNamespace(held_until=NOON)
+MOMENT = timedelta(microseconds=1)
+
+
+def ends(amount=40, valid_for=None, now=NOON, **policy):
+    return ends_of(account(1, offline_allowance=POLICY | policy), ORGANIZATION, Decimal(amount), valid_for, now)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_captured", "ended", "now", "expected"),
+    [
+        (PENDING, False, -5, -1, "open"),
+        (PENDING, False, -5, 0, "expired"),
+        (SETTLED, True, -1, 5, "redeemed"),
+        (REVERTED, True, 5, 5, "redeemed"),
+        (REVERTED, False, -1, 5, "cancelled"),
+        (REVERTED, False, 0, 5, "expired"),
+    ],
+)
+def test_the_hold_and_the_time_decide_the_status(status, is_captured, ended, now, expected):
+    hold = HoldState(status, is_captured, NOON + ended * MOMENT)
+    assert status_of(ALLOWANCE, hold, NOON + now * MOMENT) == expected
+
+
+def test_only_an_open_allowance_is_redeemed():
+    refuse_redemption("open", "k")
+    with pytest.raises(OfflineAllowanceRedeemed):
+        refuse_redemption("redeemed", "k")
+    for status in ("cancelled", "expired"):
+        with pytest.raises(OfflineAllowanceClosed):
+            refuse_redemption(status, "k")
+
+
+def test_an_allowance_lasts_as_long_as_the_account_allows_unless_told():
+    assert ends() == (NOON + timedelta(hours=48), NOON + timedelta(hours=72))
+    assert ends(valid_for="PT1H", syncHours=0) == (NOON + timedelta(hours=1),) * 2
+    # Tokens have whole seconds.
+    assert ends(valid_for="PT1S", now=NOON.replace(microsecond=999_999))[0] == NOON + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("valid_for", ["PT0S", "PT48H1S", "P3D", "soon"])
+def test_it_lasts_no_longer_than_the_account_allows(valid_for):
+    with pytest.raises(InvalidRequest) as refused:
+        ends(valid_for=valid_for)
+    assert [fault.pointer for fault in refused.value.faults] == ["/validFor"]
+
+
+def test_the_amount_is_within_the_limit_of_the_account():
+    with pytest.raises(OfflineAllowanceLimit):
+        ends(Decimal("40.01"))
+    with pytest.raises(InvalidRequest):
+        ends(0)
+
+
+def test_an_account_allows_none_unless_enabled():
+    with pytest.raises(OfflineAllowanceDisabled):
+        ends(enabled=False)
+    with pytest.raises(OfflineAllowanceDisabled):
+        ends_of(account(1), ORGANIZATION, Decimal(1), None, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_a_policy_has_defaults():
+    given = {"enabled": False, "maxAmount": Decimal("1.5")}
+    assert complete_policy(given, 1) == {**given, "maxHours": 24, "syncHours": 24}
+    assert complete_policy(POLICY, 0) == POLICY
+    assert complete_policy(None, 0) is None
+    with pytest.raises(InvalidRequest) as refused:
+        complete_policy(given, 0)
+    assert [fault.pointer for fault in refused.value.faults] == ["/offlineAllowance/maxAmount"]
