@@ -260,3 +260,12 @@ def test_constants_that_never_qualify_are_refused_when_they_are_saved(shop, prog
     for params in ({"amount": 0}, {"amount": 1, "qualifyingAmount": -1}, {"amount": -1, "qualifyingAmount": 1}):
         shop.administration.post(path, running(mint(**params)), expect=400)
     shop.administration.post(path, running(mint(0, qualifyingAmount=0)))
+
+
+def test_tiers_by_the_balance_take_no_notice_of_qualifying_points(shop):
+    TierSchedule.new(shop, {"basis": "balance"}, Silver=500)
+    shop.member(loyaltyMemberId="ana")
+    shop.give("ana", 499, qualifyingAmount=5000)
+    assert standing(shop) == (499, 499, "Member")
+    shop.give("ana", 1, qualifyingAmount=0)
+    assert standing(shop) == (500, 500, "Silver")
