@@ -165,3 +165,33 @@ def test_a_schema_that_no_object_satisfies_is_refused(kind):
 def test_a_schema_has_a_largest_size():
     assert faults({}, size=65_536) == []
     assert faults({}, size=65_537) == [""]
+
+
+@pytest.mark.parametrize(
+    ("schema", "per_value", "per_byte"),
+    [
+        ({}, 0, 0),
+        ({"enum": ["a"]}, 0, 0),
+        ({"enum": [1, "a", 2]}, 2 * 1_200, 2 * 3),
+        ({"const": 1}, 1_200, 3),
+        ({"type": "string"}, 200, 0),
+        ({"type": ["string", "null"]}, 2 * 200, 0),
+        ({"minimum": 1, "exclusiveMaximum": 3}, 2 * 700, 0),
+        ({"format": "date"}, 1_500, 4),
+        ({"multipleOf": 2}, 2_500, 25),
+        ({"required": ["a", "b"]}, 2 * 20, 0),
+        ({"dependentRequired": {"a": ["b", "c"]}}, 3 * 20, 0),
+        ({"uniqueItems": True}, 0, 10),
+        # A pattern is a keyword more, and costs ten times its instructions, here its characters.
+        ({"pattern": "abc"}, 20, 10 * 3),
+    ],
+)
+def test_a_schema_costs_20_for_itself_and_each_keyword_and_what_the_keyword_takes(schema, per_value, per_byte):
+    found = cost(schema)
+    assert (found.per_value, found.per_byte) == (20 * (1 + len(schema)) + per_value, per_byte)
+    assert found.of_document(3, 5) == 3 * found.per_value + 5 * found.per_byte
+
+
+@pytest.mark.parametrize(("count", "checks"), [(0, 1), (99, 1), (100, 2), (250, 3)])
+def test_long_lists_of_options_are_explained_at_length(count, checks):
+    assert cost({"enum": ["a"] * count}).checks == checks
