@@ -6,8 +6,9 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from domain.calendar import is_zone, not_a_zone, zone_named
-from domain.fields import Key
+from domain.fields import Internal, Key
 from domain.problems import FieldFault
+from domain.test_clocks import TestClock
 
 # The environment of an organization: only the records of a test organization can be removed as a whole.
 LIVE, TEST = "live", "test"
@@ -41,11 +42,18 @@ class Organization:
     configuration_version: int
     created_at: datetime
     updated_at: datetime
+    # What its test clock shows, and the moment that an advance leads to; null without a clock, see `TestClock`.
+    clock_now: Internal[datetime | None]
+    clock_target: Internal[datetime | None]
 
     @property
     def zone(self) -> tzinfo:
         """The zone of `timezone`."""
         return zone_named(self.timezone)
+
+    def time_at(self, real_now: datetime) -> datetime:
+        """The time of the organization: what its test clock shows, or the real time."""
+        return real_now if self.clock_now is None else self.clock_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,18 @@ class OrganizationDetails(Organization):
     """
 
     location_timezones: Mapping[str, str]
+    clock_started_at: Internal[datetime | None]
+    clock_steps: Internal[int | None]
+    clock_error: Internal[str | None]
+
+    @property
+    def test_clock(self) -> TestClock | None:
+        """The test clock; None if the organization goes by the real time."""
+        if self.clock_now is None:
+            return None
+        return TestClock(
+            self.clock_now, self.clock_target, self.clock_started_at, self.clock_steps or 0, self.clock_error
+        )
 
 
 MAX_LOCATION_CODE = 100

@@ -5,6 +5,7 @@ A refusal is raised by any layer and turned into an answer in one place, `handle
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any, ClassVar
@@ -45,6 +46,8 @@ class Refusal(Exception):
         super().__init__(detail)
         self.detail = detail
         self.members: Mapping[str, Any] = members
+        # What the test clock of the organization shows that the request acts in, if it has one.
+        self.test_clock: datetime | None = None
 
     def as_problem(self) -> dict[str, Any]:
         """The problem object of this refusal as it stands inside an answer, such as a failed event's `error`."""

@@ -162,7 +162,9 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
         return
     first = calls[0]
     organization_id = first.organization.organization_id
-    concerns_erased = audit_log.add_entries(first.db, organization_id, first.now, entries)
+    concerns_erased = audit_log.add_entries(
+        first.db, organization_id, first.real_now, entries, first.organization.clock_now
+    )
     if concerns_erased and not any(call.audit.is_erasure for call in calls):
         raise MemberErased("A member whom this concerns was erased.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from domain.access import Grant, limited
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 INTEGRATION = "integration"
 ADMINISTRATION = "administration"
 JSON = "application/json"
+# The header of answers and messages of an organization with a test clock, which it shows.
+TEST_CLOCK_HEADER = "X-Test-Clock"
 # The scope of a member's own token, and what precedes the member's id in its subject.
 MEMBER = "member"
 MEMBER_SUBJECT = "member:"
@@ -166,6 +168,12 @@ class Call(Execution):
     surface: str
     settings: Settings
     audit: AuditTrail = field(default_factory=AuditTrail)
+
+    @property
+    def real_now(self) -> datetime:
+        """The real time, which `now` is not while the organization has a test clock: for tokens, passwords and age."""
+        has_clock = self.organization is not None and self.organization.clock_now is not None
+        return datetime.now(UTC) if has_clock else self.now
 
     @property
     def origin(self) -> EventOrigin:

@@ -82,7 +82,7 @@ def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[st
 def evaluate_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
     """Evaluate an event that was only captured. Returns its result, the same for every repetition."""
     evaluated = evaluate_captured(call, event)
-    if evaluated.evaluated_at == call.now:
+    if evaluated.evaluation_status != event.evaluation_status:
         call.audit.add(
             "event",
             event.loyalty_event_id,

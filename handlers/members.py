@@ -240,7 +240,7 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
         "loyaltyMemberId": member.loyalty_member_id,
     }
     lifetime = tokens.MEMBER_TOKEN_SECONDS
-    token = tokens.issue(call.db, call.settings, claims, lifetime, call.now)
+    token = tokens.issue(call.db, call.settings, claims, lifetime, call.real_now)
     return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
 
 

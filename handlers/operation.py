@@ -8,8 +8,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Protocol, TypeVar
 
+from sqlalchemy import Engine
+
 from handlers.audit_trail import Audited
-from handlers.call import ADMINISTRATION, INTEGRATION, Call, RequestContext
+from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Call, Request, RequestContext
+from handlers.settings import Settings
 
 
 class BodyShape(Protocol):
@@ -25,6 +28,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 BeforeTransaction = Callable[[RequestContext], Any]
+AfterTransaction = Callable[[Engine, Settings, Request], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Operation:
     changes_configuration: bool = False
     dry_run_mark: bytes | None = None
     before_transaction: BeforeTransaction | None = None
+    after_transaction: AfterTransaction | None = None
     merge_into: str | None = None
     batch: BatchHandler | None = None
 
@@ -91,6 +96,7 @@ def operation(
     audit: Audited | str | None = None,
     representations: Mapping[str, Representation] | None = None,
     before_transaction: BeforeTransaction | None = None,
+    after_transaction: AfterTransaction | None = None,
     from_replica: bool = False,
     changes_configuration: bool = False,
     dry_run_mark: bytes | None = None,
@@ -109,6 +115,7 @@ def operation(
     - `representations` render the result as texts of other media types than JSON.
     - `before_transaction` is a hook for slow work that must not hold a transaction open; the handler gets what it
       returns as `hook_result`.
+    - `after_transaction` goes on with work that the transaction began, in transactions of its own, and answers.
     - `from_replica` is for reads that may be a little behind: the read replica, if there is one, serves them at once,
       and other lists and reports only when it has caught up.
     - `changes_configuration` raises the version of the configuration before the handler is called, which serializes
@@ -145,6 +152,7 @@ def operation(
             audit=audit,
             representations=representations or {},
             before_transaction=before_transaction,
+            after_transaction=after_transaction,
             from_replica=from_replica,
             changes_configuration=changes_configuration,
             dry_run_mark=dry_run_mark,

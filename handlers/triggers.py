@@ -84,7 +84,7 @@ def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties
     call.audit.keep_before(before)
     properties, given = validated_trigger(call, body.of(before), before.settings)
     replacement = given if given != before.secret else None
-    values = {**values_of(properties), **replaced_secret(before, replacement, call.now)}
+    values = {**values_of(properties), **replaced_secret(before, replacement, call.real_now)}
     return ShownTrigger(TRIGGERS.store(call.db, before, values, call.now), replacement)
 
 

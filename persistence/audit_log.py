@@ -20,12 +20,13 @@ PERSONAL_DIGEST = "sha256({0}.salt || convert_to(CAST(json_build_array({0}.reaso
 DIGEST = (
     "sha256(convert_to(CAST(json_build_array({0}.organization_id, {0}.audit_log_id, extract(epoch FROM {0}.created_at),"
     " {0}.actor, {0}.user_id, {0}.token_id, {0}.surface, {0}.operation_id, {0}.request_id, {0}.entity_type,"
-    " {0}.entity_id, array_to_json({0}.member_ids)) AS text), 'UTF8') || {0}.personal_digest)"
+    " {0}.entity_id, array_to_json({0}.member_ids)) AS text), 'UTF8') || {0}.personal_digest"
+    " || convert_to(coalesce(CAST(extract(epoch FROM {0}.test_clock) AS text), ''), 'UTF8'))"
 )
 
 _COLUMNS = (
-    "organization_id, audit_log_id, created_at, actor, user_id, token_id, surface, operation_id, request_id,"
-    " entity_type, entity_id, member_ids, reason, changes"
+    "organization_id, audit_log_id, created_at, test_clock, actor, user_id, token_id, surface, operation_id,"
+    " request_id, entity_type, entity_id, member_ids, reason, changes"
 )
 # The type of entries about moved points.
 _POINTS = "ledger-transaction"
@@ -47,7 +48,8 @@ WITH numbered AS MATERIALIZED (
     ) FROM numbered n, unnest(n.wallet_ids) AS wallet(id)
 ), given AS MATERIALIZED (
     SELECT CAST(%(organization_id)s AS bigint) AS organization_id, n.audit_log_id,
-        CAST(%(created_at)s AS timestamptz) AS created_at, n.actor, n.user_id, n.token_id, n.surface, n.operation_id,
+        CAST(%(created_at)s AS timestamptz) AS created_at, CAST(%(test_clock)s AS timestamptz) AS test_clock,
+        n.actor, n.user_id, n.token_id, n.surface, n.operation_id,
         n.request_id, n.entity_type, n.entity_id,
         ARRAY(
             SELECT member_id FROM named WHERE audit_log_id = n.audit_log_id AND member_id IS NOT NULL ORDER BY 1
@@ -106,6 +108,8 @@ class AuditEntry:
     organization_id: int
     audit_log_id: int
     created_at: datetime
+    # What the test clock of the organization showed, if it had one.
+    test_clock: datetime | None
     actor: str
     user_id: int | None
     token_id: str | None
@@ -142,16 +146,22 @@ AUDIT_LOG = Records(
 
 
 def add_entries(
-    db: Connection, organization_id: int, now: datetime, entries: Sequence[tuple[Origin, NewEntry]]
+    db: Connection,
+    organization_id: int,
+    now: datetime,
+    entries: Sequence[tuple[Origin, NewEntry]],
+    test_clock: datetime | None = None,
 ) -> bool:
     """Write any number of entries with one statement; True if one is about an erased member.
 
+    `now` is the real time, and `test_clock` what the clock of a test organization shows, if it has one.
     Points of an erased member may still be moved by wallet, which is not personal data.
     """
     rows = [
         {name: getattr(part, name) for part in (origin, entry) for name in part.__slots__} for origin, entry in entries
     ]
-    values = {"organization_id": organization_id, "created_at": now, "entries": as_json(rows)}
+    common = {"organization_id": organization_id, "created_at": now, "test_clock": test_clock}
+    values = {**common, "entries": as_json(rows)}
     if all(entry.entity_type == _POINTS for _, entry in entries):
         defer(db, _ADD, values)
         return False

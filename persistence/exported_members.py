@@ -32,7 +32,7 @@ LEFT JOIN LATERAL (
     JOIN loyalty_tiers l ON l.organization_id = t.organization_id AND l.loyalty_tier_id = h.loyalty_tier_id
     JOIN organizations o ON o.organization_id = t.organization_id
     WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND l.active
-        AND (t.is_manual OR t.floor_tier_id IS NOT NULL) AND (h.expires_at IS NULL OR h.expires_at > now())
+        AND (t.is_manual OR t.floor_tier_id IS NOT NULL) AND (h.expires_at IS NULL OR h.expires_at > %(now)s)
     ORDER BY t.loyalty_program_id = o.default_loyalty_program_id DESC, t.loyalty_program_id LIMIT 1
 ) held ON true
 WHERE m.organization_id = %(organization_id)s AND m.member_id > %(after)s AND m.erased_at IS NULL
@@ -59,9 +59,9 @@ FROM (
         JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
         JOIN ledger_lots l USING (organization_id, ledger_lot_id)
         WHERE organization_id = %(organization_id)s AND t.from_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
-            AND t.held_until <= now()
+            AND t.held_until <= %(now)s
     ) free
-    WHERE expires_at IS NULL OR expires_at > now()
+    WHERE expires_at IS NULL OR expires_at > %(now)s
     GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
     UNION ALL
     SELECT b.organization_id, b.wallet_id, b.ledger_account_id, b.current_balance, NULL, 0, NULL, 0

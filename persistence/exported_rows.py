@@ -5,7 +5,7 @@ Rows come as they are written, and their first column is the id behind which the
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -166,7 +166,7 @@ QUERIES: Mapping[str, RowsQuery] = {
         f"coupon_lots t {_MEMBER_OF} {_CALLED_BOOK} {_COUPON_OF}",
         "coupon_lot_id",
         "t.updated_at",
-        "t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > now()) AND m.erased_at IS NULL",
+        "t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > %(now)s) AND m.erased_at IS NULL",
         {**_OF_MEMBER, **_OF_BOOK},
     ),
     BADGES: RowsQuery(
@@ -293,12 +293,16 @@ QUERIES: Mapping[str, RowsQuery] = {
 
 @dataclass(frozen=True, slots=True)
 class ExportRange:
-    """The rows of an export: those behind an id, changed at a moment or later, if one is given, and by filters."""
+    """The rows of an export: those behind an id, changed at a moment or later, if one is given, and by filters.
+
+    What has expired by `now` is in none.
+    """
 
     organization_id: int
     after: int = 0
     updated_from: datetime | None = None
     filters: Mapping[str, Any] = field(default_factory=dict)
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def values(self, after: int, limit: int) -> dict[str, Any]:
         """The values of the statement of a page."""
@@ -306,6 +310,7 @@ class ExportRange:
             **dict.fromkeys(_FILTERS),
             **self.filters,
             "organization_id": self.organization_id,
+            "now": self.now,
             "updated_from": self.updated_from,
             "after": after,
             "limit": limit,

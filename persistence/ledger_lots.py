@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from sqlalchemy import Connection, select
@@ -191,12 +191,13 @@ def next_wallets_due(
 ) -> list[int]:
     """The next wallets, by id, with points that have expired, or holds that have ended, by `now`.
 
-    `periods` are the months of `lastTransaction` policies by account. They are counted in UTC here, so a wallet may be
-    found up to a day too early or too late; opening the session decides.
+    `periods` are the months of `lastTransaction` policies by account. They are counted in UTC here, which differs by
+    less than a day from the zone of the organization, so wallets of the next day are found, too; opening the session
+    decides.
     """
     policies = as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
-    due = (organization_id, after, now, limit)
-    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, policies, *due, limit))
+    due, tomorrow = (organization_id, after, now, limit), now + timedelta(days=1)
+    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, policies, organization_id, after, tomorrow, limit, limit))
     return [row[0] for row in rows]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, insert, select, update
@@ -86,6 +86,12 @@ def find_location_timezones(db: Connection, organization_id: int) -> Mapping[str
     statement = select(organizations.c.location_timezones).where(organizations.c.organization_id == organization_id)
     timezones: Mapping[str, str] = db.execute(statement).scalar_one()
     return timezones
+
+
+def find_time(db: Connection, organization_id: int) -> datetime:
+    """The time of an organization: what its test clock shows, or the real time."""
+    organization, now = find(db, organization_id), datetime.now(UTC)
+    return now if organization is None else organization.time_at(now)
 
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
@@ -201,11 +207,6 @@ def with_rows(db: Connection, table: str, condition: str = "true") -> list[int]:
     """
     rows = query(db, _WITH_ROWS.format(table=table, condition=condition), ())
     return [organization_id for (organization_id,) in rows]
-
-
-def find_ids(db: Connection) -> list[int]:
-    """The ids of all organizations."""
-    return list(db.execute(select(organizations.c.organization_id).order_by(organizations.c.organization_id)).scalars())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, delete, select, text, update
 
 from domain.organizations import Organization
+from persistence import test_clocks
 from persistence.rows import columns_of, record
 from persistence.tables import metadata
 from persistence.tables.organizations import organizations
@@ -27,7 +28,8 @@ WHERE organization_id = :organization_id AND salt IS NOT NULL
 
 
 def lock(db: Connection, organization_id: int) -> Organization | None:
-    """The organization, locked against everything that adds records to it."""
+    """The organization, locked against everything that adds records to it, and against whoever moves its clock."""
+    test_clocks.take(db, organization_id)
     statement = select(*columns_of(organizations, Organization)).where(
         organizations.c.organization_id == organization_id
     )
@@ -35,11 +37,14 @@ def lock(db: Connection, organization_id: int) -> Organization | None:
 
 
 def remove_records(db: Connection, organization_id: int) -> int:
-    """Remove all records but those of users, and erase what the audit log tells; returns how many rows there were."""
+    """Remove all records but those of users, with the test clock, and erase what the audit log tells.
+
+    Returns how many rows there were.
+    """
     db.execute(
         update(organizations)
         .where(organizations.c.organization_id == organization_id)
-        .values(default_loyalty_program_id=None, default_ledger_id=None)
+        .values(default_loyalty_program_id=None, default_ledger_id=None, **test_clocks.NONE)
     )
     removed = 0
     for table in reversed(metadata.sorted_tables):

@@ -76,12 +76,14 @@ WITH due AS (
 )
 UPDATE trigger_deliveries d
 SET attempts = d.attempts + 1, last_attempt_at = now(), next_attempt_at = now() + %(lease)s, updated_at = now()
-FROM due, triggers t
+FROM due, triggers t, organizations o
 WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = due.trigger_delivery_id
     AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id AND t.active
+    AND o.organization_id = d.organization_id
 RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_delivery_key::text, d.payload::text,
     d.attempts, d.last_attempt_at, t.settings, t.secret,
-    CASE WHEN t.previous_secret_until > d.last_attempt_at THEN t.previous_secret END
+    CASE WHEN t.previous_secret_until > d.last_attempt_at THEN t.previous_secret END,
+    CASE WHEN o.clock_now IS NOT NULL THEN d.created_at END
 """
 
 # Times by numbers of seconds, or null: Citus takes no now() inside of CASE, nor an interval of a column added to it.
@@ -134,7 +136,10 @@ WHERE d.status = 'pending' AND t.active
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
-    """A message to be sent now, with its receiver and secrets; `payload` is the text to be sent."""
+    """A message to be sent now, with its receiver and secrets; `payload` is the text to be sent.
+
+    `test_clock` is the moment at which it was recorded, if the organization has a test clock.
+    """
 
     organization_id: int
     trigger_id: int
@@ -146,6 +151,7 @@ class ClaimedDelivery:
     settings: Mapping[str, Any]
     secret: str
     previous_secret: str | None
+    test_clock: datetime | None
 
 
 def find_listeners(db: Connection, organization_id: int) -> list[Listener]:

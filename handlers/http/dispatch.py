@@ -6,7 +6,7 @@ All calls go one way, as a batch: mostly of one call, of several where calls of 
 import logging
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,9 +16,21 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 import openapi
 from domain.organizations import Organization
 from domain.problems import NotFound, Refusal
+from domain.test_clocks import TestClockAdvancing
 from handlers import metrics
 from handlers.audit_trail import Audited, lock_of, write_entries
-from handlers.call import JSON, MEMBER, Answer, BatchedCall, Call, Caller, NotBatchable, Request, RequestContext
+from handlers.call import (
+    JSON,
+    MEMBER,
+    TEST_CLOCK_HEADER,
+    Answer,
+    BatchedCall,
+    Call,
+    Caller,
+    NotBatchable,
+    Request,
+    RequestContext,
+)
 from handlers.http.addresses import (
     ADDRESSES,
     ORGANIZATION,
@@ -26,15 +38,17 @@ from handlers.http.addresses import (
     offered_arguments,
     resolve_addresses,
 )
+from handlers.messages.base import instant_text
 from handlers.operation import BatchHandler, BeforeTransaction, Operation, all_operations
 from handlers.services.organizations.caller_rights import permitted_callers
 from handlers.settings import Settings
-from persistence import audit_log, organizations, replication, transactions
+from persistence import audit_log, organizations, replication, test_clocks, transactions
 from persistence.engine import autocommit
 
 # Operations without an organization: they find it themselves.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
-
+# They wait for those who hold the test clock still.
+MOVING_CLOCKS = frozenset({"advanceTestClock", "removeTestClock"})
 
 # The milliseconds that a batch of several calls waits for a lock before its calls are run individually: longer than
 # most commits take, and short for the calls of the batch that do not need the lock.
@@ -58,6 +72,8 @@ class Route:
     operation: Operation
     status: int
     reads: bool
+    # It is refused while the test clock of the organization moves.
+    holds_clock: bool
     parameters: tuple[str, ...]
     scopes: tuple[str, ...]
     further_media_types: tuple[str, ...]
@@ -101,7 +117,10 @@ class Dispatcher:
         if route.operation.before_transaction is not None:
             hook_result = self._run_hook(route.operation.before_transaction, route.operation, requests[0])
         run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
-        return run(engine, lambda db: self._run_batch(db, route, requests, hook_result))
+        outcomes = run(engine, lambda db: self._run_batch(db, route, requests, hook_result))
+        if route.operation.after_transaction is not None:
+            return [route.operation.after_transaction(self._engine, self._settings, requests[0])]
+        return outcomes
 
     def within(self, db: Connection, request: Request) -> Answer:
         """Run a request in the open database transaction of the caller, who commits it; raises its refusal."""
@@ -137,6 +156,10 @@ class Dispatcher:
             transactions.wait_for_locks(db, BATCH_LOCK_MS)
         now = datetime.now(UTC)
         organization, callers, first = admission or _admit(db, route, requests, now)
+        if organization is not None and organization.clock_now is not None:
+            # What was read together with the organization was read as of the real time.
+            organization, first = _hold_clock(db, route, organization), None
+            now = organization.time_at(now)
         batch = []
         for request, caller in zip(requests, callers, strict=True):
             refusal = caller if isinstance(caller, Exception) else None
@@ -154,6 +177,8 @@ class Dispatcher:
         self._handle(route.operation, batch, hook_result)
         _answer(route, batch)
         outcomes = [batched.outcome for batched in batch if batched.outcome is not None]
+        if organization is not None and organization.clock_now is not None:
+            outcomes = [_with_clock(outcome, now) for outcome in outcomes]
         if len(outcomes) == 1 and isinstance(outcomes[0], Exception):
             raise outcomes[0]
         return outcomes
@@ -231,6 +256,27 @@ def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datet
     if len(requests) == 1 and route.audit_of_change is None:
         address = first_address(requests[0].path, operation.arguments, now)
     return permitted_callers(db, requests, route.scopes, address)
+
+
+def _hold_clock(db: Connection, route: Route, organization: Organization) -> Organization:
+    """The organization with its test clock as it stays until the call ends; raises TestClockAdvancing for a write."""
+    if not route.holds_clock:
+        return organization
+    held = test_clocks.hold(db, organization)
+    if held is None:
+        refusal = TestClockAdvancing("Nothing was written. Send the request again when the advance is done.")
+        refusal.test_clock = organization.clock_now
+        raise refusal
+    return held
+
+
+def _with_clock(outcome: Answer | Exception, now: datetime) -> Answer | Exception:
+    """The outcome of a call, with what the test clock of the organization shows."""
+    if isinstance(outcome, Answer) and all(name != TEST_CLOCK_HEADER for name, _ in outcome.headers):
+        return replace(outcome, headers=(*outcome.headers, (TEST_CLOCK_HEADER, instant_text(now))))
+    if isinstance(outcome, Refusal):
+        outcome.test_clock = now
+    return outcome
 
 
 def _find_records(route: Route, batch: Sequence[BatchedCall], first: Any) -> None:
@@ -360,6 +406,10 @@ def _route(operation: Operation, path: str, method: str, documented: Mapping[str
         operation,
         status=success,
         reads=method == "get",
+        # What only reads is documented without a conflict.
+        holds_clock=method != "get"
+        and "409" in documented["responses"]
+        and operation.operation_id not in MOVING_CLOCKS,
         parameters=parameters,
         # Alternatives are whole schemes; that of users' tokens is the one with roles.
         scopes=next((tuple(s["oauth2"]) for s in documented["security"] if s.get("oauth2", [MEMBER]) != [MEMBER]), ()),

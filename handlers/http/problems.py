@@ -13,10 +13,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, StorageFull, Unauthorized
-from handlers.call import JSON
+from domain.test_clocks import TestClockAdvancing
+from handlers.call import JSON, TEST_CLOCK_HEADER
 from handlers.http import storage
 from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.throttle import TooOften
+from handlers.messages.base import instant_text
 from handlers.messages.json_text import encode
 from persistence.transactions import is_full
 
@@ -108,6 +110,8 @@ def _refusal(request: ConnexionRequest, refusal: Refusal, headers: Mapping[str, 
 
 async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionResponse:
     headers: dict[str, str] = {}
+    if refusal.test_clock is not None:
+        headers[TEST_CLOCK_HEADER] = instant_text(refusal.test_clock)
     if isinstance(refusal, InvalidRequest) and exchange_of(request.scope).operation_id == TOKEN_OPERATION:
         body = encode(_oauth_error(refusal))
         no_store = {"Cache-Control": "no-store"}
@@ -116,6 +120,8 @@ async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionR
         headers["WWW-Authenticate"] = _challenge_of(exchange_of(request.scope))
     elif isinstance(refusal, TooOften):
         headers["Retry-After"] = str(refusal.state.seconds)
+    elif isinstance(refusal, TestClockAdvancing):
+        headers["Retry-After"] = "1"
     elif refusal.kind == "unavailable":
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return _refusal(request, refusal, headers)

@@ -6,7 +6,8 @@ from typing import Any
 
 from domain.organizations import OrganizationDetails
 from domain.tier_history import EVENT_DATE
-from handlers.messages.base import Shape, Update
+from handlers.messages.base import Nested, Shape, Update, WireSchema
+from handlers.schemas.test_clock import CLOCK_OF_ORGANIZATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,4 +27,12 @@ class OrganizationProperties:
 
 
 ORGANIZATION_CHANGES = Update(OrganizationProperties)
-ORGANIZATION = Shape(OrganizationDetails, without=("default_ledger_id", "configuration_version"))
+
+
+class _Shown(WireSchema):
+    test_clock = Nested(CLOCK_OF_ORGANIZATION)
+
+
+ORGANIZATION = Shape(
+    OrganizationDetails, _Shown, without=("default_ledger_id", "configuration_version"), optional=("test_clock",)
+)

@@ -22,6 +22,7 @@ from handlers.services.tiers import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
 from persistence import audit_log, exports, imports, organizations, periodic_jobs, transactions
+from persistence.test_clocks import find_held
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
@@ -38,11 +39,15 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """The arguments of a run: the organizations to go through, and a function that tells if the run is to stop."""
+    """The arguments of a run: the organizations to go through, and a function that tells if the run is to stop.
+
+    `by_real_time` are those without a test clock: of the others nothing is removed for its age.
+    """
 
     engine: Engine
     settings: Settings
     organization_ids: Sequence[int]
+    by_real_time: Sequence[int]
     last_result: Mapping[str, Any]
     stopping: Callable[[], bool] = _never
 
@@ -66,11 +71,13 @@ class ExpiredPoints:
 
 def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> ExpiredPoints:
     """Post the expiries of one organization, a bounded number of wallets at a time."""
-    now, after = datetime.now(UTC), 0
-    expired = ExpiredPoints({}, {})
+    after, expired = 0, ExpiredPoints({}, {})
 
     def next_batch(db: Connection) -> Expired | None:
-        return expire_next(db, organization_id, after, now)
+        organization = find_held(db, organization_id)
+        if organization is None:
+            return None
+        return expire_next(db, organization, after, organization.time_at(datetime.now(UTC)))
 
     while not stopping() and (done := transactions.run(engine, next_batch)) is not None:
         after = done.last_wallet_id
@@ -87,10 +94,14 @@ def evaluate_tiers(
 
     Returns the number of members and the number of moves.
     """
-    now, after, looked_at, moves = datetime.now(UTC), 0, 0, 0
+    after, looked_at, moves = 0, 0, 0
 
     def next_batch(db: Connection) -> Evaluated | None:
-        return evaluate_next(db, organization_id, after, now, everyone=everyone)
+        organization = find_held(db, organization_id)
+        if organization is None:
+            return None
+        now = organization.time_at(datetime.now(UTC))
+        return evaluate_next(db, organization, after, now, everyone=everyone)
 
     while not stopping() and (done := transactions.run(engine, next_batch)) is not None:
         after, looked_at, moves = done.last_wallet_id, looked_at + done.members, moves + done.moves
@@ -115,7 +126,7 @@ def _release(run: JobRun) -> Mapping[str, Any] | None:
     if not days:
         return {"answers": 0, "upTo": after}
     before = datetime.now(UTC) - timedelta(days=days)
-    released = release_answers(run.engine, run.organization_ids, after, before, run.stopping)
+    released = release_answers(run.engine, run.by_real_time, after, before, run.stopping)
     return None if released is None else {"answers": released.answers, "upTo": released.up_to}
 
 
@@ -123,7 +134,7 @@ def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
     days = run.settings.deliveries_kept_days
     removed = sum(
         remove_old_deliveries(run.engine, organization_id, days, run.stopping)
-        for organization_id in run.organization_ids
+        for organization_id in run.by_real_time
         if days
     )
     return None if run.stopping() else {"deliveries": removed}
@@ -143,7 +154,7 @@ def _remove_uploads(run: JobRun) -> Mapping[str, Any] | None:
         return imports.fail_abandoned(db, organization_id, now - MAX_UPLOAD_AGE, now, _ABANDONED)
 
     failed = 0
-    for organization_id in run.organization_ids:
+    for organization_id in run.by_real_time:
         if run.stopping():
             return None
         failed += transactions.run(run.engine, partial(fail_abandoned, organization_id=organization_id))
@@ -227,8 +238,10 @@ def _run(
     last_result: Mapping[str, Any] | None,
     stopping: Callable[[], bool],
 ) -> Mapping[str, Any] | None:
-    organization_ids = transactions.run(engine, organizations.find_ids)
-    result = job.run(JobRun(engine, settings, organization_ids, last_result or {}, stopping))
+    tenants = transactions.run(engine, organizations.find_all)
+    every = [organization.organization_id for organization in tenants]
+    by_real_time = [organization.organization_id for organization in tenants if organization.clock_now is None]
+    result = job.run(JobRun(engine, settings, every, by_real_time, last_result or {}, stopping))
     if result is not None:
         note = partial(periodic_jobs.note_result, name=job.name, result=result, now=datetime.now(UTC))
         transactions.run(engine, note)

@@ -1,4 +1,4 @@
-"""The worker: queued events, messages, periodic jobs, totals of reports and imports, each in a loop and thread.
+"""The worker: queued events, messages, periodic jobs, totals, imports, exports, test clocks: each a loop and thread.
 
 Any number of workers may run beside each other, on any number of machines; they skip the work that another worker has
 claimed.
@@ -17,6 +17,7 @@ from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
 from handlers.services.exports.write import ExportWriter
 from handlers.services.imports.work import Importer
+from handlers.services.organizations.test_clock import advance_next
 from handlers.services.unit_of_work.evaluation import limit_evaluation
 from handlers.services.webhooks.send_deliveries import send_due
 from handlers.settings import Settings
@@ -30,7 +31,7 @@ _JOBS_SECONDS = 5.0
 # Reports count what is not in their totals one by one, so some seconds of it may wait.
 _REPORTS_SECONDS = 2.0
 # Imports take minutes.
-_IMPORTS_SECONDS = _EXPORTS_SECONDS = 1.0
+_IMPORTS_SECONDS = _EXPORTS_SECONDS = _CLOCKS_SECONDS = 1.0
 # The pause while the database is away, or another fault affects all work.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 
@@ -142,6 +143,10 @@ def _imports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -
     return Loop("imports", _IMPORTS_SECONDS, Importer(engine, settings).step)
 
 
+def _clocks(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    return Loop("clocks", _CLOCKS_SECONDS, lambda: advance_next(engine, settings, stopping))
+
+
 def _exports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
     return Loop("exports", _EXPORTS_SECONDS, ExportWriter(engine, stopping).step)
 
@@ -153,4 +158,5 @@ _LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (
     _reports,
     _imports,
     _exports,
+    _clocks,
 )

@@ -11,6 +11,7 @@ from domain.event_types import TIER_REMOVED, TIER_SET
 from domain.idempotency import ResultsByKey
 from domain.ledger.views import WalletView
 from domain.members import Member, MemberTier, refuse_inactive
+from domain.organizations import Organization
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tier_log import TierTracking
@@ -23,7 +24,7 @@ from handlers.services.unit_of_work.derived_events import earnings_of
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import ledger_wallets, member_tiers, organizations
+from persistence import ledger_wallets, member_tiers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,15 +243,19 @@ class Evaluated:
 
 
 def evaluate_next(
-    db: Connection, organization_id: int, after: int, now: datetime, *, everyone: bool, limit: int = WALLETS_AT_ONCE
+    db: Connection,
+    organization: Organization,
+    after: int,
+    now: datetime,
+    *,
+    everyone: bool,
+    limit: int = WALLETS_AT_ONCE,
 ) -> Evaluated | None:
     """Evaluate the tiers of the next members, by wallet id, who have an expired one; or of `everyone`.
 
     None when there are no more. Expiries of the members' points are posted first.
     """
-    organization = organizations.find(db, organization_id)
-    if organization is None:
-        return None
+    organization_id = organization.organization_id
     if everyone:
         wallets = member_tiers.next_wallets(db, organization_id, after, limit)
     else:

@@ -23,6 +23,8 @@ audit_log = tenant_table(
     "audit_log",
     "audit_log_id",
     instant("created_at", nullable=False),
+    # What the test clock of the organization showed, if it had one; `created_at` is real.
+    instant("test_clock"),
     # The caller: the subject of the token, its user and its id.
     Column("actor", Text, nullable=False),
     Column("user_id", BigInteger),

@@ -42,6 +42,7 @@ organizations = record_table(
     "organization_id",
     CheckConstraint("environment IN ('live', 'test')", "environment"),
     CheckConstraint("late_event_tiers IN ('event-date', 'evaluation')", "late_event_tiers"),
+    CheckConstraint("clock_now IS NULL OR environment = 'test'", "clock"),
     defaults={
         "subscription_level": "'not-initialized'",
         "default_locale": "'en'",

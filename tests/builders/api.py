@@ -149,10 +149,10 @@ class Api:
     engine: Engine
     settings: Settings
 
-    def organization(self, name: str = "Corner Coffee") -> Organization:
+    def organization(self, name: str = "Corner Coffee", **properties: Any) -> Organization:
         """A fresh organization, which sees nothing of any other."""
         now = datetime.now(UTC)
-        created = transactions.run(self.engine, lambda db: create_organization(db, name=name, now=now))
+        created = transactions.run(self.engine, lambda db: create_organization(db, name=name, now=now, **properties))
         return Organization(self, created, self.token(created.organization_id, (), is_admin=True))
 
     def token(self, organization_id: int, roles: Iterable[str], *, is_admin: bool = False) -> str:

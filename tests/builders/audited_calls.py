@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import text
@@ -33,6 +34,7 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
         _users,
         _content,
         _offline_allowances,
+        _clock,
     ):
         part(organization, made)
     return made
@@ -279,3 +281,11 @@ def _content(organization: Organization, made: dict[str, Any]) -> None:
     i.patch(path, {"attrs": {"title": "Ristretto"}}, locale="")
     content.batch(item({"title": "Latte"}))
     i.delete(path, locale="", expect=200)
+
+
+def _clock(organization: Organization, made: dict[str, Any]) -> None:
+    a = organization.administration
+    now = a.post("/test-clock", {})["testClock"]["now"]
+    later = datetime.fromisoformat(now) + timedelta(seconds=1)
+    a.post("/test-clock/advance", {"to": later.isoformat()}, expect=200)
+    a.delete("/test-clock")

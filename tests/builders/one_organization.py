@@ -20,6 +20,7 @@ ACROSS = {
     r"SELECT .* FROM organizations( ORDER BY|$)": "the operator's commands and jobs go through all",
     r"SELECT count\(\*\).* FROM (queued_events$|trigger_deliveries d JOIN triggers t )": "the figures of /metrics",
     r"SELECT .* FROM (users JOIN )?organization_users ": "a user may belong to several organizations",
+    r"SELECT organizations\.organization_id FROM organizations WHERE .*clock_target": "workers find advances under way",
     r"SELECT o\.organization_id FROM organizations o CROSS JOIN LATERAL": "workers find where there is something to do",
     r"SELECT organization_id, array_agg\(trigger_id\) FROM": "workers find the triggers whose deliveries are due",
     r"SELECT organization_id, import_id FROM imports": "workers find imports to go on with",

@@ -42,6 +42,7 @@ EXTENSIONS = {
         *("createPermissionGroup", "eraseMember", "evaluateEvent", "getAudience", "getExport", "getExportPart"),
         *("getImport", "getImportErrors", "getMission", "listAuditLog", "listDeadLetterEvents", "listExports"),
         *("listImports", "listLedgers", "listMemberTimeline", "listPartnerApiKeys", "listPermissionGroups"),
+        *("getTestClock", "createTestClock", "advanceTestClock", "removeTestClock"),
         *("listTriggerDeliveries", "redeliverTriggerDelivery", "requeueDeadLetterEvent", "revokePartnerApiKey"),
         *("startImport", "updateAudience", "updateAudienceMembers", "updateMission", "updatePermissionGroup"),
         *("getPortal", "updatePortal", "uploadImportPart", "deletePermissionGroup"),

@@ -22,7 +22,7 @@ from tests.builders.users import Users, address
 @pytest.fixture(scope="module")
 def busy(api):
     """An organization in which every audited operation was called."""
-    organization = api.organization()
+    organization = api.organization(environment="test")
     make_all(organization)
     return organization
 
@@ -101,7 +101,7 @@ def test_filters(busy):
 
 def test_a_repeated_request_is_there_once(busy):
     minted = entries_of(busy, operationId="mintMemberPoints")
-    assert [each["changes"]["amount"]["to"] for each in minted] == [100]
+    assert [each["changes"]["amount"]["to"] for each in minted].count(100) == 1
     assigned = entries_of(busy, operationId="assignBadge")
     assert len(assigned) == 2
 

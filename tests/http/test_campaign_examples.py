@@ -1,4 +1,4 @@
-"""The examples of docs/campaigns.md, docs/recipes.md and docs/offline.md: every request in order, answers compared."""
+"""The examples of pages that consist of requests, docs/campaigns.md and others: sent in order, answers compared."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ def known_of(organization: Organization) -> dict[str, Any]:
 
 
 SECTIONS = {**sections("campaigns.md"), **sections("recipes.md"), **sections("offline.md")}
+IN_A_TEST_ORGANIZATION = sections("testing-time.md")
 RECIPES = {"Returns", "Referral codes", "Expiry after 12 months", "Happy hours", "Migration"}
 
 
@@ -103,11 +104,11 @@ def test_ten_campaigns_are_worked_out():
     assert SECTIONS.keys() >= RECIPES
 
 
-def follow(organization: Organization, title: str) -> None:
+def follow(organization: Organization, exchanges: list[Exchange]) -> None:
     """Send every request of a section in order, and compare its answer with the page."""
     api = Surface(organization.api.app, "", organization.token)
     known = known_of(organization)
-    for section in SECTIONS[title]:
+    for section in exchanges:
         address, body = filled(section.path, known), exact(filled(section.body, known)) if section.body else None
         path, _, query = address.removeprefix("/v2").partition("?")
         reply = api.request(section.method, path, body, **dict(parse_qsl(query)))
@@ -118,4 +119,9 @@ def follow(organization: Organization, title: str) -> None:
 
 @pytest.mark.parametrize("title", SECTIONS)
 def test_the_requests_of_a_section_are_answered_as_shown(organization, title):
-    follow(organization, title)
+    follow(organization, SECTIONS[title])
+
+
+@pytest.mark.parametrize("title", IN_A_TEST_ORGANIZATION)
+def test_time_passes_as_shown(api, title):
+    follow(api.organization(environment="test"), IN_A_TEST_ORGANIZATION[title])

@@ -14,7 +14,7 @@ from tests.http.test_campaign_examples import SECTIONS, follow
 @pytest.mark.stress
 @pytest.mark.parametrize("title", SECTIONS)
 def test_files_make_an_empty_organization_the_same(api, organization, title, tmp_path):
-    follow(organization, title)
+    follow(organization, SECTIONS[title])
     local, target = LocalApi(api.settings, api.engine, "operator"), api.organization()
 
     def texts(organization_id):

@@ -82,6 +82,12 @@ def rehearsed(organization, monkeypatch):
     return operations
 
 
+@pytest.fixture
+def organization(api):
+    """A test organization, since one operation moves a test clock."""
+    return api.organization(environment="test")
+
+
 def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(organization, rehearsed):
     make_all(organization)
     configuring = {operation_id for operation_id, each in all_operations().items() if each.changes_configuration}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from handlers.services.tiers import evaluate_next
-from persistence import transactions
+from persistence import organizations, transactions
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
@@ -287,7 +287,9 @@ def evaluate(shop, *, everyone=False):
     while (
         done := transactions.run(
             engine,
-            lambda db, after=after: evaluate_next(db, shop.organization.id, after, now, everyone=everyone, limit=2),
+            lambda db, after=after: evaluate_next(
+                db, organizations.find(db, shop.organization.id), after, now, everyone=everyone, limit=2
+            ),
         )
     ) is not None:
         after, moves = done.last_wallet_id, moves + done.moves

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from handlers.services.ledger.expire import expire_next
-from persistence import transactions
+from persistence import organizations, transactions
 from tests.builders.campaigns import mint
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running, spend
@@ -147,7 +147,7 @@ def test_points_that_expire(shop, ladder, member):
     assert ladder.of(member) == "Gold"
     later = datetime.now(UTC) + timedelta(days=40)
     engine = shop.organization.api.engine
-    done = transactions.run(engine, lambda db: expire_next(db, shop.organization.id, 0, later))
+    done = transactions.run(engine, lambda db: expire_next(db, organizations.find(db, shop.organization.id), 0, later))
     assert sum(done.amounts.values()) == 600
     assert ladder.of(member) == "Basic"
     assert ladder.moves(member)[1:] == [(SET, "Gold", "Basic")]

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handlers.services.tiers import evaluate_next
+from persistence import organizations
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.clock import earlier
@@ -170,7 +171,7 @@ class TestPeriods:
         assert ladder.of(ana) == "Basic"
         assert ladder.moves(ana)[-1][2] == "Silver"
         with shop.organization.api.engine.begin() as db:
-            evaluate_next(db, shop.organization.id, 0, datetime.now(UTC), everyone=False)
+            evaluate_next(db, organizations.find(db, shop.organization.id), 0, datetime.now(UTC), everyone=False)
         assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
         assert status(shop, ana)["points"] == 0
 

@@ -100,7 +100,7 @@ def wait_until(question: Callable[[], Any], patience: float = 600) -> None:
 
 def verify_all(db: Connection) -> list[str]:
     """The faults in the books of all organizations."""
-    return [fault for organization_id in organizations.find_ids(db) for fault in verify(db, organization_id)]
+    return [fault for o in organizations.find_all(db) for fault in verify(db, o.organization_id)]
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from handlers.services.ledger.expire import expire_next
 from handlers.services.verify import verify
-from persistence import ledger_wallets
+from persistence import ledger_wallets, organizations
 from persistence.ledger import ACCOUNTS
 from persistence.ledger_wallets import WALLETS
 from persistence.tables.ledger import ledger_transactions
@@ -39,7 +39,7 @@ def minted(raw, account, amount, expires_at, **more):
 def expire_all(raw, limit, now=NOW):
     """Expire everything; answers the amounts by account and how many batches it took."""
     after, amounts, batches = 0, {}, 0
-    while (done := expire_next(raw.db, raw.organization_id, after, now, limit)) is not None:
+    while (done := expire_next(raw.db, organizations.find(raw.db, raw.organization_id), after, now, limit)) is not None:
         assert done.last_wallet_id > after
         after, batches = done.last_wallet_id, batches + 1
         assert all(len(wallets) <= limit for wallets in done.wallets.values())

@@ -12,13 +12,14 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from domain.organizations import LIVE, TEST
+from domain.test_clocks import NotATestOrganization
 from domain.timeline.rows import KINDS, MESSAGE, POINTS
 from handlers.http.local import LocalApi
 from handlers.server.samples.coffee_shop import CoffeeShop
 from handlers.services import tokens
 from handlers.services.members.timeline import TimelineQuery, timeline_of
 from handlers.services.organizations.create import create_organization
-from handlers.services.organizations.reset import NotATestOrganization, reset_organization
+from handlers.services.organizations.reset import reset_organization
 from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import transactions
@@ -122,7 +123,7 @@ def test_a_live_organization_is_never_emptied(engine):
         ledger = RawLedger.new(db)
         ledger.mint(ledger.wallet(), 10)
     live = ledger.organization_id
-    with pytest.raises(NotATestOrganization, match=f"organization {live} is no test organization"):
+    with pytest.raises(NotATestOrganization, match=f"The organization {live} is no test organization"):
         transactions.run(engine, lambda db: reset_organization(db, live, NOW))
     with engine.connect() as db, pytest.raises(IntegrityError, match="never removed"):
         db.execute(text("DELETE FROM ledger_entries WHERE organization_id = :o"), {"o": live})

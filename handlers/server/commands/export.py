@@ -14,7 +14,7 @@ from domain.exports import FILTERS_OF_KIND, ROLE_OF_KIND
 from domain.problems import InvalidRequest
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization
-from persistence import audit_log, exported_rows, transactions
+from persistence import audit_log, exported_rows, organizations, transactions
 from persistence.audit_log import NewEntry, Origin
 from persistence.exported_rows import ExportRange
 from persistence.rows import as_json
@@ -48,7 +48,8 @@ def export_rows(
         organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
         told = {"kind": kind, "format": file_format, "updatedFrom": since, "after": after, "filters": criteria or None}
         transactions.run(engine, lambda db: _add_to_audit_log(db, organization_id, told))
-        rows, last = _write(engine, kind, file_format, ExportRange(organization_id, after, since, criteria))
+        now = transactions.run(engine, lambda db: organizations.find_time(db, organization_id))
+        rows, last = _write(engine, kind, file_format, ExportRange(organization_id, after, since, criteria, now))
     click.echo(f"{rows:,} rows, the last id is {last}.", err=True)
 
 

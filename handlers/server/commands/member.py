@@ -71,7 +71,7 @@ def _told(
     call = Call(
         db=db,
         organization=organization,
-        now=datetime.now(UTC),
+        now=organization.time_at(datetime.now(UTC)),
         request_id="loyalty member",
         caller=None,
         surface=ADMINISTRATION,

@@ -107,7 +107,7 @@ def reset_organization(name: str, yes: bool, as_json: bool) -> None:
     NAME is its name or its id. All records go but its users and their credentials. It then has the ledger, the
     account and the program of a new organization, with other ids.
     """
-    from handlers.services.organizations.reset import NotATestOrganization
+    from domain.test_clocks import NotATestOrganization
     from handlers.services.organizations.reset import reset_organization as reset_in
 
     # It may be long for large organizations.

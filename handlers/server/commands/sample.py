@@ -36,7 +36,7 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
 
         def fill(db: Connection) -> tuple[int, list[tuple[str, str]]]:
             if organization is None:
-                found_id = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id
+                found_id, at = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id, now
             else:
                 found_id = named_organization(db, organization)
                 existing = organizations.find(db, found_id)
@@ -46,7 +46,8 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
                     raise click.ClickException(
                         f"organization {found_id} is not empty: `loyalty organizations reset {found_id}` empties it"
                     )
-            return found_id, CoffeeShop(db, api.within(db, found_id), now).fill()
+                at = existing.time_at(now)
+            return found_id, CoffeeShop(db, api.within(db, found_id), at).fill()
 
         try:
             organization_id, shown = transactions.run(engine, fill)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from handlers.http.local import LocalCalls
 from handlers.services.events.evaluate_queued import note_failure
-from persistence import queue
+from persistence import organizations, queue
 
 _ORDER = "member-purchase-order-created"
 _COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'
@@ -202,7 +202,9 @@ class CoffeeShop:
         self._calls.integration("trackEventsAsync", {"events": [event]})
         organization_id, member_id = member["organizationId"], member["memberId"]
         [queued] = queue.find_lines(self._db, organization_id, [member_id], 1)
-        note_failure(self._db, organization_id, queued, "the sample gave it up", None, self._now)
+        organization = organizations.find(self._db, organization_id)
+        assert organization is not None
+        note_failure(self._db, organization, queued, "the sample gave it up", None, self._now)
 
     def _order(self, member: str, days_ago: int, coffees: int, **more: Any) -> dict[str, Any]:
         """Track a purchase of coffees, and a slice of cake with three or more; returns the event."""

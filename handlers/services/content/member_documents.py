@@ -105,15 +105,16 @@ def member_content(
     asked = {"sort": query.get("sort"), "page": query["page"], "limit": query["limit"]}
     locale = query["locale"]
     # With what each process reads anew for each call, so that none shows older content than another one.
-    version = collection.content_version, collection.updated_at, call.organization.configuration_version
+    of_organization = call.organization.configuration_version, call.organization.clock_now
+    version = collection.content_version, collection.updated_at, *of_organization
     viewed_by = member.organization_id, member.member_id, member.updated_at
     key = (*viewed_by, collection.content_collection_id, *version, locale, *asked.values())
-    answer = _answers.find(key, call.now)
+    answer = _answers.find(key, call.real_now)
     if answer is None:
         body = encode(_look_up(call, member, collection, asked, locale))
-        answer = _CachedAnswer(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
+        answer = _CachedAnswer(call.real_now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
         _answers.keep(key, answer)
-    age = int((call.now - answer.since).total_seconds())
+    age = int((call.real_now - answer.since).total_seconds())
     told = (
         ("Age", str(age)),
         ("Cache-Control", f"private, max-age={int(KEPT_FOR.total_seconds())}"),

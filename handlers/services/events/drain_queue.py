@@ -18,6 +18,7 @@ from handlers import tracing
 from handlers.services.events.evaluate_queued import evaluate_claimed, note_failure
 from handlers.settings import Settings
 from persistence import queue, transactions
+from persistence.test_clocks import FindOrganization, find_held
 
 _log = logging.getLogger("loyalty.queue")
 
@@ -38,8 +39,10 @@ class Drain:
         settings: Settings,
         stopping: Callable[[], bool] = _never,
         chance: Callable[[], float] = random.random,
+        find_organization: FindOrganization = find_held,
     ) -> None:
         self._engine = engine
+        self._find_organization = find_organization
         self._batch = settings.queue_batch
         self._retries = Retries(settings.queue_attempts, timedelta(milliseconds=settings.queue_retry_ms))
         self._stopping = stopping
@@ -59,22 +62,23 @@ class Drain:
                 break
             after = self._last_members.pop(organization_id, 0)
             with tracing.span("queue batch", {"loyalty.organization_id": organization_id}):
-                members = self._evaluate_next(organization_id, after)
+                members = self.evaluate_next(organization_id, after)
             if len(members) == self._batch:
                 self._last_members[organization_id] = members[-1]
             # Begin with the first member again if the end was reached.
             worked = bool(members) or after > 0 or worked
         return worked
 
-    def _evaluate_next(self, organization_id: int, after: int) -> list[int]:
+    def evaluate_next(self, organization_id: int, after: int = 0) -> list[int]:
         """Evaluate a batch of the next members whose events can be claimed. Returns the members."""
         members: list[int] = []
         batch: list[QueuedEvent] = []
         alone: list[QueuedEvent] = []
 
         def work(db: Connection) -> None:
-            members[:] = queue.claim_members(db, organization_id, after, self._batch)
-            if not members:
+            organization = self._find_organization(db, organization_id)
+            members[:] = queue.claim_members(db, organization_id, after, self._batch) if organization else []
+            if organization is None or not members:
                 return
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
             # An event that has failed before is evaluated alone, so that it cannot fail a batch again; later ones wait.
@@ -82,7 +86,7 @@ class Drain:
             held_up = {event.event.member_id for event in alone}
             batch[:] = [event for event in queued if event.event.member_id not in held_up]
             if batch:
-                evaluate_claimed(db, organization_id, batch, datetime.now(UTC))
+                evaluate_claimed(db, organization, batch, organization.time_at(datetime.now(UTC)))
 
         try:
             transactions.run(self._engine, work)
@@ -105,7 +109,7 @@ class Drain:
             if self._stopping():
                 return
             try:
-                transactions.run(self._engine, partial(_evaluate_one, organization_id, event))
+                transactions.run(self._engine, partial(self._evaluate_one, organization_id, event))
             except Exception as error:
                 if transactions.is_away(error):
                     raise
@@ -113,20 +117,29 @@ class Drain:
                 held_up.add(event.event.member_id)
 
     def _note_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
-        now, failures = datetime.now(UTC), queued.attempts + 1
+        failures = queued.attempts + 1
         wait = self._retries.wait(failures, self._chance())
         key = queued.event.loyalty_event_key
         if wait is None:
             _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)
         else:
             _log.warning("attempt %d on the event %s met %s", failures, key, _fault(error), exc_info=error)
-        transactions.run(self._engine, lambda db: note_failure(db, organization_id, queued, _fault(error), wait, now))
 
+        def note(db: Connection) -> None:
+            organization = self._find_organization(db, organization_id)
+            if organization is not None:
+                now = organization.time_at(datetime.now(UTC))
+                note_failure(db, organization, queued, _fault(error), wait, now)
 
-def _evaluate_one(organization_id: int, queued: QueuedEvent, db: Connection) -> None:
-    """Evaluate one event, unless another worker has evaluated it meanwhile."""
-    if queue.claim_head(db, organization_id, queued.event.member_id) == queued.event.loyalty_event_id:
-        evaluate_claimed(db, organization_id, [queued], datetime.now(UTC))
+        transactions.run(self._engine, note)
+
+    def _evaluate_one(self, organization_id: int, queued: QueuedEvent, db: Connection) -> None:
+        """Evaluate one event, unless another worker has evaluated it meanwhile."""
+        organization = self._find_organization(db, organization_id)
+        if organization is None:
+            return
+        if queue.claim_head(db, organization_id, queued.event.member_id) == queued.event.loyalty_event_id:
+            evaluate_claimed(db, organization, [queued], organization.time_at(datetime.now(UTC)))
 
 
 def _fault(error: Exception) -> str:

@@ -21,7 +21,7 @@ from handlers.services.unit_of_work.evaluation import fail_event
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
-from persistence import organizations, queue
+from persistence import queue
 from persistence.events import EVENTS
 from persistence.members import MEMBERS
 
@@ -31,13 +31,13 @@ _REQUEST_ID = "worker"
 STEP_SECONDS = 1.0
 
 
-def evaluate_claimed(db: Connection, organization_id: int, queued: Sequence[QueuedEvent], now: datetime) -> None:
+def evaluate_claimed(db: Connection, organization: Organization, queued: Sequence[QueuedEvent], now: datetime) -> None:
     """Evaluate claimed events, take them out of the queue, and tell the triggers.
 
     The last ones stay in the queue where the others took `STEP_SECONDS`.
     They are evaluated with the present configuration, as of the moment when they were tracked.
     """
-    organization = _organization(db, organization_id)
+    organization_id = organization.organization_id
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID))
     stored = [line.event for line in queued]
     results = _evaluate(unit, stored)
@@ -84,7 +84,7 @@ def lock_members_of(
 
 def note_failure(
     db: Connection,
-    organization_id: int,
+    organization: Organization,
     queued: QueuedEvent,
     fault: str,
     wait: timedelta | None,
@@ -94,6 +94,7 @@ def note_failure(
 
     Without a next one the event becomes a dead letter.
     """
+    organization_id = organization.organization_id
     if not queue.note_failure(db, organization_id, queued, wait):
         return
     event, problem = queued.event, problem_of(fault)
@@ -105,7 +106,7 @@ def note_failure(
     member = MEMBERS.find(db, organization_id, event.member_id)
     if wait is None and member is not None:
         told = AsyncResult(event.event_type, event.member_id, member.loyalty_member_id, result)
-        queue_async_results(db, _organization(db, organization_id), [told], now)
+        queue_async_results(db, organization, [told], now)
 
 
 def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent | None:
@@ -115,13 +116,6 @@ def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent 
     result = stored_result(event, PENDING, None)
     state = {"status": PENDING, "evaluation_status": NOT_EVALUATED, "last_error": None, "result": result}
     return EVENTS.store(db, event, state, now)
-
-
-def _organization(db: Connection, organization_id: int) -> Organization:
-    organization = organizations.find(db, organization_id)
-    if organization is None:
-        raise AssertionError(f"organization {organization_id} has events")
-    return organization
 
 
 def incoming_of(event: LoyaltyEvent) -> IncomingEvent:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from domain.exports import ABANDONED, DONE, FAILED, QUEUED, RUNNING, ExportJob
 from handlers.services.exports.rows import ROWS, ExportedRow, json_line
 from handlers.services.turns import Turns
-from persistence import exported_rows, exports, transactions
+from persistence import exported_rows, exports, organizations, transactions
 from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
 from persistence.transactions import is_away
@@ -58,7 +58,8 @@ class ExportWriter:
         """Write an export; False if the worker is to end before it is done."""
         with self._engine.connect() as db:
             exported_rows.begin_snapshot(db)
-            asked = ExportRange(job.organization_id, job.after, job.updated_from, job.filters)
+            now = organizations.find_time(db, job.organization_id)
+            asked = ExportRange(job.organization_id, job.after, job.updated_from, job.filters, now)
             for content, rows, last_id in _parts(ROWS[job.kind](db, asked)):
                 if self._stopping():
                     self._run_if_mine(job, _put_back)

@@ -31,6 +31,7 @@ from domain.imports.records import (
     ImportEnded,
     ImportJob,
 )
+from domain.organizations import Organization
 from handlers.audit_trail import write_entries
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.imports.audience_members import import_audience_members, import_badges
@@ -42,8 +43,9 @@ from handlers.services.imports.mission_progress import import_mission_progress
 from handlers.services.imports.rows import ImportRow, NameOf, RowReader
 from handlers.services.turns import Turns
 from handlers.settings import Settings
-from persistence import imports, organizations, transactions
+from persistence import imports, transactions
 from persistence.imports import IMPORTS
+from persistence.test_clocks import find_held
 from persistence.transactions import is_away
 
 _log = logging.getLogger("loyalty.imports")
@@ -152,25 +154,24 @@ class Importer:
     def _work(self, db: Connection) -> bool:
         self._forgive()
         self._done = 0
-        job = self._claim(db)
-        if job is None:
+        job, call = self._claim(db)
+        if job is None or call is None:
             return False
-        began, now = time.monotonic(), datetime.now(UTC)
+        began = time.monotonic()
         if job.crashes >= _MAX_CRASHES:
             told = f"Workers have died {job.crashes} times at the rows from line {job.next_line} on."
-            self._end(db, job, FAILED, now, told)
+            self._end(db, job, FAILED, call.now, told)
             return True
         current = self._opened(job)
         at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _FEWER_AFTER_CRASH**job.crashes))
         transactions.run(self._engine, lambda db: imports.record_begin(db, job, at_once))
         self._begun = job
-        self._import_next(db, job, current, at_once, began, now)
+        self._import_next(call, job, current, at_once, began)
         return True
 
-    def _import_next(
-        self, db: Connection, job: ImportJob, current: _OpenImport, at_once: int, began: float, now: datetime
-    ) -> None:
+    def _import_next(self, call: Call, job: ImportJob, current: _OpenImport, at_once: int, began: float) -> None:
         """Import the next rows, or end the import."""
+        db, now = call.db, call.now
         reader = self._reader_of(db, job, current)
         try:
             rows = _about_one_member_each(job, reader.peek(at_once))
@@ -184,7 +185,7 @@ class Importer:
             failed = [row.failed(_UNEXPECTED) for row in rows[:1]]
             self._done = len(failed)
         else:
-            failed = self._imported(db, job, rows, reader.name_of, now)
+            failed = self._imported(call, job, rows, reader.name_of)
         self._note(db, job, reader, failed, began, now)
 
     def _forgive(self) -> None:
@@ -194,31 +195,34 @@ class Importer:
             transactions.run(self._engine, lambda db: imports.forgive_begin(db, job))
             self._begun = None
 
-    def _claim(self, db: Connection) -> ImportJob | None:
-        """An import that no other worker works on, of the organization that was served longest ago."""
+    def _claim(self, db: Connection) -> tuple[ImportJob, Call] | tuple[None, None]:
+        """An import that no other worker works on, of the organization that was served longest ago, with its call.
+
+        Imports of an organization wait while its test clock is advanced.
+        """
         for address in self._turns.sort(IMPORTS.find_waiting(db)):
             job = imports.claim(db, *address)
-            if job is not None:
+            organization = None if job is None else find_held(db, job.organization_id)
+            if job is not None and organization is not None:
                 self._turns.note(job.organization_id)
-                return job
-        return None
+                return job, self._call_of(db, job, organization)
+        return None, None
 
-    def _imported(
-        self, db: Connection, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf, now: datetime
-    ) -> list[FailedRow]:
-        """Import rows until the time of the step is over; a dry run leaves no trace. Returns the rows that failed."""
-        organization = organizations.find(db, job.organization_id)
-        assert organization is not None
-        call = Call(
+    def _call_of(self, db: Connection, job: ImportJob, organization: Organization) -> Call:
+        return Call(
             db=db,
             organization=organization,
-            now=now,
+            now=organization.time_at(datetime.now(UTC)),
             request_id=f"import-{job.import_id}",
             caller=None,
             surface=ADMINISTRATION,
             settings=self._settings,
             is_quiet=not job.emit_events,
         )
+
+    def _imported(self, call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
+        """Import rows until the time of the step is over; a dry run leaves no trace. Returns the rows that failed."""
+        db = call.db
         if job.dry_run:
             db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN}")
         failed: list[FailedRow] = []

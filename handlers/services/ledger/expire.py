@@ -7,10 +7,11 @@ from decimal import Decimal
 from sqlalchemy import Connection
 
 from domain.ledger.postings import Posting
+from domain.organizations import Organization
 from handlers.call import Execution
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import ledger_lots, organizations
+from persistence import ledger_lots
 
 WALLETS_AT_ONCE = 500
 
@@ -25,12 +26,10 @@ class Expired:
 
 
 def expire_next(
-    db: Connection, organization_id: int, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
+    db: Connection, organization: Organization, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
 ) -> Expired | None:
     """Post the expiries and ends of holds of the next wallets, by id, that have any; None when there are no more."""
-    organization = organizations.find(db, organization_id)
-    if organization is None:
-        return None
+    organization_id = organization.organization_id
     periods = ledger_lots.periods_of_policies(db, organization_id)
     due = ledger_lots.next_wallets_due(db, organization_id, after, periods, now, limit)
     if not due:

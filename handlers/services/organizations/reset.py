@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from domain.organizations import TEST
 from domain.problems import FieldFault, InvalidRequest
+from domain.test_clocks import NotATestOrganization
 from handlers.audit_trail import NOT_SHOWN
 from handlers.call import Call
 from handlers.services import passwords
@@ -14,10 +15,6 @@ from handlers.services.organizations.create import DefaultRecords, add_default_r
 from persistence import audit_log, organizations, resetting, users
 from persistence.audit_log import NewEntry, Origin
 from persistence.rows import as_json
-
-
-class NotATestOrganization(ValueError):
-    """The organization holds records that count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ def reset_organization(db: Connection, organization_id: int, now: datetime) -> R
     """
     organization = resetting.lock(db, organization_id)
     if organization is None or organization.environment != TEST:
-        raise NotATestOrganization(f"organization {organization_id} is no test organization")
+        raise NotATestOrganization(f"The organization {organization_id} is no test organization.")
     removed = resetting.remove_records(db, organization_id)
     records = add_default_records(db, organization_id, now)
     organizations.raise_configuration_version(db, organization_id)

@@ -75,7 +75,7 @@ def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[UserOu
 def _insert(
     call: Call, emails: Sequence[str], inline: Grant, groups: Sequence[PermissionGroup], with_invitation: bool
 ) -> None:
-    organization_id, expires_at = call.organization.organization_id, call.now + TEMPORARY_PASSWORD_LIFETIME
+    organization_id, expires_at = call.organization.organization_id, call.real_now + TEMPORARY_PASSWORD_LIFETIME
     ids = reserve_ids(call.db, users=len(emails))["users"]
     rows, invitations = [], []
     for user_id, email in zip(ids, emails, strict=True):

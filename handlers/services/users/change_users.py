@@ -112,7 +112,7 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
         is_temporary = new.password_is_temporary
         if is_temporary is None:
             is_temporary = new.email is not None and not new.is_external and new.password is None
-        expires_at = call.now + TEMPORARY_PASSWORD_LIFETIME if is_temporary else None
+        expires_at = call.real_now + TEMPORARY_PASSWORD_LIFETIME if is_temporary else None
         user_id = users.add_user(
             call.db,
             **{
@@ -273,7 +273,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
             raise InvalidRequest([FieldFault("permanent is false for an API user", pointer="/permanent")])
         require_held(held, user.grant, "The user has more permissions than the caller")
         refuse_shared(call, held, user, "the password")
-        until = None if permanent or user.is_api_user else call.now + TEMPORARY_PASSWORD_LIFETIME
+        until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
         users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.now)
         # The log does not show the passwords.
         before = {"password": "former", "passwordIsTemporary": user.password_is_temporary}

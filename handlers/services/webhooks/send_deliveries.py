@@ -16,6 +16,8 @@ from sqlalchemy import Connection, Engine
 from domain.triggers import FAILED, PENDING, SUCCEEDED
 from domain.webhooks import delay_after, signatures
 from handlers import tracing
+from handlers.call import TEST_CLOCK_HEADER
+from handlers.messages.base import instant_text
 from handlers.services.webhooks.post_message import Reply, WebhookClient
 from handlers.settings import Settings, ports_of
 from persistence import organizations, transactions, triggers
@@ -143,9 +145,11 @@ def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> di
     secrets = [secret for secret in (delivery.secret, delivery.previous_secret) if secret is not None]
     own: Mapping[str, str] = delivery.settings["headers"]
     agent = {} if any(name.lower() == "user-agent" for name in own) else {"User-Agent": "loyalty-server"}
+    clock = {} if delivery.test_clock is None else {TEST_CLOCK_HEADER: instant_text(delivery.test_clock)}
     return {
         **own,
         **agent,
+        **clock,
         "Content-Type": "application/json",
         "webhook-id": delivery.trigger_delivery_key,
         "webhook-timestamp": str(timestamp),

@@ -1,0 +1,110 @@
+"""Test clocks: a test organization whose time stands still, until it is advanced."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
+
+# The status of a test clock.
+READY, ADVANCING, FAILED = "ready", "advancing", "failed"
+
+# Dates of rules are counted back from the clock, so it does not begin with the first year there is.
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+# One advance takes at most two years, one of them a leap year.
+LONGEST_ADVANCE = timedelta(days=731)
+FURTHEST = timedelta(days=3653)
+
+
+@dataclass(frozen=True, slots=True)
+class TestClock:
+    """The time of a test organization.
+
+    `target` is the moment that an advance under way, or a failed one, leads to. `started_at` is when the last advance
+    was asked for, in real time, and `steps` are the moments at which it found something to do. `last_error` says what
+    an advance failed for.
+    """
+
+    now: datetime
+    target: datetime | None
+    started_at: datetime | None
+    steps: int
+    last_error: str | None
+
+    @property
+    def status(self) -> str:
+        """READY, ADVANCING or FAILED."""
+        if self.target is None:
+            return READY
+        return ADVANCING if self.last_error is None else FAILED
+
+
+class NotATestOrganization(Conflict):
+    """The organization holds records that count."""
+
+    slug = "not-a-test-organization"
+    title = "The organization is no test organization"
+
+
+class TestClockExists(Conflict):
+    """The organization has a test clock already."""
+
+    slug = "test-clock-exists"
+    title = "The organization has a test clock"
+
+
+class TestClockMissing(NotFound):
+    """The organization goes by the real time."""
+
+    slug = "test-clock-missing"
+    title = "The organization has no test clock"
+
+
+class TestClockBackwards(Conflict):
+    """Time does not go back."""
+
+    slug = "test-clock-backwards"
+    title = "A test clock does not go back"
+
+
+class TestClockAdvancing(Conflict):
+    """Nothing is written while the time of the organization moves."""
+
+    slug = "test-clock-advancing"
+    title = "The test clock is being advanced"
+
+
+class TestClockInUse(Conflict):
+    """A record of the organization is dated later than the real time."""
+
+    slug = "test-clock-in-use"
+    title = "Records are dated later than the real time"
+
+
+def refuse_moment(moment: datetime, real_now: datetime, pointer: str) -> None:
+    """Raise InvalidRequest for a moment that no test clock shows: before 1970, or more than ten years from now on."""
+    if not EARLIEST <= moment <= real_now + FURTHEST:
+        name = pointer.removeprefix("/")
+        detail = f"{name} is before 1970, or more than 10 years after the real time"
+        raise InvalidRequest([FieldFault(detail, pointer=pointer)])
+
+
+def refuse_start(moment: datetime, newest: datetime | None) -> None:
+    """Raise TestClockBackwards for a start before the newest record that has a date, if there is one."""
+    if newest is not None and moment < newest:
+        raise TestClockBackwards(
+            f"startsAt is before the newest event, ledger transaction or member, of {_text(newest)}."
+        )
+
+
+def refuse_target(clock: TestClock, to: datetime) -> None:
+    """Raise the refusal of an advance that goes back, goes too far, or leads elsewhere than the one under way."""
+    if clock.target is not None and to != clock.target:
+        raise TestClockAdvancing(f"An advance to {_text(clock.target)} comes first: repeat it until it is done.")
+    if to < clock.now:
+        raise TestClockBackwards(f"The clock shows {_text(clock.now)}, which is after {_text(to)}.")
+    if to - clock.now > LONGEST_ADVANCE:
+        raise InvalidRequest([FieldFault("to is more than 731 days after the clock", pointer="/to")])
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,179 @@
+"""The test clock of an organization: starting it, advancing it from one due moment to the next, and removing it.
+
+An advance is a target in the record of the organization. Whoever finds it, the call that asked for it or a worker, does
+one step after the other, each in a transaction of its own, until the clock shows the target.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from domain.organizations import TEST, Organization, OrganizationDetails
+from domain.test_clocks import (
+    NotATestOrganization,
+    TestClockExists,
+    TestClockInUse,
+    TestClockMissing,
+    refuse_moment,
+    refuse_start,
+    refuse_target,
+)
+from handlers.call import Call
+from handlers.services.events.drain_queue import Drain
+from handlers.services.ledger.expire import expire_next
+from handlers.services.tiers import evaluate_next
+from handlers.settings import Settings
+from persistence import ledger_lots, organizations, test_clocks, transactions
+from persistence.connections import TransactionDeadlineExceeded
+
+# The longest that one call advances; workers go on.
+CALL_SECONDS = 10.0
+_RETRIES = 3
+
+_log = logging.getLogger("loyalty.clocks")
+
+
+def the_clock_of(organization: OrganizationDetails) -> OrganizationDetails:
+    """The organization, if it has a test clock; raises NotATestOrganization and TestClockMissing."""
+    _refuse_live(organization)
+    if organization.clock_now is None:
+        raise TestClockMissing("The organization goes by the real time: createTestClock makes a clock.")
+    return organization
+
+
+def start_clock(call: Call, starts_at: datetime | None) -> OrganizationDetails:
+    """Give the organization a clock; raises TestClockExists, TestClockBackwards and InvalidRequest."""
+    _refuse_live(call.organization)
+    organization = _alone(call)
+    if organization.clock_now is not None:
+        raise TestClockExists("Advance the clock, or remove it first.")
+    moment = call.real_now if starts_at is None else starts_at
+    refuse_moment(moment, call.real_now, "/startsAt")
+    refuse_start(moment, test_clocks.newest_record(call.db, organization.organization_id))
+    return _store(call.db, organization, clock_now=moment, clock_steps=0)
+
+
+def aim_clock(call: Call, to: datetime) -> OrganizationDetails:
+    """Begin an advance, or go on with the one to the same moment after it failed; raises the refusals of its target."""
+    organization = _alone(call)
+    clock = the_clock_of(organization).test_clock
+    assert clock is not None
+    refuse_moment(to, call.real_now, "/to")
+    refuse_target(clock, to)
+    if clock.target is not None:
+        return _store(call.db, organization, clock_error=None)
+    if to == clock.now:
+        return organization
+    return _store(call.db, organization, clock_target=to, clock_started_at=call.real_now, clock_steps=0)
+
+
+def remove_clock(call: Call) -> OrganizationDetails:
+    """Let the organization go by the real time again; raises TestClockInUse if a record is dated later."""
+    organization = the_clock_of(_alone(call))
+    clock = organization.test_clock
+    assert clock is not None
+    refuse_target(clock, clock.now)
+    if test_clocks.has_later_record(call.db, organization.organization_id, call.real_now):
+        raise TestClockInUse("A record is dated later than the real time: empty the organization instead.")
+    return _store(call.db, organization, **test_clocks.NONE)
+
+
+def advance_clock(
+    engine: Engine, settings: Settings, organization_id: int, stopping: Callable[[], bool]
+) -> OrganizationDetails:
+    """Advance the clock of an organization step by step until it shows its target, an advance fails, or `stopping`.
+
+    The events in the queue come first, at the time of the clock.
+    """
+    drain = Drain(engine, settings, stopping, find_organization=organizations.find)
+    while not stopping() and drain.evaluate_next(organization_id):
+        pass
+    failures = 0
+    while not stopping():
+        try:
+            if not transactions.run(engine, lambda db: _advance_to_next(db, organization_id)):
+                break
+            failures = 0
+        except TransactionDeadlineExceeded:
+            raise
+        except Exception as error:
+            if transactions.is_away(error):
+                raise
+            failures += 1
+            if failures > _RETRIES:
+                _log.exception("the advance of the clock of organization %s failed", organization_id)
+                _note_failure(engine, organization_id, error)
+                break
+    return transactions.run(engine, lambda db: organizations.find_details(db, organization_id))
+
+
+def advance_for_a_call(engine: Engine, settings: Settings, organization_id: int) -> OrganizationDetails:
+    """Advance for at most ten seconds, or half of the time of a request."""
+    end = time.monotonic() + min(CALL_SECONDS, settings.request_timeout_ms / 2000)
+    return advance_clock(engine, settings, organization_id, lambda: time.monotonic() >= end)
+
+
+def advance_next(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> bool:
+    """Go on with the advances under way, each to its end; False if there is none."""
+    under_way = transactions.run(engine, test_clocks.advancing)
+    for organization_id in under_way:
+        advance_clock(engine, settings, organization_id, stopping)
+    return bool(under_way)
+
+
+def _advance_to_next(db: Connection, organization_id: int) -> bool:
+    """Do all that is due at the next due moment, with the clock at it; False at the target."""
+    organization = test_clocks.find_taken(db, organization_id)
+    if organization.clock_now is None or organization.clock_target is None:
+        return False
+    if organization.clock_steps == 0:
+        # Of the time before the clock began, or that no job had come to.
+        _do_due(db, organization, organization.clock_now)
+    periods = ledger_lots.periods_of_policies(db, organization_id)
+    now, target = organization.clock_now, organization.clock_target
+    moment = test_clocks.next_due(db, organization, periods, now, target)
+    if moment is None:
+        _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
+        return False
+    organization = _store(db, organization, clock_now=moment, clock_steps=(organization.clock_steps or 0) + 1)
+    _do_due(db, organization, moment)
+    return True
+
+
+def _do_due(db: Connection, organization: OrganizationDetails, moment: datetime) -> None:
+    """Expire points, then evaluate the tiers that have ended, as of a moment."""
+    after = 0
+    while (expired := expire_next(db, organization, after, moment)) is not None:
+        after = expired.last_wallet_id
+    after = 0
+    while (evaluated := evaluate_next(db, organization, after, moment, everyone=False)) is not None:
+        after = evaluated.last_wallet_id
+
+
+def _note_failure(engine: Engine, organization_id: int, error: Exception) -> None:
+    told = f"A step met {type(error).__name__}; the log of the server has more."
+
+    def note(db: Connection) -> None:
+        organization = test_clocks.find_taken(db, organization_id)
+        if organization.clock_target is not None:
+            _store(db, organization, clock_error=told)
+
+    transactions.run(engine, note)
+
+
+def _alone(call: Call) -> OrganizationDetails:
+    """The organization of a call that moves the clock, once nobody holds it still."""
+    return test_clocks.find_taken(call.db, call.organization.organization_id)
+
+
+def _refuse_live(organization: Organization) -> None:
+    if organization.environment != TEST:
+        raise NotATestOrganization("Only a test organization can have a test clock.")
+
+
+def _store(db: Connection, organization: OrganizationDetails, **values: Any) -> OrganizationDetails:
+    return organizations.change_organization(db, organization.organization_id, **values)

@@ -1,0 +1,55 @@
+"""The test clock of a test organization (an extension beside the administration interface)."""
+
+from sqlalchemy import Engine
+
+from domain.organizations import OrganizationDetails
+from handlers.call import Answer, Call, Request
+from handlers.operation import operation
+from handlers.schemas.test_clock import ADVANCE, NEW_CLOCK, ClockAdvance, NewClock, audited_clock, clock_answer
+from handlers.services.organizations.test_clock import (
+    advance_for_a_call,
+    aim_clock,
+    remove_clock,
+    start_clock,
+    the_clock_of,
+)
+from handlers.settings import Settings
+from persistence import organizations
+
+
+@operation("getTestClock")
+def get_test_clock(call: Call) -> Answer:
+    """The clock, and how far an advance is."""
+    return clock_answer(200, the_clock_of(organizations.find_details(call.db, call.organization.organization_id)))
+
+
+@operation("createTestClock", body=NEW_CLOCK, audit="organization")
+def create_test_clock(call: Call, body: NewClock) -> Answer:
+    """Let the time of the organization stand still, at a moment of choice."""
+    started = start_clock(call, body.starts_at)
+    _audit(call, started)
+    return clock_answer(201, started)
+
+
+def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
+    return clock_answer(200, advance_for_a_call(engine, settings, request.path["organizationId"]))
+
+
+@operation("advanceTestClock", body=ADVANCE, audit="organization", after_transaction=_advance)
+def advance_test_clock(call: Call, body: ClockAdvance) -> Answer:
+    """Move the clock to a moment; what is due on the way is done after the transaction, moment by moment."""
+    aimed = aim_clock(call, body.to)
+    _audit(call, aimed)
+    return clock_answer(200, aimed)
+
+
+@operation("removeTestClock", audit="organization")
+def remove_test_clock(call: Call) -> None:
+    """Let the organization go by the real time again."""
+    _audit(call, remove_clock(call))
+
+
+def _audit(call: Call, after: OrganizationDetails) -> None:
+    before, shown = audited_clock(call.organization), audited_clock(after)
+    if shown != before:
+        call.audit.add("organization", after.organization_id, before=before, after=shown)

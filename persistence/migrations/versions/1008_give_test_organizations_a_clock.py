@@ -1,0 +1,24 @@
+"""Give test organizations a clock
+
+Follows: 1007
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "1008"
+down_revision = "1007"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the columns; older servers go by the real time in the meantime."""
+    op.add_column("audit_log", sa.Column("test_clock", sa.DateTime(timezone=True)))
+    for name in ("clock_now", "clock_target", "clock_started_at"):
+        op.add_column("organizations", sa.Column(name, sa.DateTime(timezone=True)))
+    op.add_column("organizations", sa.Column("clock_steps", sa.BigInteger))
+    op.add_column("organizations", sa.Column("clock_error", sa.Text))
+    op.create_check_constraint(
+        op.f("ck_organizations_clock"), "organizations", "clock_now IS NULL OR environment = 'test'"
+    )

@@ -1,0 +1,326 @@
+"""The test clock of an organization: its operations, what goes by it, and what stays with the real time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import jwt
+import pytest
+
+from handlers.server.jobs import evaluate_tiers, expire_points
+from handlers.services.organizations import test_clock as service
+from handlers.services.organizations.reset import reset_organization
+from handlers.services.verify import verify
+from persistence import transactions
+from tests.builders.campaigns import mint
+from tests.builders.points import Points
+from tests.builders.queue import send, waiting
+from tests.builders.test_clocks import Clock
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import Shop, event, key, running
+
+START = "2026-03-01T09:00:00Z"
+IS_GENERIC = "event.eventType == 'member-generic-event'"
+
+
+@pytest.fixture
+def clock(api):
+    """A clock at 1 March 2026, 9:00 UTC."""
+    return Clock.new(api, START)
+
+
+@pytest.fixture
+def shop(clock):
+    return Shop(clock.organization)
+
+
+@pytest.fixture
+def a_year(clock):
+    """The path of a further account, whose points live for 12 months."""
+    return Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
+
+
+def track(shop, *events):
+    return shop.integration.post("/events/track", {"events": list(events)}, expect=200)["results"]
+
+
+def transactions_of(points):
+    return points.admin.get(f"{points.path}/transactions")["results"]
+
+
+def problem(answer):
+    return answer["type"].removeprefix("/problems/")
+
+
+class TestOperations:
+    def test_a_clock_stands_still_where_it_begins(self, clock):
+        shown = {"now": START, "status": "ready", "target": None, "startedAt": None, "steps": 0, "lastError": None}
+        assert clock.get() == shown
+        assert clock.get() == shown
+
+    def test_without_a_start_it_begins_with_the_real_time(self, api):
+        clock = Clock(api.organization(environment="test"))
+        before = datetime.now(UTC)
+        started = datetime.fromisoformat(clock.start()["now"])
+        assert before <= started <= datetime.now(UTC)
+
+    def test_a_live_organization_has_none(self, organization):
+        live = Clock(organization)
+        refused = [
+            live.get(expect=409),
+            live.start(expect=409),
+            live.advance(START, expect=409),
+            live.remove(expect=409),
+        ]
+        assert [problem(answer) for answer in refused] == ["not-a-test-organization"] * 4
+
+    def test_a_second_clock_is_refused(self, clock):
+        assert problem(clock.start(expect=409)) == "test-clock-exists"
+        assert clock.get()["now"] == START
+
+    def test_without_a_clock_the_others_answer_404(self, api):
+        without = Clock(api.organization(environment="test"))
+        refused = [without.get(expect=404), without.advance(START, expect=404), without.remove(expect=404)]
+        assert [problem(answer) for answer in refused] == ["test-clock-missing"] * 3
+
+    def test_it_needs_the_role_of_those_who_decide_what_is_earned(self, clock):
+        admin = clock.organization.administration
+        qa = admin.with_token(clock.organization.token_of("campaigns:write"))
+        qa.post("/test-clock/advance", {"to": "2026-03-02T09:00:00Z"}, expect=200)
+        other = admin.with_token(clock.organization.token_of("campaigns:read"))
+        assert other.get("/test-clock")["testClock"]["now"] == "2026-03-02T09:00:00Z"
+        other.post("/test-clock/advance", {"to": "2026-03-03T09:00:00Z"}, expect=403)
+        other.delete("/test-clock", expect=403)
+
+    def test_it_does_not_go_back(self, clock):
+        refused = clock.advance("2026-03-01T08:59:59Z", expect=409)
+        assert problem(refused) == "test-clock-backwards"
+        assert refused["detail"] == "The clock shows 2026-03-01T09:00:00Z, which is after 2026-03-01T08:59:59Z."
+        assert clock.get()["now"] == START
+
+    def test_a_repeated_advance_changes_nothing(self, clock):
+        first = clock.advance("2026-03-02T09:00:00Z")
+        assert clock.advance("2026-03-02T09:00:00Z") == first
+        assert (first["now"], first["steps"]) == ("2026-03-02T09:00:00Z", 0)
+
+    def test_an_advance_takes_at_most_731_days(self, clock):
+        refused = clock.advance("2028-03-01T09:00:01Z", expect=400)
+        assert refused["errors"] == [{"pointer": "/to", "detail": "to is more than 731 days after the clock."}]
+        assert clock.advance("2028-03-01T09:00:00Z")["now"] == "2028-03-01T09:00:00Z"
+
+    def test_no_clock_shows_a_time_before_1970_or_ten_years_from_now(self, api):
+        clock = Clock(api.organization(environment="test"))
+        far = (datetime.now(UTC) + timedelta(days=3700)).isoformat()
+        for moment in ("1969-12-31T23:59:59Z", far, "0001-01-01T00:00:00Z"):
+            assert clock.start(startsAt=moment, expect=400)["errors"][0]["pointer"] == "/startsAt"
+        clock.start(startsAt="1970-01-01T00:00:00Z")
+        assert clock.advance(far, expect=400)["errors"][0]["pointer"] == "/to"
+
+    def test_it_does_not_begin_before_what_is_recorded(self, api):
+        organization = api.organization(environment="test")
+        joined = organization.member("ana")["createdAt"]
+        clock = Clock(organization)
+        refused = clock.start(startsAt=START, expect=409)
+        assert problem(refused) == "test-clock-backwards"
+        assert clock.start(startsAt=joined)["now"] == joined
+
+    def test_the_organization_shows_it(self, clock, organization):
+        of_clock = clock.organization.administration.get("")["organization"]
+        assert of_clock["testClock"] == {"now": START, "status": "ready"}
+        assert "testClock" not in organization.administration.get("")["organization"]
+
+    def test_every_answer_shows_it(self, clock, shop):
+        shop.member()
+        found = shop.integration.request("GET", "/members")
+        missing = shop.integration.request("GET", "/members/nobody", expect=404)
+        made = shop.integration.request("POST", "/members", {"loyaltyMemberId": "ben"}, expect=201)
+        refused = shop.integration.request("POST", "/members", {"loyaltyMemberId": "ben"}, expect=409)
+        assert [reply.headers["x-test-clock"] for reply in (found, missing, made, refused)] == [START] * 4
+        moved = clock.organization.administration.request("POST", "/test-clock/advance", {"to": "2026-03-02T09:00:00Z"})
+        assert moved.headers["x-test-clock"] == "2026-03-02T09:00:00Z"
+
+    def test_answers_of_others_do_not(self, organization):
+        assert "x-test-clock" not in organization.integration.request("GET", "/members").headers
+
+    def test_it_is_removed_while_nothing_is_dated_later_than_the_real_time(self, clock, shop):
+        shop.member()
+        clock.advance("2026-03-02T09:00:00Z")
+        clock.remove()
+        assert datetime.fromisoformat(shop.organization.member()["createdAt"]) > datetime.now(UTC) - timedelta(
+            minutes=5
+        )
+        clock.get(expect=404)
+
+    def test_records_of_the_future_keep_it(self, api):
+        tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+        clock = Clock.new(api, tomorrow)
+        clock.organization.member()
+        assert problem(clock.remove(expect=409)) == "test-clock-in-use"
+        assert clock.get()["status"] == "ready"
+
+    def test_the_audit_log_tells_of_it_in_real_time(self, clock):
+        clock.advance("2026-03-02T09:00:00Z")
+        clock.advance("2026-03-02T09:00:00Z")
+        clock.remove()
+        entries = clock.organization.administration.get("/audit-log", order="auditLogId")["results"]
+        told = [(entry["operationId"], entry["testClock"], entry["changes"]) for entry in entries]
+        begun, aimed = {"now": START, "target": None}, {"now": START, "target": "2026-03-02T09:00:00Z"}
+        assert [operation for operation, _, _ in told] == ["createTestClock", "advanceTestClock", "removeTestClock"]
+        assert told[0][1:] == (None, {"testClock": {"from": None, "to": begun}})
+        assert told[1][1:] == (START, {"testClock.target": {"from": None, "to": aimed["target"]}})
+        assert told[2][1] == "2026-03-02T09:00:00Z"
+        for entry in entries:
+            assert datetime.fromisoformat(entry["createdAt"]) > datetime.now(UTC) - timedelta(minutes=5)
+
+    def test_emptying_the_organization_removes_it(self, clock, shop, api):
+        shop.member()
+        now = datetime.now(UTC)
+        transactions.run(api.engine, lambda db: reset_organization(db, clock.organization.id, now))
+        assert problem(clock.get(expect=404)) == "test-clock-missing"
+
+
+class TestAdvancing:
+    def test_points_expire_at_their_moment(self, clock, a_year):
+        wallet = a_year.wallet()
+        a_year.mint(wallet, 100)
+        moved = clock.advance("2027-03-02T00:00:00Z")
+        assert (moved["now"], moved["status"], moved["steps"]) == ("2027-03-02T00:00:00Z", "ready", 1)
+        assert a_year.balance(wallet) == 0
+        [expiry, _] = transactions_of(a_year)
+        assert (expiry["description"], expiry["amount"]) == ("Expired", 100)
+        assert expiry["createdAt"] == "2027-03-01T09:00:00Z"
+
+    def test_nothing_is_done_before_its_moment(self, clock, a_year):
+        wallet = a_year.wallet()
+        a_year.mint(wallet, 100)
+        assert clock.advance("2027-03-01T08:59:59Z")["steps"] == 0
+        assert a_year.balance(wallet) == 100
+        assert clock.advance("2027-03-01T09:00:00Z")["steps"] == 1
+        assert a_year.balance(wallet) == 0
+
+    def test_idle_balances_expire_at_the_moment_of_the_organizations_zone(self, api):
+        # 23:30 UTC on 31 January is 1 February in Madrid: one month later is 1 March there, 28 February in UTC.
+        clock = Clock.new(api, "2026-01-31T23:30:00Z")
+        policies = [{"expirationType": "lastTransaction", "period": 1}]
+        idle = Points.new(clock.organization, expirationPolicies=policies)
+        wallet = idle.wallet()
+        idle.mint(wallet, 40)
+        moved = clock.advance("2026-04-01T00:00:00Z")
+        assert moved["steps"] == 1
+        [expiry, _] = transactions_of(idle)
+        assert (expiry["amount"], expiry["createdAt"]) == (40, "2026-02-28T23:30:00Z")
+
+    def test_a_tier_by_calendar_years_is_decided_anew(self, api):
+        clock = Clock.new(api, START, timezone="UTC")
+        shop = Shop(clock.organization)
+        tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=1000)
+        shop.campaign(running(mint(1000), rule=IS_GENERIC))
+        member = shop.member()
+        track(shop, event(member))
+        assert tiers.of(member) == "Gold"
+        assert clock.advance("2027-01-01T00:00:01Z")["steps"] == 1
+        assert tiers.of(member) == "Basic"
+        events = shop.integration.get(f"/members/{member}/events")["results"]
+        moves = [(e["eventType"], e["createdAt"]) for e in events if e["eventType"] == "member-tier-set"]
+        assert moves == [("member-tier-set", "2027-01-01T00:00:00Z"), ("member-tier-set", START)]
+
+    def test_events_in_the_queue_come_first_at_the_time_when_they_were_sent(self, clock, shop):
+        shop.campaign(running(mint(("=", "1 + now.getHours()")), rule=IS_GENERIC))
+        member = shop.member()
+        send(shop, event(member))
+        clock.advance("2026-03-01T20:00:00Z")
+        assert waiting(shop) == 0
+        assert {found["createdAt"] for found in shop.integration.get(f"/members/{member}/events")["results"]} == {START}
+        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+        account = f"{path}/{clock.organization.created.ledger_account_id}"
+        [minted] = shop.administration.get(f"{account}/transactions")["results"]
+        # 9:00 UTC is 10:00 in Madrid.
+        assert (minted["amount"], minted["createdAt"]) == (11, START)
+
+    def test_nothing_else_is_written_during_an_advance(self, clock, shop, monkeypatch):
+        member = shop.member()
+        monkeypatch.setattr(service, "CALL_SECONDS", 0)
+        moving = clock.advance("2026-03-02T09:00:00Z")
+        assert (moving["status"], moving["target"], moving["now"]) == ("advancing", "2026-03-02T09:00:00Z", START)
+        refused = shop.integration.request("POST", "/events/track", {"events": [event(member)]}, expect=409)
+        assert problem(refused.json) == "test-clock-advancing"
+        assert (refused.headers["retry-after"], refused.headers["x-test-clock"]) == ("1", START)
+        assert problem(clock.advance("2026-03-03T09:00:00Z", expect=409)) == "test-clock-advancing"
+        assert problem(clock.remove(expect=409)) == "test-clock-advancing"
+        assert shop.integration.get(f"/members/{member}/events", eventType="member-generic-event")["totalCount"] == 0
+        shop.integration.post("/members/exists", {"loyaltyMemberIds": [member]}, expect=200)
+        monkeypatch.undo()
+        assert clock.advance("2026-03-02T09:00:00Z")["status"] == "ready"
+        track(shop, event(member))
+
+    def test_a_worker_goes_on_with_an_advance(self, clock, a_year, monkeypatch, api):
+        wallet = a_year.wallet()
+        a_year.mint(wallet, 100)
+        monkeypatch.setattr(service, "CALL_SECONDS", 0)
+        clock.advance("2027-03-02T00:00:00Z")
+        assert service.advance_next(api.engine, api.settings, lambda: False)
+        shown = clock.get()
+        assert (shown["status"], shown["now"], shown["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
+        assert a_year.balance(wallet) == 0
+
+    def test_a_step_that_keeps_failing_ends_the_advance_until_it_is_repeated(self, clock, a_year, monkeypatch):
+        wallet = a_year.wallet()
+        a_year.mint(wallet, 100)
+        attempts = []
+
+        def fail(*arguments):
+            attempts.append(arguments)
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "expire_next", fail)
+            failed = clock.advance("2027-03-02T00:00:00Z")
+        assert len(attempts) == 4
+        assert (failed["status"], failed["now"]) == ("failed", START)
+        assert failed["lastError"] == "A step met ZeroDivisionError; the log of the server has more."
+        assert problem(clock.organization.integration.post("/members", {"loyaltyMemberId": "b"}, expect=409)) == (
+            "test-clock-advancing"
+        )
+        assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
+        assert a_year.balance(wallet) == 0
+
+    def test_jobs_go_by_it(self, clock, a_year, api):
+        wallet = a_year.wallet()
+        # By the real time it would have expired: it lives until 1 May 2026.
+        a_year.mint(wallet, 100, datetime(2026, 5, 1, tzinfo=UTC))
+        expire_points(api.engine, clock.organization.id)
+        evaluate_tiers(api.engine, clock.organization.id, everyone=True)
+        assert a_year.balance(wallet) == 100
+
+    def test_the_records_agree(self, clock, a_year, api):
+        wallet = a_year.wallet()
+        a_year.mint(wallet, 100)
+        clock.advance("2027-03-02T00:00:00Z")
+        with api.engine.connect() as db:
+            assert verify(db, clock.organization.id) == []
+
+
+class TestRealTime:
+    def test_access_tokens_live_by_the_real_time(self, clock, shop):
+        member = shop.organization.member("ana")["loyaltyMemberId"]
+        token = shop.organization.member_token(member)
+        claims = jwt.decode(token, options={"verify_signature": False})
+        assert abs(claims["iat"] - datetime.now(UTC).timestamp()) < 300
+        clock.advance("2027-03-01T09:00:00Z")
+        path = f"/members/{member}/content/documents/nothing"
+        assert shop.integration.with_token(token).request("GET", path).status == 404
+
+    def test_an_entry_of_a_repeated_request_is_written_once(self, clock, a_year):
+        body = {"amount": 5, "fromWalletId": None, "toWalletId": a_year.wallet(), "systemUniqueKey": key()}
+        for _ in range(3):
+            a_year.admin.post(f"{a_year.path}/transactions", body)
+        listed = a_year.admin.get("/audit-log", operationId="createLedgerTransaction")
+        assert listed["totalCount"] == 1
+
+    def test_captured_events_are_audited_once(self, clock, shop):
+        member = shop.member()
+        body = {"events": [event(member)], "executionMode": "captureOnly"}
+        [captured] = shop.integration.post("/events/track", body, expect=200)["results"]
+        for _ in range(2):
+            shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
+        assert shop.administration.get("/audit-log", operationId="evaluateEvent")["totalCount"] == 1
