@@ -8,6 +8,7 @@ from handlers.server.commands import context
 
 # By name: its function, by module, and the first sentence of its help.
 _COMMANDS = {
+    "clock": ("clock:clock", "Move the time of a test organization."),
     "completion": ("completion:completion", "Print the completion of commands for a shell."),
     "config": ("config:config", "Keep the configuration of an organization as files."),
     "credentials": ("organizations:credentials", "Credentials of programs that use the API."),

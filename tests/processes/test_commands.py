@@ -260,9 +260,9 @@ def test_a_member_is_printed(shared_home, organization):
 def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
     live = str(organization["organizationId"])
     refused = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
-    assert (refused.returncode, refused.stderr) == (1, f"Error: organization {live} is no test organization\n")
+    assert (refused.returncode, refused.stderr) == (1, f"Error: The organization {live} is no test organization.\n")
     kept = loyalty(shared_home, "organizations", "reset", live, "--yes")
-    assert (kept.returncode, kept.stderr) == (1, f"Error: organization {live} is no test organization\n")
+    assert (kept.returncode, kept.stderr) == (1, f"Error: The organization {live} is no test organization.\n")
     filled = loyalty(shared_home, "sample", "coffee-shop")
     assert filled.returncode == 0, filled.stderr
     made = filled.stdout.split()[1]
@@ -546,3 +546,25 @@ def test_an_order_in_a_payload_needs_no_external_id_and_other_events_are_sent_wh
     assert _event("member-purchase-order-created", order) == order
     other = {"eventType": "store-visited", "payload": {"store": "centre"}}
     assert _event("store-visited", {"store": "centre"}) == {"event": other}
+
+
+def test_the_clock_of_a_test_organization_is_moved(shared_home):
+    name = f"Time {uuid.uuid4()}"
+    made = loyalty(shared_home, "organizations", "create", name, "--environment", "test", "--timezone", "Europe/Madrid")
+    assert made.returncode == 0, made.stderr
+
+    def clock(*arguments, exit_code=0):
+        done = loyalty(shared_home, "clock", *arguments, "--organization", name)
+        assert done.returncode == exit_code, done.stderr
+        return done
+
+    assert "createTestClock makes a clock" in clock("show", exit_code=1).stderr
+    started = json.loads(clock("start", "--at", "2026-03-20T09:00:00Z", "--json").stdout)
+    assert (started["now"], started["status"]) == ("2026-03-20T09:00:00Z", "ready")
+    # Clocks go forward in between.
+    moved = json.loads(clock("advance", "--by", "P14D", "--json").stdout)
+    assert (moved["now"], moved["status"], moved["steps"]) == ("2026-04-03T08:00:00Z", "ready", 0)
+    assert "which is after 2026-04-01T00:00:00Z" in clock("advance", "--to", "2026-04-01T00:00:00Z", exit_code=1).stderr
+    assert "P1H is not a duration" in clock("advance", "--by", "P1H", exit_code=2).stderr
+    assert "2026-04-03T08:00:00Z" in clock("show").stdout
+    assert "goes by the real time" in clock("remove").stdout

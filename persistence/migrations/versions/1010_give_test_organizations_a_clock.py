@@ -1,13 +1,13 @@
 """Give test organizations a clock
 
-Follows: 1007
+Follows: 1009
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "1008"
-down_revision = "1007"
+revision = "1010"
+down_revision = "1009"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,160 @@
+"""Commands on the test clock of an organization: show, start, advance and remove it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from handlers.server.commands.context import json_option, load_settings, migrated_engine, print_json, print_record
+from handlers.server.commands.organizations import named_organization
+from persistence import transactions
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from domain.organizations import OrganizationDetails
+    from handlers.settings import Settings
+
+_organization = click.option(
+    "--organization", metavar="NAME", required=True, help="The test organization, by name or id."
+)
+
+
+class _Moment(click.ParamType[datetime]):
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The moment that an RFC 3339 text says."""
+        from domain.calendar import instant_of
+
+        try:
+            return value if isinstance(value, datetime) else instant_of(value)
+        except ValueError:
+            self.fail("a moment is written like 2026-03-01T09:00:00Z", param, ctx)
+
+
+@click.group()
+def clock() -> None:
+    """Move the time of a test organization.
+
+    It stands still otherwise. Points expire and tiers end at their moments on the way.
+    """
+
+
+@clock.command()
+@_organization
+@json_option
+def show(organization: str, as_json: bool) -> None:
+    """Print what the clock shows, and how far an advance is."""
+    with _called(organization) as called:
+        called.call("getTestClock")
+        _print(called.organization(), as_json)
+
+
+@clock.command()
+@_organization
+@click.option(
+    "--at", "starts_at", type=_Moment(), metavar="MOMENT", help="Where it begins; the real time unless given."
+)
+@json_option
+def start(organization: str, starts_at: datetime | None, as_json: bool) -> None:
+    """Let time stand still."""
+    with _called(organization) as called:
+        called.call("createTestClock", {} if starts_at is None else {"startsAt": starts_at.isoformat()})
+        _print(called.organization(), as_json)
+
+
+@clock.command()
+@_organization
+@click.option("--to", type=_Moment(), metavar="MOMENT", help="The moment that the clock is to show.")
+@click.option(
+    "--by", metavar="DURATION", help="How far instead, such as P1M, P14D or PT36H, by the organization's zone."
+)
+@json_option
+def advance(organization: str, to: datetime | None, by: str | None, as_json: bool) -> None:
+    """Let time pass, and do what is due on the way.
+
+    A failed advance goes on if it is repeated; `show` tells where it led to.
+    """
+    from domain.durations import duration_of
+    from handlers.services.organizations.test_clock import advance_clock
+
+    if (to is None) == (by is None):
+        raise click.UsageError("either --to or --by says how far")
+    with _called(organization) as called:
+        if by is not None:
+            called.call("getTestClock")
+            tenant = called.organization()
+            try:
+                to = duration_of(by).after(tenant.time_at(datetime.now(UTC)), tenant.zone)
+            except ValueError as error:
+                raise click.BadParameter(str(error), param_hint="--by") from None
+        assert to is not None
+        called.call("advanceTestClock", {"to": to.isoformat()})
+        advanced = advance_clock(called.engine, called.settings, called.organization_id, lambda: False)
+        _print(advanced, as_json)
+    if advanced.clock_error is not None:
+        raise click.ClickException(advanced.clock_error)
+
+
+@clock.command()
+@_organization
+@json_option
+def remove(organization: str, as_json: bool) -> None:
+    """Return to the real time."""
+    with _called(organization) as called:
+        called.call("removeTestClock")
+    if as_json:
+        print_json({"organizationId": called.organization_id, "testClock": None})
+    else:
+        click.echo(f"Organization {called.organization_id} goes by the real time.")
+
+
+class _Called:
+    """The operations on the clock of one organization, called in this process."""
+
+    def __init__(self, engine: Engine, settings: Settings, organization: str) -> None:
+        from handlers.http.local import LocalApi
+
+        self.engine, self.settings = engine, settings
+        self.organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
+        self._api = LocalApi(settings, engine, "operator")
+
+    def call(self, operation_id: str, body: Any = None) -> None:
+        """Call an operation; its refusal ends the command."""
+        from domain.problems import Refusal
+
+        try:
+            transactions.run(
+                self.engine,
+                lambda db: self._api.within(db, self.organization_id).administration(operation_id, body),
+            )
+        except Refusal as refusal:
+            raise click.ClickException(refusal.detail) from None
+
+    def organization(self) -> OrganizationDetails:
+        """The organization as it is now."""
+        from persistence import organizations
+
+        return transactions.run(self.engine, lambda db: organizations.find_details(db, self.organization_id))
+
+
+@contextmanager
+def _called(organization: str) -> Iterator[_Called]:
+    settings = load_settings()
+    with migrated_engine(settings) as engine:
+        yield _Called(engine, settings, organization)
+
+
+def _print(organization: OrganizationDetails, as_json: bool) -> None:
+    from handlers.schemas.test_clock import CLOCK
+
+    shown = CLOCK(organization.test_clock)
+    if as_json:
+        print_json({"organizationId": organization.organization_id, **shown})
+    else:
+        print_record(shown)
