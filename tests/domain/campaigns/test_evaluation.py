@@ -501,3 +501,16 @@ def test_what_is_done_entirely_tells_no_other_amount():
 def test_a_reason_has_the_value_of_the_event():
     found = Bench(campaign(active=False), campaign(campaign_id=2, event_type="benefit-used")).run(explaining=True)
     assert [(each.reason.actual, each.applied) for each in found.explanations] == [(False, False), (EVENT_TYPE, False)]
+
+
+def test_what_an_event_says_of_its_member_is_not_told_of_the_sponsor():
+    own, other = mint(1), mint(1, recipient="sponsor")
+    bench = Bench(campaign(action(1, own, other, mint(1, recipient="sponsor", description="Thanks")), tags=("spring",)))
+    bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID, external_id="order-17", description="Two mugs"))
+    details = [posting.details for posting in bench.session.steps]
+    assert [(each.external_id, each.description) for each in details] == [
+        ("order-17", "Two mugs"),
+        (None, None),
+        (None, "Thanks"),
+    ]
+    assert {(each.tags, each.loyalty_event_id) for each in details} == {(("spring",), 1)}
