@@ -37,7 +37,7 @@ from tests.fuzz.known import (
     open_transactions,
     removable_users,
 )
-from tests.fuzz.world import CONDITIONS, GIFT, REFERRAL_CODE, Client
+from tests.fuzz.world import CONDITIONS, GIFT, REDEMPTION, REFERRAL_CODE, Client
 
 LONGEST_URL = 8000
 GOOD_PASSWORD = "espresso-and-rain-41"
@@ -349,6 +349,8 @@ def _program(body: Body, path: Body) -> None:
 def _account(body: Body, path: Body) -> None:
     _unique(body, "alias", 100)
     _whole(body, "overdraftLimit", "maxSupply")
+    if body.get("offlineAllowance"):
+        _whole(body["offlineAllowance"], "maxAmount")
     if not body["isRevolving"] and (body.get("overdraftLimit") or 0) > 0:
         body["overdraftLimit"] = 0
     if body.get("expiresInMonths") or body.get("expirationPolicies"):
@@ -364,6 +366,17 @@ def _points(body: Body, path: Body) -> None:
     # The account has no fraction digits.
     _whole(body, "amount")
     _expiry(body, "expirationDate")
+
+
+def _allowance(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
+    body |= {"amount": 1 + int(body["amount"]) % 10, "ledgerAccountKey": None, "validFor": None}
+
+
+def _redemption(body: Body, path: Body) -> None:
+    if not _now_and_then():
+        body.clear()
+        body |= {**REDEMPTION, "token": WORLD.keys["redemption"]}
 
 
 def _burn(body: Body, path: Body) -> None:
@@ -857,6 +870,8 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateLoyaltyProgram": _program,
     "createLedgerAccount": _account,
     "updateLedgerAccount": _account,
+    "createOfflineAllowance": _allowance,
+    "redeemOfflineAllowance": _redemption,
     "mintMemberPoints": _points,
     "burnMemberPoints": _burn,
     "mintWalletPoints": _points,

@@ -20,6 +20,9 @@ REFERRAL_CODE = "BOB-8"
 
 _NAMES = ("ana", "bob-8", "cleo-9")
 
+# The redemption of an offline allowance, which is answered again whenever it is sent.
+REDEMPTION = {"amount": 1, "systemUniqueKey": "redeemed", "externalEventDate": "2026-01-01T00:00:00Z"}
+
 # The one code of a coupon book that never runs out, and the operations that are pointed at it.
 GIFT = "GIFT"
 GIFTS = (
@@ -127,6 +130,15 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     wallet_ids = [mint["toWalletId"], other_mint["toWalletId"]]
     posting = f"{ledger}/accounts/{created['ledgerAccountId']}/transactions"
     posted = [row for body in _postings(*wallet_ids) for row in call("POST", posting, body)["transactions"]]
+    points = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    points["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
+    call("PUT", f"{ledger}/accounts/{created['ledgerAccountId']}", points)
+    redeemed, cancellable = (
+        call("POST", f"/members/{name}/offline-allowances", {"amount": 1, "systemUniqueKey": f"app-{name}"})
+        for name in ("ana", "bob-8")
+    )
+    redemption_token = redeemed["offlineAllowance"]["token"]
+    call("POST", "/offline-allowances/redeem", {**REDEMPTION, "token": redemption_token})
     imports = [call("POST", f"{home}/imports", {"kind": "members", "format": "csv"})["import"] for _ in range(3)]
     exports = [call("POST", f"{home}/exports", {"kind": "members"})["export"] for _ in range(2)]
     call("PUT", f"{home}/imports/{imports[1]['importId']}/parts/1", b"loyaltyMemberId\n")
@@ -201,6 +213,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "memberIdentifier": members[0]["loyaltyMemberId"],
         "badgeTrackingKey": assigned["badgeTrackingKey"],
         "badgeTrackingIdentifier": str(assigned["badgeTrackingId"]),
+        "offlineAllowanceKey": cancellable["offlineAllowance"]["offlineAllowanceKey"],
         "matcherId": matchers[0]["matcherId"],
         "matcherKey": matchers[0]["matcherKey"],
         "audienceId": audiences[0]["audienceId"],
@@ -280,6 +293,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     for operation, used in zip(("revertMemberCouponUsage", "revertCouponUsage"), usages[1:], strict=False):
         changeable[operation] = {name: used[name] for name in ("couponUsageKey", "couponUsageId")}
     keys = {
+        "redemption": redemption_token,
         "campaign": campaigns[0]["campaignKey"],
         "tier": tiers[0]["loyaltyTierKey"],
         "account": created["ledgerAccountKey"],
