@@ -1,0 +1,153 @@
+"""Random years of a program on a test clock, compared with a model after each step, and with the same year again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from handlers.services.verify import verify
+from tests.builders.api import running_api
+from tests.builders.campaigns import mint
+from tests.builders.test_clocks import Clock
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running
+from tests.machines.year_model import BONUS, MONTHS, START, TIERS, Member, Step, points_of, random_year
+
+MEMBERS = ["ana", "ben", "cora"]
+EXPIRED = """
+SELECT m.loyalty_member_id, t.created_at, sum(t.amount)::integer FROM ledger_transactions t
+JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id = t.from_wallet_id
+WHERE t.organization_id = %s AND t.is_expiry GROUP BY 1, 2
+"""
+# All that a year leaves of events and movements, without ids.
+LEFT = """
+SELECT 'event', m.loyalty_member_id, e.event_type, e.created_at, NULL::numeric FROM events e
+JOIN members m USING (organization_id, member_id) WHERE e.organization_id = %(organization_id)s
+UNION ALL
+SELECT 'points', coalesce(m.loyalty_member_id, ''), t.transaction_type::text || t.is_expiry, t.created_at, t.amount
+FROM ledger_transactions t
+LEFT JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id IN (t.from_wallet_id, t.to_wallet_id)
+WHERE t.organization_id = %(organization_id)s
+UNION ALL
+SELECT 'message', '', d.payload->>'type', d.created_at, NULL FROM trigger_deliveries d
+WHERE d.organization_id = %(organization_id)s
+ORDER BY 1, 2, 3, 4, 5
+"""
+
+
+@pytest.fixture
+def api(settings):
+    """The application on the test database."""
+    with running_api(settings) as api:
+        yield api
+
+
+@dataclass(frozen=True)
+class Year:
+    """An organization with the program of the model."""
+
+    clock: Clock
+    shop: Shop
+    tiers: TierSchedule
+
+    @classmethod
+    def new(cls, api: Any) -> Year:
+        """Set up the program."""
+        clock = Clock.new(api, START.isoformat())
+        shop, created = Shop(clock.organization), clock.organization.created
+        account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+        body = {"alias": "points", "name": "Points", "active": True, "decimals": 0, "formatString": None}
+        more = {"isRevolving": False, "chainSyncEnabled": False, "expiresInMonths": MONTHS}
+        shop.administration.put(account, {**body, **more})
+        tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, **TIERS)
+        shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, code="euros")
+        windows = [{"day": day, "from": "15:00", "to": "17:00"} for day in range(1, 8)]
+        hours = {"dayOfWeekSchedule": {"schedule": windows}}
+        shop.campaign(running(mint(BONUS)), eventType=ORDER_CREATED, code="happy-hour", **hours)
+        shop.administration.post(
+            "/triggers",
+            {
+                "triggerKey": "crm",
+                "type": "WebHook",
+                "name": "CRM",
+                "settings": {"url": "https://crm.invalid", "eventTypes": ["member-tier-set"]},
+            },
+        )
+        for name in MEMBERS:
+            shop.member(loyalty_member_id=name)
+        return cls(clock, shop, tiers)
+
+    def do(self, step: Step) -> bool:
+        """Buy or spend; False if the points do not suffice."""
+        if step.bought:
+            [result] = self.shop.integration.post(
+                "/events/track", {"events": [order(step.member, step.bought)]}, expect=200
+            )["results"]
+            assert result["status"] == "success"
+            return True
+        path = f"/members/by-loyalty-member-id/{step.member}/burn"
+        return self.shop.administration.request("POST", path, {"amount": step.spent}).status == 200
+
+    def rows(self, statement: str, values: Any) -> list[Any]:
+        with self.shop.engine.connect() as db:
+            return [tuple(row) for row in db.exec_driver_sql(statement, values)]
+
+    def balance(self, member: str) -> int:
+        """The points of a member."""
+        found = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]
+        return sum(each["balance"] for each in found["ledgerBalances"])
+
+    @property
+    def left(self) -> list[Any]:
+        """What the year has left, without ids."""
+        return self.rows(LEFT, {"organization_id": self.clock.organization.id})
+
+
+def advance(year: Year, to: datetime, chance: random.Random | None) -> None:
+    """Advance to a moment, in several parts if there is a chance to divide it by."""
+    now = datetime.fromisoformat(year.clock.get()["now"])
+    for _ in range(chance.randrange(3) if chance else 0):
+        now += (to - now) * chance.random()
+        year.clock.advance(now.isoformat())
+    shown = year.clock.advance(to.isoformat())
+    assert (datetime.fromisoformat(shown["now"]), shown["status"]) == (to, "ready")
+
+
+def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Year:
+    """Live through a year, and compare it with the model after each step."""
+    year, model = Year.new(api), {name: Member() for name in MEMBERS}
+    for step in steps:
+        advance(year, step.at, chance)
+        for member in model.values():
+            member.pass_time(step.at)
+        if step.bought:
+            model[step.member].earn(points_of(step), step.at)
+        expected = True if step.bought else model[step.member].spend(step.spent)
+        assert year.do(step) is expected, step
+        seen = {name: (year.balance(name), year.tiers.of(name)) for name in MEMBERS}
+        assert seen == {name: (member.balance, member.tier(step.at)) for name, member in model.items()}, step
+    expired = {(name, at): amount for name, member in model.items() for at, amount in member.expired.items()}
+    assert {(name, at): n for name, at, n in year.rows(EXPIRED, (year.clock.organization.id,))} == expired
+    with year.shop.engine.connect() as db:
+        assert verify(db, year.clock.organization.id) == []
+    return year
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_year_is_as_the_model_says_however_it_is_divided(api, seed):
+    steps = random_year(seed, MEMBERS, 30)
+    once, divided = live(api, steps), live(api, steps, random.Random(seed))
+    assert once.left == divided.left
+    kinds = {row[0] for row in once.left}
+    assert kinds == {"event", "points", "message"}
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_years_are_as_the_model_says(api, seed):
+    steps = random_year(seed, MEMBERS, 150)
+    assert live(api, steps).left == live(api, steps, random.Random(seed)).left

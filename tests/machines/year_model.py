@@ -1,0 +1,102 @@
+"""A program whose rules depend on time, as plainly as can be: no database, no code of the product.
+
+Points expire three months after they were earned, by the calendar of Madrid. Whoever earns enough in a calendar year
+has a tier until it ends. Purchases between three and five in the afternoon earn a bonus.
+"""
+
+from __future__ import annotations
+
+import random
+from calendar import monthrange
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+MADRID = ZoneInfo("Europe/Madrid")
+START = datetime(2026, 1, 5, 8, tzinfo=UTC)
+MONTHS = 3
+OPENS, CLOSES, BONUS = 15, 17, 7
+TIERS = {"Silver": 200, "Gold": 500}
+
+
+@dataclass(frozen=True)
+class Step:
+    """Time passes until `at`; then a member buys for `bought`, or spends `spent` points."""
+
+    at: datetime
+    member: str
+    bought: int = 0
+    spent: int = 0
+
+
+def random_year(seed: int, members: Sequence[str], steps: int) -> list[Step]:
+    """Steps that are spread over a bit more than a year."""
+    chance, at, made = random.Random(seed), START, []
+    for _ in range(steps):
+        at += timedelta(seconds=chance.randrange(1, 2 * 380 * 86400 // steps))
+        member = chance.choice(members)
+        if chance.random() < 0.7:
+            made.append(Step(at, member, bought=chance.randrange(1, 120)))
+        else:
+            made.append(Step(at, member, spent=chance.randrange(1, 60)))
+    return made
+
+
+def months_later(moment: datetime) -> datetime:
+    """The same time of day in Madrid three months later; a day that the month lacks is its last one."""
+    local = moment.astimezone(MADRID)
+    month = local.month - 1 + MONTHS
+    year, month = local.year + month // 12, month % 12 + 1
+    day = min(local.day, monthrange(year, month)[1])
+    return local.replace(year=year, month=month, day=day, fold=0).astimezone(UTC)
+
+
+@dataclass
+class Member:
+    """What a member has: amounts with their expiry, what was earned in each year, and what has expired when."""
+
+    lots: list[tuple[datetime, int]] = field(default_factory=list)
+    earned: Counter[int] = field(default_factory=Counter)
+    expired: Counter[datetime] = field(default_factory=Counter)
+
+    def pass_time(self, now: datetime) -> None:
+        """Let what has expired by now be gone."""
+        for end, amount in self.lots:
+            if end <= now and amount:
+                self.expired[end] += amount
+        self.lots = [(end, amount) for end, amount in self.lots if end > now]
+
+    @property
+    def balance(self) -> int:
+        """The points that can be spent."""
+        return sum(amount for _, amount in self.lots)
+
+    def earn(self, amount: int, now: datetime) -> None:
+        """Earn points."""
+        self.lots.append((months_later(now), amount))
+        self.earned[now.astimezone(MADRID).year] += amount
+
+    def spend(self, amount: int) -> bool:
+        """Spend points, the earliest to expire first; False if there are fewer."""
+        if amount > self.balance:
+            return False
+        kept = []
+        for end, left in sorted(self.lots):
+            used = min(left, amount)
+            amount -= used
+            kept.append((end, left - used))
+        self.lots = kept
+        return True
+
+    def tier(self, now: datetime) -> str:
+        """The tier by what was earned this year."""
+        earned = self.earned[now.astimezone(MADRID).year]
+        return max(((least, name) for name, least in TIERS.items() if earned >= least), default=(0, "Basic"))[1]
+
+
+def points_of(step: Step) -> int:
+    """What a purchase earns."""
+    hour = step.at.astimezone(MADRID).hour
+    return step.bought + (BONUS if OPENS <= hour < CLOSES else 0)
