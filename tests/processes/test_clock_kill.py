@@ -1,0 +1,69 @@
+"""kill -9 of whoever advances a test clock: each step is done once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import text
+
+from handlers.services.verify import verify
+from handlers.settings import Settings
+from persistence import embedded, organizations
+from persistence.engine import create_engine
+from tests.builders.api import running_api
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.processes.fleet import disposed
+from tests.processes.loyalty import ROOT, environment, loyalty
+
+START = datetime(2026, 3, 1, 9, tzinfo=UTC)
+DAYS, KILLS = 365, 5
+END = START + timedelta(days=DAYS)
+EXPIRIES = "SELECT created_at FROM ledger_transactions WHERE organization_id = :o AND is_expiry ORDER BY 1"
+
+
+def test_an_advance_that_is_killed_goes_on_where_it_was(temporary_directory):
+    home = temporary_directory / "clock-kill" / "home"
+    home.parent.mkdir(mode=0o755)
+    with embedded.server(home) as url:
+        assert loyalty(home, "migrate").returncode == 0
+        with running_api(Settings(database_url=url, home=home)) as api:
+            clock = Clock.new(api, START.isoformat())
+            points = Points.new(clock.organization, expiresInMonths=24, pointTrackingEnabled=True)
+            wallet = points.wallet()
+            for day in range(DAYS):
+                points.mint(wallet, 1, START + timedelta(days=day, hours=3))
+        name, seen = str(clock.organization.id), []
+        advance = ("clock", "advance", "--organization", name, "--to", END.isoformat())
+        with disposed(create_engine(url, threads=1)) as engine:
+            for _ in range(KILLS):
+                before = _steps(engine, clock)
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "handlers", *advance],
+                    env=environment(home),
+                    cwd=ROOT,
+                    stdout=subprocess.DEVNULL,
+                )
+                while _steps(engine, clock) < before + 20 and process.poll() is None:
+                    time.sleep(0.002)
+                process.kill()
+                process.wait()
+                seen.append(_steps(engine, clock))
+        assert sorted(set(seen)) == seen
+        assert 20 <= seen[0] < seen[-1] < DAYS
+        done = loyalty(home, *advance, "--json")
+        assert done.returncode == 0, done.stderr
+        assert (json.loads(done.stdout)["status"], json.loads(done.stdout)["steps"]) == ("ready", DAYS)
+        with disposed(create_engine(url, threads=1)) as engine, engine.connect() as db:
+            dated = [row[0] for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
+            assert dated == [START + timedelta(days=day, hours=3) for day in range(DAYS)]
+            assert verify(db, clock.organization.id) == []
+
+
+def _steps(engine, clock):
+    with engine.connect() as db:
+        return organizations.find_details(db, clock.organization.id).clock_steps
