@@ -274,3 +274,12 @@ def test_every_list_pages_as_agreed() -> None:
 def test_operations_of_our_own_are_marked_as_extensions(surface):
     found = {each.operation_id for each in operations(openapi.bundle(surface)) if each.operation.get("x-extension")}
     assert found == EXTENSIONS[surface]
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_lists_that_can_be_walked_may_say_that_their_total_is_not_exact(surface):
+    schemas = openapi.bundle(surface)["components"]["schemas"]
+    fields = {name: {*schema.get("properties", ())} for name, schema in schemas.items()}
+    walked = [name for name, own in fields.items() if {"nextCursor", "totalCount"} <= own]
+    assert len(walked) >= 4
+    assert [name for name in walked if "totalIsExact" not in fields[name]] == []
