@@ -29,7 +29,7 @@ _COMMANDS = {
     "replay": ("replay:replay", "Try a program on the purchases of a file."),
     "sample": ("sample:sample", "Fill a test organization with a program and members."),
     "serve": ("serve:serve", "Run the server until Ctrl-C."),
-    "simulate": ("simulate:simulate", "Tell what an event would give a member."),
+    "simulate": ("simulate:simulate", "Tell what an event would give a member, or a newcomer if none is named."),
     "token": ("organizations:token", "Print a bearer token for an organization."),
     "verify": ("database:verify", "Check members' records, ledger, reports and audit log."),
     "worker": ("worker:worker", "Evaluate queued events and run the periodic jobs."),

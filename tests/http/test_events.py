@@ -151,6 +151,7 @@ def test_the_administration_tracks_one_event_with_its_effects(shop, member):
                     {"id": "recipient", "value": "member"},
                     {"id": "expirationDate", "value": None},
                     {"id": "description", "value": None},
+                    {"id": "qualifyingAmount", "value": None},
                 ],
             }
         ],

@@ -13,7 +13,7 @@ import pytest
 
 from handlers.services.ledger.expire import expire_next
 from handlers.services.tokens import Authenticator
-from persistence import transactions
+from persistence import organizations, transactions
 from tests.builders import clock as clocks
 from tests.builders.exports import exported
 from tests.builders.imports import Imports
@@ -93,7 +93,10 @@ class Till:
 
     def run_expiry_job(self) -> None:
         organization_id = self.shop.organization.id
-        transactions.run(self.shop.engine, lambda db: expire_next(db, organization_id, 0, self.clock.now()))
+        transactions.run(
+            self.shop.engine,
+            lambda db: expire_next(db, organizations.find(db, organization_id), 0, self.clock.now()),
+        )
         self.shop.check_ledger()
 
 

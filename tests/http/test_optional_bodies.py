@@ -10,7 +10,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import Shop, event
 
 # Each field may be left out, but not all of them.
-NEEDS_SOMETHING = {"setUserPermissions"}
+NEEDS_SOMETHING = {"setUserPermissions", "simulate"}
 METHODS = ("post", "put", "patch", "delete")
 
 

@@ -260,7 +260,7 @@ def test_a_member_is_printed(shared_home, organization):
 def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
     live = str(organization["organizationId"])
     refused = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
-    assert (refused.returncode, refused.stderr) == (1, f"Error: The organization {live} is no test organization.\n")
+    assert (refused.returncode, refused.stderr) == (1, f"Error: organization {live} is no test organization\n")
     kept = loyalty(shared_home, "organizations", "reset", live, "--yes")
     assert (kept.returncode, kept.stderr) == (1, f"Error: The organization {live} is no test organization.\n")
     filled = loyalty(shared_home, "sample", "coffee-shop")
