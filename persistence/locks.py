@@ -1,6 +1,8 @@
 """The one order in which rows are locked, so that no two units of work wait for each other in a circle.
 
-Before all: a turn, by those who change a record of the configuration, so that the audit log knows what it was.
+Before all: the test clock of the organization, if it has one, by an advisory lock: shared by those who write, alone by
+those who move it. Then a turn, by those who change a record of the configuration, so that the audit log knows what it
+was.
 
 0. Customers who are to become members, by what they go by: advisory locks, taken together in the order of their
    numbers, by those who create a member unless there is one. After them the id of a payment, by inserting it.
