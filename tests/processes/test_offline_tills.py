@@ -1,0 +1,135 @@
+"""Two tills without a network: what they send later, repeated, out of order, to a server that is killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from persistence import embedded
+from persistence.engine import create_engine
+from tests.processes.fleet import disposed, verify_all
+from tests.processes.loyalty import Server, curl_line
+
+ORDER_CREATED = "member-purchase-order-created"
+WHOLE_EUROS = {"effectId": "mint-points", "params": [{"id": "amount", "expression": "floor(order.total)"}]}
+SALES, TOTAL, KILLS = 30, 10, 3
+MINTED, ALLOWANCE, AMOUNTS = 100, 40, (25, 31)
+EXISTS, REDEEMED = "/problems/order-exists", "/problems/offline-allowance-redeemed"
+
+
+class Shop:
+    """A server that is killed and started again."""
+
+    def __init__(self, home: Any) -> None:
+        self._home = home
+        self.start()
+        with self.client() as client:
+            self._prepare(client)
+
+    def start(self) -> None:
+        self.server = Server(self._home, "--workers", "1", "--no-worker", LOYALTY_LOG_LEVEL="error")
+        _, self.headers = curl_line(self.server.greeting())
+        self.url = f"{self.server.url}/v2"
+
+    def kill(self) -> None:
+        if self.server.process.poll() is None:
+            os.killpg(self.server.process.pid, signal.SIGKILL)
+        self.server.process.wait()
+        self.server.process.stdout.close()
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=60)
+
+    def _prepare(self, client: httpx.Client) -> None:
+        def post(path: str, body: Any) -> Any:
+            return client.post(path, json=body).raise_for_status().json()
+
+        campaign = post("/organizations/1/campaigns", {"code": "euros", "name": "Euros", "eventType": ORDER_CREATED})
+        action = {"status": "running", "priority": 1, "rules": {}, "effects": {"items": [WHOLE_EUROS]}}
+        post(f"/organizations/1/campaigns/{campaign['campaign']['campaignId']}/actions", action)
+        ledger_id = client.get("/organizations/1/ledgers").json()["results"][0]["ledgerId"]
+        path = f"/organizations/1/ledgers/{ledger_id}/accounts"
+        account_id = client.get(path).json()["results"][0]["ledgerAccountId"]
+        allowance = {"enabled": True, "maxAmount": 50, "maxHours": 48, "syncHours": 24}
+        account = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+        client.put(f"{path}/{account_id}", json={**account, "offlineAllowance": allowance}).raise_for_status()
+        post("/members", {"loyaltyMemberId": "ana"})
+        post("/organizations/1/members/by-loyalty-member-id/ana/mint", {"amount": MINTED})
+        asked = {"amount": ALLOWANCE, "systemUniqueKey": "app-ana-1"}
+        self.token = post("/members/ana/offline-allowances", asked)["offlineAllowance"]["token"]
+
+
+class Till:
+    """A till: the requests that it has kept, which it sends until each is answered."""
+
+    def __init__(self, shop: Shop, number: int) -> None:
+        self._shop, chance = shop, random.Random(number)
+        opened = datetime.now(UTC) - timedelta(days=2)
+        self.requests: list[tuple[str, Any]] = []
+        for receipt in range(SALES):
+            # The tills have kept the sales of the store together: each receipt comes from both, under another key.
+            order = {"externalId": f"receipt-{receipt}", "total": TOTAL}
+            sale = {"loyaltyMemberId": "ana", "eventType": ORDER_CREATED, "payload": {"order": order}}
+            sale |= {"externalEventDate": (opened + timedelta(minutes=receipt)).isoformat()}
+            body = {"events": [{**sale, "systemUniqueKey": f"till-{number}/{receipt}"}]}
+            self.requests += [("/events/track", body)] * 2
+        redemption = {"token": shop.token, "amount": AMOUNTS[number], "systemUniqueKey": f"till-{number}/redemption"}
+        redemption |= {"externalEventDate": datetime.now(UTC).isoformat()}
+        self.requests += [("/offline-allowances/redeem", redemption)] * 2
+        chance.shuffle(self.requests)
+        self.answers: list[str] = []
+
+    def send(self) -> None:
+        """Send everything, each request again until it is answered."""
+        for path, body in self.requests:
+            self.answers.append(self._answer(path, body))
+
+    def _answer(self, path: str, body: Any) -> str:
+        while True:
+            try:
+                with self._shop.client() as client:
+                    reply = client.post(path, json=body)
+            except httpx.TransportError:
+                time.sleep(0.02)
+                continue
+            if reply.status_code in (200, 409):
+                answer = reply.json()
+                error = answer if reply.status_code == 409 else answer.get("results", [{}])[0].get("error")
+                return error["type"] if error else "done"
+            assert reply.status_code == 503, reply.text
+
+
+def test_tills_that_send_late_give_nothing_twice_and_overdraw_nothing(home):
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        shop = Shop(home)
+        tills = [Till(shop, number) for number in range(2)]
+        try:
+            with ThreadPoolExecutor(len(tills)) as pool:
+                sending = [pool.submit(till.send) for till in tills]
+                for part in range(1, KILLS + 1):
+                    while sum(len(till.answers) for till in tills) < part * SALES // 2:
+                        assert not any(future.done() and future.exception() for future in sending)
+                        time.sleep(0.005)
+                    shop.kill()
+                    shop.start()
+                for future in sending:
+                    future.result()
+            answers = [answer for till in tills for answer in till.answers]
+            # Each receipt is taken from one of the tills, and its repetition answered as the first time.
+            assert (answers.count(EXISTS), answers.count(REDEEMED)) == (2 * SALES, 2)
+            assert answers.count("done") == 2 * SALES + 2
+            taken = next(AMOUNTS[n] for n, till in enumerate(tills) if REDEEMED not in till.answers)
+            with shop.client() as client:
+                member = client.get("/members/ana").raise_for_status().json()["loyaltyMember"]
+            assert sum(held["balance"] for held in member["ledgerBalances"]) == MINTED + SALES * TOTAL - taken
+            with disposed(create_engine(url, threads=1)) as engine, engine.connect() as db:
+                assert verify_all(db) == []
+        finally:
+            shop.kill()
