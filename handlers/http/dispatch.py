@@ -47,8 +47,8 @@ from persistence.engine import autocommit
 
 # Operations without an organization: they find it themselves.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
-# They wait for those who hold the test clock still.
-MOVING_CLOCKS = frozenset({"advanceTestClock", "removeTestClock"})
+# They do not hold the test clock still: the first wait for those who do, and the last writes nothing.
+WITHOUT_HOLD = frozenset({"advanceTestClock", "removeTestClock", "simulate"})
 
 # The milliseconds that a batch of several calls waits for a lock before its calls are run individually: longer than
 # most commits take, and short for the calls of the batch that do not need the lock.
@@ -407,9 +407,7 @@ def _route(operation: Operation, path: str, method: str, documented: Mapping[str
         status=success,
         reads=method == "get",
         # What only reads is documented without a conflict.
-        holds_clock=method != "get"
-        and "409" in documented["responses"]
-        and operation.operation_id not in MOVING_CLOCKS,
+        holds_clock=method != "get" and "409" in documented["responses"] and operation.operation_id not in WITHOUT_HOLD,
         parameters=parameters,
         # Alternatives are whole schemes; that of users' tokens is the one with roles.
         scopes=next((tuple(s["oauth2"]) for s in documented["security"] if s.get("oauth2", [MEMBER]) != [MEMBER]), ()),

@@ -249,6 +249,8 @@ class TestAdvancing:
         assert problem(clock.remove(expect=409)) == "test-clock-advancing"
         assert shop.integration.get(f"/members/{member}/events", eventType="member-generic-event")["totalCount"] == 0
         shop.integration.post("/members/exists", {"loyaltyMemberIds": [member]}, expect=200)
+        simulated = shop.integration.post("/simulations", {"order": {"total": 5}}, expect=200)["simulation"]
+        assert simulated["at"] == START
         monkeypatch.undo()
         assert clock.advance("2026-03-02T09:00:00Z")["status"] == "ready"
         track(shop, event(member))
