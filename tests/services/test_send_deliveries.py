@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import replace
@@ -19,6 +20,7 @@ from handlers.services.webhooks.post_message import Reply, WebhookClient
 from handlers.services.webhooks.send_deliveries import LEASE, Sender, outcome, remove_old_deliveries
 from persistence import transactions, triggers
 from persistence.triggers import ClaimLimits
+from tests.builders import test_clocks
 from tests.builders.api import running_api
 from tests.builders.clock import Clock
 from tests.builders.receivers import hang, receiver, status
@@ -466,3 +468,16 @@ class TestRemoval:
 
 def moment(value):
     return datetime.fromisoformat(value)
+
+
+def test_messages_of_a_test_organization_tell_what_its_clock_showed(api, there):
+    clock = test_clocks.Clock.new(api, "2026-03-01T09:00:00Z")
+    shop = Shop(clock.organization)
+    told(shop, there)
+    shop.track_one(event(shop.member()))
+    clock.advance("2026-04-01T09:00:00Z")
+    assert send(shop) == 1
+    [received] = there.received
+    assert received.headers["x-test-clock"] == "2026-03-01T09:00:00Z"
+    assert abs(int(received.headers["webhook-timestamp"]) - time.time()) < 300
+    assert json.loads(received.body)["timestamp"] == "2026-03-01T09:00:00Z"
