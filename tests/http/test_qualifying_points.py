@@ -101,7 +101,7 @@ def test_a_burn_has_no_qualifying_amount(shop, member):
     path = "/members/by-loyalty-member-id/ana/burn"
     refused = shop.administration.post(path, {"amount": 1, "qualifyingAmount": 1}, expect=400)
     assert [(fault["pointer"], fault["detail"]) for fault in refused["errors"]] == [
-        ("/qualifyingAmount", "qualifyingAmount is given for what is not a mint.")
+        ("/qualifyingAmount", "qualifyingAmount is not a known field.")
     ]
 
 
