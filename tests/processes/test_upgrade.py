@@ -83,8 +83,10 @@ def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_relea
         by(ROOT, "doctor")
         by(ROOT, "verify")
         after = by(ROOT, "export", "balances", "--organization", "Corner Coffee").splitlines()
-        assert len(after) == len(before) > 1
-        for old, new in zip(map(json.loads, before), map(json.loads, after), strict=True):
+        # Points that qualify for tiers are in rows of their own since then.
+        lots = [row for row in map(json.loads, after) if row["amount"]]
+        assert len(lots) == len(before) > 1
+        for old, new in zip(map(json.loads, before), lots, strict=True):
             assert old.items() <= new.items()
         token = by(ROOT, "token", "--admin", "--organization", "1").strip()
         server = Server(new_home)
