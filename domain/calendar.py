@@ -40,6 +40,11 @@ def instant_of(text: str) -> datetime:
         raise ValueError("a moment between the years 1 and 9999") from error
 
 
+def instant_text(moment: datetime) -> str:
+    """RFC 3339 in UTC with `Z`, microseconds only where there are any."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 def local_of(text: str) -> datetime:
     """As `instant_of`, but a text without an offset stays without one: a local time whose zone is not known yet."""
     instant = instant_of(text)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from domain.calendar import instant_text
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
 
 # The status of a test clock.
@@ -46,7 +47,7 @@ class NotATestOrganization(Conflict):
 
 
 class TestClockExists(Conflict):
-    """The organization has a test clock already."""
+    """An organization has one test clock at most."""
 
     slug = "test-clock-exists"
     title = "The organization has a test clock"
@@ -92,19 +93,15 @@ def refuse_start(moment: datetime, newest: datetime | None) -> None:
     """Raise TestClockBackwards for a start before the newest record that has a date, if there is one."""
     if newest is not None and moment < newest:
         raise TestClockBackwards(
-            f"startsAt is before the newest event, ledger transaction or member, of {_text(newest)}."
+            f"startsAt is before the newest event, ledger transaction or member, of {instant_text(newest)}."
         )
 
 
 def refuse_target(clock: TestClock, to: datetime) -> None:
     """Raise the refusal of an advance that goes back, goes too far, or leads elsewhere than the one under way."""
     if clock.target is not None and to != clock.target:
-        raise TestClockAdvancing(f"An advance to {_text(clock.target)} comes first: repeat it until it is done.")
+        raise TestClockAdvancing(f"An advance to {instant_text(clock.target)} comes first: repeat it until it is done.")
     if to < clock.now:
-        raise TestClockBackwards(f"The clock shows {_text(clock.now)}, which is after {_text(to)}.")
+        raise TestClockBackwards(f"The clock shows {instant_text(clock.now)}, which is after {instant_text(to)}.")
     if to - clock.now > LONGEST_ADVANCE:
         raise InvalidRequest([FieldFault("to is more than 731 days after the clock", pointer="/to")])
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from domain.calendar import instant_text
 from domain.partners import PartnerApiKey
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import instant_text, listed, values_of
+from handlers.messages.base import listed, values_of
 from handlers.operation import operation
 from handlers.schemas.partner_api_keys import KEY, KEY_BODY, KeyProperties
 from handlers.schemas.partner_api_keys import new_key as answered_key

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import day_of_week
+from domain.calendar import day_of_week, instant_text
 from domain.coupons.books import ARCHIVED, LIST, PUBLISHED, BookArchived, CouponBook
 from domain.coupons.conditions import holds
 from domain.coupons.lots import zone_of
@@ -131,12 +131,12 @@ def _not_published(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> st
 
 def _before(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     start = book.valid_from_date
-    return f"The coupon book is valid from {_moment(start)}." if start is not None and facts.at < start else None
+    return f"The coupon book is valid from {instant_text(start)}." if start is not None and facts.at < start else None
 
 
 def _after(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     end = book.valid_to_date
-    return f"The coupon book was valid to {_moment(end)}." if end is not None and facts.at > end else None
+    return f"The coupon book was valid to {instant_text(end)}." if end is not None and facts.at > end else None
 
 
 def _clock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> tuple[datetime, tzinfo]:
@@ -249,10 +249,6 @@ def points_needed(book: CouponBook, purpose: frozenset[str]) -> Decimal:
 
 def _plain(number: Decimal) -> str:
     return f"{number:f}"
-
-
-def _moment(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")
 
 
 _RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (

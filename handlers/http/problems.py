@@ -12,13 +12,13 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from domain.calendar import instant_text
 from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, StorageFull, Unauthorized
 from domain.test_clocks import TestClockAdvancing
 from handlers.call import JSON, TEST_CLOCK_HEADER
 from handlers.http import storage
 from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.throttle import TooOften
-from handlers.messages.base import instant_text
 from handlers.messages.json_text import encode
 from persistence.transactions import is_full
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Context, Decimal
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_
 
 from marshmallow import Schema, fields
 
-from domain.calendar import instant_of, local_of
+from domain.calendar import instant_of, instant_text, local_of
 from domain.fields import Mark, wire_name
 from domain.problems import FieldFault, InvalidRequest
 from persistence.paging import Paged
@@ -28,11 +28,6 @@ Item = TypeVar("Item")
 _WITHOUT_ROUNDING = Context(prec=1000)
 # Beyond it a number is written with an exponent: an expression can come to a number of thousands of digits.
 _MOST_PLAIN_DIGITS = 40
-
-
-def instant_text(moment: datetime) -> str:
-    """RFC 3339 in UTC with `Z`, microseconds only where there are any."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def exact_number(value: Decimal | int) -> Decimal | int:

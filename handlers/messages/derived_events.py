@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from domain.badges import BadgeTracking
+from domain.calendar import instant_text
 from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.tiers import TierSchedule
 from handlers.messages.badges import TRACKING
-from handlers.messages.base import exact_number, instant_text
+from handlers.messages.base import exact_number
 
 
 def tier_payload(

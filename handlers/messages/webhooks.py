@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from domain.calendar import instant_text
 from domain.members import Member
-from handlers.messages.base import instant_text
 from handlers.messages.events import event_record
 
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"

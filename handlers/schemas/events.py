@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from marshmallow import fields
 
+from domain.calendar import instant_text
 from domain.events import DRY_RUN, FULL, WAITING, IncomingEvent, LoyaltyEvent
 from domain.fields import Key
 from domain.queue import DeadLetter
-from handlers.messages.base import Body, instant_text, loaded_items
+from handlers.messages.base import Body, loaded_items
 from handlers.messages.events import completed_result, event_record, incoming_event
 from handlers.services.events.track import TrackedBatch
 

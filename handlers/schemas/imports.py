@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from domain.calendar import instant_text
 from domain.imports.cells import ERROR_COLUMNS, csv_line, neutralised
 from domain.imports.records import FailedRow, ImportJob, ImportPart
-from handlers.messages.base import Body, Plain, Shape, WireSchema, instant_text
+from handlers.messages.base import Body, Plain, Shape, WireSchema
 from handlers.messages.uploads import Upload
 from handlers.services.imports.manage import ImportProperties
 

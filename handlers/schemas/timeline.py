@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import instant_of
+from domain.calendar import instant_of, instant_text
 from domain.cursors import cursor_of, foreign_cursor, told_by
 from domain.timeline.rows import TimelineRow
-from handlers.messages.base import exact_number, instant_text
+from handlers.messages.base import exact_number
 from handlers.services.members.timeline import TimelinePage, TimelineQuery
 from persistence.timeline import SOURCES
 

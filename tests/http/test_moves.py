@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from domain.calendar import instant_text
 from domain.organizations import TEST
 from handlers.http.local import LocalApi
-from handlers.messages.base import instant_text
 from handlers.server.configuration_files import changes
 from handlers.server.configuration_files.yaml_files import dump, file_names, read_folder
 from handlers.server.samples.coffee_shop import CoffeeShop

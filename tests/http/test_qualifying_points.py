@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain.calendar import add_months
-from handlers.messages.base import instant_text
+from domain.calendar import add_months, instant_text
 from tests.builders.campaigns import mint
 from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from domain.calendar import instant_text
 from domain.users import User
 from handlers.call import Call
-from handlers.messages.base import instant_text
 from handlers.messages.webhooks import USER_INVITED
 from handlers.services.configuration import configuration_of
 from handlers.services.webhooks.outbox import queue_to

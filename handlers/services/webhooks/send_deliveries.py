@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
+from domain.calendar import instant_text
 from domain.triggers import FAILED, PENDING, SUCCEEDED
 from domain.webhooks import delay_after, signatures
 from handlers import tracing
 from handlers.call import TEST_CLOCK_HEADER
-from handlers.messages.base import instant_text
 from handlers.services.webhooks.post_message import Reply, WebhookClient
 from handlers.settings import Settings, ports_of
 from persistence import organizations, transactions, triggers
