@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handlers.server.commands.context import json_option, load_settings, migrated_engine, print_json, print_record
-from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.organizations import named_organization, organization_by_name
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
     from domain.organizations import OrganizationDetails
     from handlers.settings import Settings
-
-_organization = click.option(
-    "--organization", metavar="NAME", required=True, help="The test organization, by name or id."
-)
 
 
 class _Moment(click.ParamType[datetime]):
@@ -46,7 +42,7 @@ def clock() -> None:
 
 
 @clock.command()
-@_organization
+@organization_by_name
 @json_option
 def show(organization: str, as_json: bool) -> None:
     """Print what the clock shows, and how far an advance is."""
@@ -56,7 +52,7 @@ def show(organization: str, as_json: bool) -> None:
 
 
 @clock.command()
-@_organization
+@organization_by_name
 @click.option(
     "--at", "starts_at", type=_Moment(), metavar="MOMENT", help="Where it begins; the real time unless given."
 )
@@ -69,7 +65,7 @@ def start(organization: str, starts_at: datetime | None, as_json: bool) -> None:
 
 
 @clock.command()
-@_organization
+@organization_by_name
 @click.option("--to", type=_Moment(), metavar="MOMENT", help="The moment that the clock is to show.")
 @click.option(
     "--by", metavar="DURATION", help="How far instead, such as P1M, P14D or PT36H, by the organization's zone."
@@ -102,7 +98,7 @@ def advance(organization: str, to: datetime | None, by: str | None, as_json: boo
 
 
 @clock.command()
-@_organization
+@organization_by_name
 @json_option
 def remove(organization: str, as_json: bool) -> None:
     """Return to the real time."""

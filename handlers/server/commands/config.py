@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from domain.members import differences
 from handlers.server.commands.context import command_engine, json_option, load_settings, migrated_engine, print_json
-from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.organizations import named_organization, organization_by_name
 from persistence import transactions
 from persistence.engine import to_json
 
@@ -27,7 +27,6 @@ _MOST_SHOWN = 10
 
 _folder = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 _existing = click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-_organization = click.option("--organization", metavar="NAME", required=True, help="The organization, by name or id.")
 
 
 @click.group()
@@ -40,7 +39,7 @@ def config() -> None:
 
 @config.command()
 @_folder
-@_organization
+@organization_by_name
 @click.option("--replace", is_flag=True, help="Remove the files of an earlier export from the FOLDER first.")
 @json_option
 def export(folder: Path, organization: str, replace: bool, as_json: bool) -> None:
@@ -97,7 +96,7 @@ def validate(folder: Path, as_json: bool) -> None:
 
 @config.command()
 @_existing
-@_organization
+@organization_by_name
 @json_option
 def plan(folder: Path, organization: str, as_json: bool) -> None:
     """Show what `apply` would change.
@@ -113,7 +112,7 @@ def plan(folder: Path, organization: str, as_json: bool) -> None:
 
 @config.command("apply")
 @_existing
-@_organization
+@organization_by_name
 @json_option
 def apply_files(folder: Path, organization: str, as_json: bool) -> None:
     """Make and change records as the files of a FOLDER say.

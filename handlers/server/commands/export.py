@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine
 from domain.exports import FILTERS_OF_KIND, ROLE_OF_KIND
 from domain.problems import InvalidRequest
 from handlers.server.commands.context import load_settings, migrated_engine
-from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.organizations import named_organization, organization_by_name
 from persistence import audit_log, exported_rows, organizations, transactions
 from persistence.audit_log import NewEntry, Origin
 from persistence.exported_rows import ExportRange
@@ -24,7 +24,7 @@ _ID = re.compile("[1-9][0-9]{0,17}")
 
 @click.command("export")
 @click.argument("kind", type=click.Choice(list(ROLE_OF_KIND)))
-@click.option("--organization", metavar="NAME", required=True, help="The organization, by name or id.")
+@organization_by_name
 @click.option("--format", "file_format", type=click.Choice(["ndjson", "csv"]), default="ndjson", show_default=True)
 @click.option("--updated-from", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]), help="Rows changed since.")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only rows with a greater id.")

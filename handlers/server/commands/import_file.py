@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from domain.imports.records import ROLE_OF_KIND
 from handlers.server.commands.context import bad, json_option, load_settings, migrated_engine, print_json
-from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.organizations import named_organization, organization_by_name
 from handlers.server.garbage import collect_rarely
 from persistence import transactions
 from persistence.imports import IMPORTS
@@ -38,7 +38,7 @@ _NDJSON_ENDINGS = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--organization", metavar="NAME", required=True, help="The organization, by name or id.")
+@organization_by_name
 @click.option("--kind", type=click.Choice(list(ROLE_OF_KIND)), default="members", show_default=True)
 @click.option(
     "--format", "file_format", type=click.Choice(["csv", "ndjson"]), help="By the name of the file, else csv."

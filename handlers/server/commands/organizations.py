@@ -22,6 +22,10 @@ from persistence import transactions
 if TYPE_CHECKING:
     from handlers.services.organizations.create import CreatedOrganization
 
+organization_by_name = click.option(
+    "--organization", metavar="NAME", required=True, help="The organization, by name or id."
+)
+
 _LONGEST_LIFETIME = 366 * 24 * 3600
 
 
