@@ -9,9 +9,9 @@ from handlers.schemas.test_clock import ADVANCE, NEW_CLOCK, ClockAdvance, NewClo
 from handlers.services.organizations.test_clock import (
     advance_for_a_call,
     aim_clock,
+    clock_of,
     remove_clock,
     start_clock,
-    the_clock_of,
 )
 from handlers.settings import Settings
 from persistence import organizations
@@ -20,7 +20,7 @@ from persistence import organizations
 @operation("getTestClock")
 def get_test_clock(call: Call) -> Answer:
     """The clock, and how far an advance is."""
-    return clock_answer(200, the_clock_of(organizations.find_details(call.db, call.organization.organization_id)))
+    return clock_answer(200, clock_of(organizations.find_details(call.db, call.organization.organization_id)))
 
 
 @operation("createTestClock", body=NEW_CLOCK, audit="organization")
@@ -28,11 +28,11 @@ def create_test_clock(call: Call, body: NewClock) -> Answer:
     """Let the time of the organization stand still, at a moment of choice."""
     started = start_clock(call, body.starts_at)
     _audit(call, started)
-    return clock_answer(201, started)
+    return clock_answer(201, clock_of(started))
 
 
 def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
-    return clock_answer(200, advance_for_a_call(engine, settings, request.path["organizationId"]))
+    return clock_answer(200, clock_of(advance_for_a_call(engine, settings, request.path["organizationId"])))
 
 
 @operation("advanceTestClock", body=ADVANCE, audit="organization", after_transaction=_advance)
@@ -40,7 +40,7 @@ def advance_test_clock(call: Call, body: ClockAdvance) -> Answer:
     """Move the clock to a moment; what is due on the way is done after the transaction, moment by moment."""
     aimed = aim_clock(call, body.to)
     _audit(call, aimed)
-    return clock_answer(200, aimed)
+    return clock_answer(200, clock_of(aimed))
 
 
 @operation("removeTestClock", audit="organization")

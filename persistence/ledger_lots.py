@@ -1,4 +1,4 @@
-"""Lots for explanations of a balance, and the wallets with lots that are due to expire."""
+"""Lots for explanations of a balance, and when and in which wallets points expire and holds end."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +11,7 @@ from domain.ledger.lots import end_of_idle_balance
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import ConsumedLot, ConsumedLots, ExpiringLots, TransactionRow, WalletLots, WalletView
 from domain.organizations import Organization
+from persistence.connections import query
 from persistence.rows import as_json, columns_of, records
 from persistence.tables.ledger import ledger_accounts
 
@@ -84,6 +85,29 @@ SELECT wallet_id FROM (
      ORDER BY b.wallet_id LIMIT %s)
 ) due ORDER BY wallet_id LIMIT %s
 """
+
+_FIRST_DUE = """
+SELECT least(
+    (SELECT min(expires_at) FROM ledger_lots
+     WHERE organization_id = %(organization_id)s AND remaining > 0
+        AND expires_at > %(after)s AND expires_at <= %(until)s),
+    (SELECT min(held_until) FROM ledger_transactions
+     WHERE organization_id = %(organization_id)s AND status = 0
+        AND held_until > %(after)s AND held_until <= %(until)s)
+)
+"""
+
+_NEXT_IDLE = """
+SELECT p.period, b.last_transaction_date FROM ledger_balances b
+JOIN jsonb_to_recordset(%(policies)s::jsonb) AS p(ledger_account_id bigint, period integer) USING (ledger_account_id)
+WHERE b.organization_id = %(organization_id)s AND b.current_balance > b.pending_debit_balance
+    AND b.last_transaction_date + make_interval(months => p.period) > %(after)s
+    AND b.last_transaction_date + make_interval(months => p.period) <= %(until)s
+GROUP BY 1, 2 ORDER BY b.last_transaction_date + make_interval(months => p.period) LIMIT %(limit)s
+"""
+# Months are counted in UTC by statements, which differs by less than this from the zone of the organization.
+_DAY = timedelta(days=1)
+_IDLE_AT_ONCE = 1000
 
 
 def with_lots(
@@ -191,14 +215,32 @@ def next_wallets_due(
 ) -> list[int]:
     """The next wallets, by id, with points that have expired, or holds that have ended, by `now`.
 
-    `periods` are the months of `lastTransaction` policies by account. They are counted in UTC here, which differs by
-    less than a day from the zone of the organization, so wallets of the next day are found, too; opening the session
-    decides.
+    `periods` are the months of `lastTransaction` policies by account. Wallets of the next day are found, too; opening
+    the session decides.
     """
-    policies = as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
-    due, tomorrow = (organization_id, after, now, limit), now + timedelta(days=1)
-    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, policies, organization_id, after, tomorrow, limit, limit))
+    due, idle = (organization_id, after, now, limit), (organization_id, after, now + _DAY, limit)
+    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, _policies(periods), *idle, limit))
     return [row[0] for row in rows]
+
+
+def first_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
+    """The first moment after `after`, up to `until`, at which points expire or a hold ends; None if there is none."""
+    organization_id = organization.organization_id
+    asked = {"organization_id": organization_id, "after": after, "until": until}
+    first: datetime | None = query(db, _FIRST_DUE, asked)[0][0]
+    until = first or until
+    periods = periods_of_policies(db, organization_id)
+    if periods:
+        around = {"after": after - _DAY, "until": until + _DAY, "policies": _policies(periods), "limit": _IDLE_AT_ONCE}
+        for period, last_transaction_date in query(db, _NEXT_IDLE, {**asked, **around}):
+            end = end_of_idle_balance(period, last_transaction_date, organization.zone)
+            if end is not None and after < end <= until:
+                first = until = end
+    return first
+
+
+def _policies(periods: Mapping[int, int]) -> str:
+    return as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
 
 
 def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from domain.members import Member, MemberTier
 from domain.tier_history import TierPeriod
@@ -12,7 +12,7 @@ from domain.tier_log import TierTracking
 from domain.tiers import HeldTier, MemberProgram, TierFloor
 from persistence.connections import Prepared, defer, query
 from persistence.rows import add_all, as_json, as_rows, columns_of, fields_of, given, record, records, update_by_id
-from persistence.tables.members import member_tier_trackings, members
+from persistence.tables.members import member_tier_trackings, member_tiers, members
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
 _EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
@@ -245,6 +245,15 @@ def store_trackings(
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:
     """The next wallets, by id, of members with a tier to be evaluated again: expired, or not active any more."""
     return list(db.exec_driver_sql(_LAPSED, (organization_id, after, at, limit)).scalars())
+
+
+def first_lapse(db: Connection, organization_id: int, after: datetime, until: datetime) -> datetime | None:
+    """The first moment after `after`, up to `until`, at which a stored tier ends; None if none does."""
+    ends = member_tiers.c.expires_at
+    statement = select(func.min(ends)).where(
+        member_tiers.c.organization_id == organization_id, ends > after, ends <= until
+    )
+    return db.execute(statement).scalar()
 
 
 def next_wallets(db: Connection, organization_id: int, after: int, limit: int) -> list[int]:

@@ -44,7 +44,7 @@ def remove_records(db: Connection, organization_id: int) -> int:
     db.execute(
         update(organizations)
         .where(organizations.c.organization_id == organization_id)
-        .values(default_loyalty_program_id=None, default_ledger_id=None, **test_clocks.NONE)
+        .values(default_loyalty_program_id=None, default_ledger_id=None, **test_clocks.WITHOUT_CLOCK)
     )
     removed = 0
     for table in reversed(metadata.sorted_tables):

@@ -1,19 +1,17 @@
-"""Test clocks: holding them still, and the moments at which something is due.
+"""Test clocks: holding them still and taking them, and the records whose dates they must fit.
 
 What writes in an organization with a test clock holds the clock still until its transaction ends; what moves the clock
 waits for those, and is alone.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import Connection, exists, func, select, text, union_all
 
-from domain.ledger.lots import end_of_idle_balance
 from domain.organizations import Organization, OrganizationDetails
 from persistence import organizations
 from persistence.connections import query
-from persistence.rows import as_json
 from persistence.tables import metadata
 from persistence.tables.events import events
 from persistence.tables.ledger import ledger_transactions
@@ -24,38 +22,12 @@ _HOLD = "SELECT pg_try_advisory_xact_lock_shared(hashtextextended('test clock', 
 _TAKE = text("SELECT pg_advisory_xact_lock(hashtextextended('test clock', :organization_id))")
 
 # The columns of an organization without a clock.
-NONE: Mapping[str, None] = dict.fromkeys(
+WITHOUT_CLOCK: Mapping[str, None] = dict.fromkeys(
     ("clock_now", "clock_target", "clock_started_at", "clock_steps", "clock_error")
 )
 
 # Dated by the real time, whatever the clock shows.
 _REAL = frozenset({"audit_log", "audit_log_seals", "organization_users"})
-
-_FIRST_DUE = """
-SELECT least(
-    (SELECT min(expires_at) FROM ledger_lots
-     WHERE organization_id = %(organization_id)s AND remaining > 0
-        AND expires_at > %(after)s AND expires_at <= %(until)s),
-    (SELECT min(held_until) FROM ledger_transactions
-     WHERE organization_id = %(organization_id)s AND status = 0
-        AND held_until > %(after)s AND held_until <= %(until)s),
-    (SELECT min(expires_at) FROM member_tiers
-     WHERE organization_id = %(organization_id)s AND expires_at > %(after)s AND expires_at <= %(until)s)
-)
-"""
-
-# Months are counted in the organization's zone, which shifts them by less than a day against these.
-_NEXT_IDLE = """
-SELECT p.period, b.last_transaction_date FROM ledger_balances b
-JOIN jsonb_to_recordset(%(periods)s::jsonb) AS p(ledger_account_id bigint, period integer) USING (ledger_account_id)
-WHERE b.organization_id = %(organization_id)s AND b.current_balance > b.pending_debit_balance
-    AND b.last_transaction_date + make_interval(months => p.period) > %(after)s
-    AND b.last_transaction_date + make_interval(months => p.period) <= %(until)s
-GROUP BY 1, 2 ORDER BY b.last_transaction_date + make_interval(months => p.period) LIMIT %(limit)s
-"""
-_DAY = timedelta(days=1)
-_READ_AT_ONCE = 1000
-
 
 FindOrganization = Callable[[Connection, int], Organization | None]
 
@@ -112,23 +84,3 @@ def has_later_record(db: Connection, organization_id: int, moment: datetime) -> 
         for records in dated
         if records.name not in _REAL
     )
-
-
-def next_due(
-    db: Connection, organization: Organization, periods: Mapping[int, int], after: datetime, until: datetime
-) -> datetime | None:
-    """The first moment after `after`, up to `until`, at which points, holds or tiers end; None if there is none.
-
-    `periods` are the months of `lastTransaction` policies by account.
-    """
-    asked = {"organization_id": organization.organization_id, "after": after, "until": until}
-    first: datetime | None = query(db, _FIRST_DUE, asked)[0][0]
-    until = first or until
-    if periods:
-        policies = as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
-        around = {"after": after - _DAY, "until": until + _DAY, "periods": policies, "limit": _READ_AT_ONCE}
-        for period, last_transaction_date in query(db, _NEXT_IDLE, {**asked, **around}):
-            end = end_of_idle_balance(period, last_transaction_date, organization.zone)
-            if end is not None and after < end <= until:
-                first = until = end
-    return first

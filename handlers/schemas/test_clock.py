@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from domain.organizations import Organization, OrganizationDetails
+from domain.calendar import instant_text
+from domain.organizations import Organization
 from domain.test_clocks import TestClock
 from handlers.call import TEST_CLOCK_HEADER, Answer
-from handlers.messages.base import Body, Plain, Shape, WireSchema, instant_text
+from handlers.messages.base import Body, Plain, Shape, WireSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +46,6 @@ def _text(moment: datetime | None) -> str | None:
     return None if moment is None else instant_text(moment)
 
 
-def clock_answer(status: int, organization: OrganizationDetails) -> Answer:
-    """The answer that shows the clock of an organization, in its body and by the header of all answers."""
-    clock = organization.test_clock
-    assert clock is not None
+def clock_answer(status: int, clock: TestClock) -> Answer:
+    """The answer with the clock in its body, and in the header that all answers of the organization have."""
     return Answer(status, {"testClock": CLOCK(clock)}, ((TEST_CLOCK_HEADER, instant_text(clock.now)),))

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine
 from domain.organizations import TEST, Organization, OrganizationDetails
 from domain.test_clocks import (
     NotATestOrganization,
+    TestClock,
     TestClockExists,
     TestClockInUse,
     TestClockMissing,
@@ -27,7 +28,7 @@ from handlers.services.events.drain_queue import Drain
 from handlers.services.ledger.expire import expire_next
 from handlers.services.tiers import evaluate_next
 from handlers.settings import Settings
-from persistence import ledger_lots, organizations, test_clocks, transactions
+from persistence import ledger_lots, member_tiers, organizations, test_clocks, transactions
 from persistence.connections import TransactionDeadlineExceeded
 
 # The longest that one call advances; workers go on.
@@ -37,12 +38,13 @@ _RETRIES = 3
 _log = logging.getLogger("loyalty.clocks")
 
 
-def the_clock_of(organization: OrganizationDetails) -> OrganizationDetails:
-    """The organization, if it has a test clock; raises NotATestOrganization and TestClockMissing."""
+def clock_of(organization: OrganizationDetails) -> TestClock:
+    """The test clock of the organization; raises NotATestOrganization and TestClockMissing."""
     _refuse_live(organization)
-    if organization.clock_now is None:
+    clock = organization.test_clock
+    if clock is None:
         raise TestClockMissing("The organization goes by the real time: createTestClock makes a clock.")
-    return organization
+    return clock
 
 
 def start_clock(call: Call, starts_at: datetime | None) -> OrganizationDetails:
@@ -60,8 +62,7 @@ def start_clock(call: Call, starts_at: datetime | None) -> OrganizationDetails:
 def aim_clock(call: Call, to: datetime) -> OrganizationDetails:
     """Begin an advance, or go on with the one to the same moment after it failed; raises the refusals of its target."""
     organization = _alone(call)
-    clock = the_clock_of(organization).test_clock
-    assert clock is not None
+    clock = clock_of(organization)
     refuse_moment(to, call.real_now, "/to")
     refuse_target(clock, to)
     if clock.target is not None:
@@ -73,13 +74,12 @@ def aim_clock(call: Call, to: datetime) -> OrganizationDetails:
 
 def remove_clock(call: Call) -> OrganizationDetails:
     """Let the organization go by the real time again; raises TestClockInUse if a record is dated later."""
-    organization = the_clock_of(_alone(call))
-    clock = organization.test_clock
-    assert clock is not None
+    organization = _alone(call)
+    clock = clock_of(organization)
     refuse_target(clock, clock.now)
     if test_clocks.has_later_record(call.db, organization.organization_id, call.real_now):
         raise TestClockInUse("A record is dated later than the real time: empty the organization instead.")
-    return _store(call.db, organization, **test_clocks.NONE)
+    return _store(call.db, organization, **test_clocks.WITHOUT_CLOCK)
 
 
 def advance_clock(
@@ -133,15 +133,23 @@ def _advance_to_next(db: Connection, organization_id: int) -> bool:
     if organization.clock_steps == 0:
         # Of the time before the clock began, or that no job had come to.
         _do_due(db, organization, organization.clock_now)
-    periods = ledger_lots.periods_of_policies(db, organization_id)
-    now, target = organization.clock_now, organization.clock_target
-    moment = test_clocks.next_due(db, organization, periods, now, target)
+    target = organization.clock_target
+    moment = _next_due(db, organization, organization.clock_now, target)
     if moment is None:
         _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
         return False
     organization = _store(db, organization, clock_now=moment, clock_steps=(organization.clock_steps or 0) + 1)
     _do_due(db, organization, moment)
     return True
+
+
+def _next_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
+    """The first moment after `after`, up to `until`, at which `_do_due` has something to do; None if there is none."""
+    moments = (
+        ledger_lots.first_due(db, organization, after, until),
+        member_tiers.first_lapse(db, organization.organization_id, after, until),
+    )
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _do_due(db: Connection, organization: OrganizationDetails, moment: datetime) -> None:
