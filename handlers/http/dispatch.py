@@ -5,23 +5,21 @@ All calls go one way, as a batch: mostly of one call, of several where calls of 
 
 import logging
 import time
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
-import openapi
+from domain.calendar import instant_text
 from domain.organizations import Organization
 from domain.problems import NotFound, Refusal
 from domain.test_clocks import TestClockAdvancing
 from handlers import metrics
 from handlers.audit_trail import Audited, lock_of, write_entries
 from handlers.call import (
-    JSON,
-    MEMBER,
     TEST_CLOCK_HEADER,
     Answer,
     BatchedCall,
@@ -31,15 +29,9 @@ from handlers.call import (
     Request,
     RequestContext,
 )
-from handlers.http.addresses import (
-    ADDRESSES,
-    ORGANIZATION,
-    first_address,
-    offered_arguments,
-    resolve_addresses,
-)
-from handlers.messages.base import instant_text
-from handlers.operation import BatchHandler, BeforeTransaction, Operation, all_operations
+from handlers.http.addresses import first_address, resolve_addresses
+from handlers.http.routes import Route, documented_routes
+from handlers.operation import BatchHandler, BeforeTransaction, Operation
 from handlers.services.organizations.caller_rights import permitted_callers
 from handlers.settings import Settings
 from persistence import audit_log, organizations, replication, test_clocks, transactions
@@ -47,8 +39,6 @@ from persistence.engine import autocommit
 
 # Operations without an organization: they find it themselves.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
-# They do not hold the test clock still: the first wait for those who do, and the last writes nothing.
-WITHOUT_HOLD = frozenset({"advanceTestClock", "removeTestClock", "simulate"})
 
 # The milliseconds that a batch of several calls waits for a lock before its calls are run individually: longer than
 # most commits take, and short for the calls of the batch that do not need the lock.
@@ -63,24 +53,6 @@ _log = logging.getLogger("loyalty.replica")
 
 # The organization of a batch, the caller of each request or why it has none, and the first record, if it was read.
 _Admission = tuple[Organization | None, Sequence[Caller | Exception | None], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A documented operation with its handler: the parts that the dispatcher needs."""
-
-    operation: Operation
-    status: int
-    reads: bool
-    # It is refused while the test clock of the organization moves.
-    holds_clock: bool
-    parameters: tuple[str, ...]
-    scopes: tuple[str, ...]
-    further_media_types: tuple[str, ...]
-    # Several calls can be a batch.
-    is_batched: bool
-    # The audit of the change of the record of the path; None if the operation changes none.
-    audit_of_change: Audited | None
 
 
 class Dispatcher:
@@ -98,7 +70,7 @@ class Dispatcher:
         self._replica = None if replica is None else autocommit(replica)
         self._replica_away_until = 0.0
         self._replica_behind_until = 0.0
-        self._routes = _routes()
+        self._routes = documented_routes()
 
     def __call__(self, requests: Sequence[Request]) -> Sequence[Answer | Exception]:
         """Run requests of one operation and organization, mostly one, in one transaction.
@@ -371,61 +343,3 @@ def _rendered(route: Route, request: Request, result: Any) -> Answer:
         return Answer(route.status, represent(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
     render = operation.answers.get(request.surface)
     return Answer(route.status, result if render is None else render(result))
-
-
-def _routes() -> dict[tuple[str, str], Route]:
-    """The documented operations by interface and id; raises RuntimeError if documents and handlers differ."""
-    operations, routes = all_operations(), {}
-    documents = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
-    documented = {
-        (surface, operation["operationId"]): (path, method, operation)
-        for surface, document in documents.items()
-        for path, item in document["paths"].items()
-        for method, operation in item.items()
-        if method in ("get", "post", "put", "patch", "delete")
-    }
-    without_handler = {operation_id for _, operation_id in documented} - operations.keys()
-    without_document = operations.keys() - {operation_id for _, operation_id in documented}
-    if without_handler or without_document:
-        raise RuntimeError(
-            f"without a handler: {sorted(without_handler)}; without a document: {sorted(without_document)}"
-        )
-    for (surface, operation_id), (path, method, operation) in documented.items():
-        route = _route(operations[operation_id], path, method, operation)
-        _refuse_gaps(f"{surface} {operation_id}", route)
-        routes[surface, operation_id] = route
-    return routes
-
-
-def _route(operation: Operation, path: str, method: str, documented: Mapping[str, Any]) -> Route:
-    parameters = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
-    success = next(int(status) for status in documented["responses"] if status.startswith("2"))
-    content = documented["responses"][str(success)].get("content", {})
-    audited = operation.audit
-    return Route(
-        operation,
-        status=success,
-        reads=method == "get",
-        # What only reads is documented without a conflict.
-        holds_clock=method != "get" and "409" in documented["responses"] and operation.operation_id not in WITHOUT_HOLD,
-        parameters=parameters,
-        # Alternatives are whole schemes; that of users' tokens is the one with roles.
-        scopes=next((tuple(s["oauth2"]) for s in documented["security"] if s.get("oauth2", [MEMBER]) != [MEMBER]), ()),
-        further_media_types=tuple(media_type for media_type in content if media_type != JSON),
-        is_batched=operation.batch is not None
-        and all(name == ORGANIZATION or (name in ADDRESSES and ADDRESSES[name].is_batched) for name in parameters),
-        audit_of_change=audited if isinstance(audited, Audited) and audited.before is not None else None,
-    )
-
-
-def _refuse_gaps(name: str, route: Route) -> None:
-    """Refuse to start if the document, the handler and the addresses of an operation do not fit."""
-    operation = route.operation
-    if set(route.further_media_types) != operation.representations.keys():
-        raise RuntimeError(f"{name}: the document and the handler answer other media types")
-    unknown = [parameter for parameter in route.parameters if parameter not in {ORGANIZATION, *ADDRESSES}]
-    if unknown:
-        raise RuntimeError(f"{name}: no address for {unknown}")
-    missing = set(operation.arguments) - offered_arguments(route.parameters) - operation.optional
-    if missing:
-        raise RuntimeError(f"{name}: the path addresses no {sorted(missing)}")

@@ -4,15 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from domain.calendar import instant_text
 from domain.members import Member, MemberTier
-from handlers.messages.base import (
-    OF_REQUEST,
-    Body,
-    Shape,
-    Update,
-    exactness_of,
-    instant_text,
-)
+from handlers.messages.base import OF_REQUEST, Body, Shape, Update, exactness_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.services.members.enrol import Enrolment
 from persistence.paging import Paged
