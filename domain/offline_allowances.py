@@ -59,21 +59,11 @@ class HoldState:
 
 
 @dataclass(frozen=True, slots=True)
-class AllowanceView:
-    """An allowance as answers show it; `token` is only that of its creation."""
+class AllowanceView(OfflineAllowance):
+    """An allowance with the key of its account and the status by its hold; `token` is only that of its creation."""
 
-    offline_allowance_id: int
-    offline_allowance_key: str
-    amount: Decimal
-    ledger_account_key: str
+    ledger_account_key: Key
     status: str
-    expires_at: datetime
-    held_until: datetime
-    ledger_transaction_id: int
-    redeemed_amount: Decimal | None
-    order_external_id: str | None
-    created_at: datetime
-    updated_at: datetime
     token: str | None = None
 
 

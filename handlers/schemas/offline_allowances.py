@@ -7,7 +7,7 @@ from handlers.messages.base import Body, Shape
 from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.offline_allowances import AllowanceRedemption, NewAllowance, Redeemed
 
-ALLOWANCE = Shape(AllowanceView, optional=("token",))
+ALLOWANCE = Shape(AllowanceView, without=("organization_id", "member_id", "ledger_account_id"), optional=("token",))
 NEW_ALLOWANCE = Body(NewAllowance)
 REDEMPTION = Body(AllowanceRedemption)
 

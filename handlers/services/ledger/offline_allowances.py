@@ -39,6 +39,7 @@ from persistence import ledger_transactions, posting
 from persistence.ledger import ACCOUNTS
 from persistence.offline_allowances import ALLOWANCES, find_hold_states, find_open
 from persistence.paging import Page, Paged
+from persistence.rows import fields_of
 
 _HOLD = "Offline allowance"
 _ENTITY = "offline-allowance"
@@ -165,26 +166,18 @@ def find_allowances(call: Call, member: Member, query: Mapping[str, Any]) -> Pag
 
 
 def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[AllowanceView]:
-    """Allowances as answers show them, by two statements."""
+    """The allowances with their accounts and holds, by two statements."""
     organization_id = call.organization.organization_id
     holds = find_hold_states(call.db, organization_id, [allowance.ledger_transaction_id for allowance in allowances])
     account_ids = {allowance.ledger_account_id for allowance in allowances}
     accounts = ACCOUNTS.find_all(call.db, organization_id, ledger_account_id=account_ids) if allowances else []
     keys = {account.ledger_account_id: account.ledger_account_key for account in accounts}
+    names = fields_of(OfflineAllowance)
     return [
         AllowanceView(
-            offline_allowance_id=allowance.offline_allowance_id,
-            offline_allowance_key=allowance.offline_allowance_key,
-            amount=allowance.amount,
+            **{name: getattr(allowance, name) for name in names},
             ledger_account_key=keys[allowance.ledger_account_id],
             status=status_of(allowance, holds[allowance.ledger_transaction_id], call.now),
-            expires_at=allowance.expires_at,
-            held_until=allowance.held_until,
-            ledger_transaction_id=allowance.ledger_transaction_id,
-            redeemed_amount=allowance.redeemed_amount,
-            order_external_id=allowance.order_external_id,
-            created_at=allowance.created_at,
-            updated_at=allowance.updated_at,
         )
         for allowance in allowances
     ]
