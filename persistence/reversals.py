@@ -66,11 +66,20 @@ _ORDER_EVENTS = """
 SELECT unnest(event_ids) FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
 """
 
-# Reverts cannot be reverted, and reverted transactions are skipped.
+# Reverts cannot be reverted, and reverted transactions are skipped. So are the points of uses of coupons that stay in
+# force; by OFFSET 0 these are looked up for each transaction.
 _STANDING = """
-SELECT ledger_transaction_id, loyalty_event_id FROM ledger_transactions
-WHERE organization_id = %s AND loyalty_event_id = ANY(%s) AND transaction_type <> 3 AND status <> 2 AND NOT is_expiry
-ORDER BY ledger_transaction_id DESC
+SELECT t.ledger_transaction_id, t.loyalty_event_id FROM ledger_transactions t
+WHERE t.organization_id = %s AND t.loyalty_event_id = ANY(%s) AND t.transaction_type <> 3 AND t.status <> 2
+    AND NOT t.is_expiry
+    AND NOT EXISTS (
+        SELECT FROM coupon_usages u
+        JOIN coupon_books b ON b.organization_id = u.organization_id AND b.coupon_book_id = u.coupon_book_id
+        WHERE u.organization_id = %s AND u.loyalty_event_id = t.loyalty_event_id
+            AND u.ledger_transaction_id = t.ledger_transaction_id AND u.amount_used > 0 AND NOT b.restore_on_cancel
+        OFFSET 0
+    )
+ORDER BY t.ledger_transaction_id DESC
 """
 
 _WRITE = update_by_id(events, "loyalty_event_id", "limit_counters", "reversal_loyalty_event_id", "updated_at")
@@ -99,7 +108,7 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
 
 def find_standing(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[Stored]]:
     """The transactions of these events that can be reverted, newest first, by event."""
-    rows = query(db, _STANDING, (organization_id, list(event_ids)))
+    rows = query(db, _STANDING, (organization_id, list(event_ids), organization_id))
     of_event: dict[int, int] = {row[0]: row[1] for row in rows}
     stored = posting.find_stored(db, organization_id, of_event)
     standing: dict[int, list[Stored]] = {}

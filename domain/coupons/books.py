@@ -54,6 +54,7 @@ class CouponBook:
     timezone: str | None
     max_discount_per_use: Decimal | None
     min_order_total: Decimal | None
+    restore_on_cancel: bool
     assignment_required_points: Decimal | None
     usage_required_points: Decimal | None
     required_points_config: Mapping[str, str] | None

@@ -41,7 +41,13 @@ coupon_books = record_table(
     belongs_to_organization(),
     refers_to("loyalty_programs", "loyalty_program_id"),
     types={"days_of_week": ARRAY(SmallInteger)},
-    defaults={"days_of_week": "'{}'", "coupon_count": "0", "total_assigned": "0", "total_usages": "0"},
+    defaults={
+        "days_of_week": "'{}'",
+        "restore_on_cancel": "true",
+        "coupon_count": "0",
+        "total_assigned": "0",
+        "total_usages": "0",
+    },
     postgresql_with={"fillfactor": "70"},
 )
 

@@ -303,6 +303,7 @@ def _book_body(organization: Organization) -> dict[str, Any]:
         "timezone": "America/Buenos_Aires",
         "maxDiscountPerUse": 5,
         "minOrderTotal": 30,
+        "restoreOnCancel": False,
         "assignmentRequiredPoints": 100,
         "usageRequiredPoints": 1,
         "requiredPointsConfig": {"ledgerKey": account["ledgerKey"], "ledgerAccountKey": account["ledgerAccountKey"]},

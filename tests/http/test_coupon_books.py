@@ -35,6 +35,7 @@ UNSET = {
         )
     },
     **{name: {} for name in ("images", "customAttributes", "condition", "extraFields", "content")},
+    "restoreOnCancel": True,
     "totalAssigned": 0,
     "totalUsages": 0,
 }
@@ -61,6 +62,7 @@ PLAIN = {
     "timezone": "America/Buenos_Aires",
     "maxDiscountPerUse": 5,
     "minOrderTotal": Decimal("30.50"),
+    "restoreOnCancel": False,
     "assignmentRequiredPoints": 100,
     "usageRequiredPoints": 0,
     "tags": ["coffee", "spring"],

@@ -170,6 +170,42 @@ def test_a_returned_order_takes_its_coupons_back(shop, books):
     assert coupons(shop, member) == []
 
 
+@pytest.mark.parametrize("restores", [True, False])
+@pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned"])
+def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_it(shop, books, way, restores):
+    """2.7, rule 6; the points of the use stay with it, those that campaigns gave for it are taken back."""
+    member = shop.member()
+    shop.give(member, 10)
+    priced = {"requiredPointsConfig": {"ledgerAccountKey": _account(shop)}, "usageRequiredPoints": 3}
+    book = books.make("O", type="list", restoreOnCancel=restores, **priced)
+    assert book["restoreOnCancel"] is restores
+    shop.campaign(running(assign(book), use(book), mint(20)), eventType=ORDER_CREATED)
+    shop.campaign(running(mint(100)), eventType="coupon-code-used")
+    key = shop.track_one(order(member, external_id="one"))["loyaltyEventKey"]
+    assert (shop.balance(member), sums(books, book)) == (127, (1, 1))
+    if way == "cancelEvent":
+        results = shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]
+    else:
+        if way == "returned":
+            shop.track_one(order(member, None, "confirmed", "one"))
+        results = shop.track_one(order(member, None, way, "one"))["reverted"]
+    undone = [
+        (coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"])
+        for result in results
+        for coupon in result["coupons"]
+    ]
+    # Without the use the assignment stays too: all of it is used.
+    assert undone == ([(0, 1, 0), (1, 0, 0)] if restores else [(0, 0, 1)])
+    assert (shop.balance(member), sums(books, book)) == ((10, (0, 0)) if restores else (7, (1, 1)))
+    shop.check_ledger()
+    if not restores:
+        usages = shop.integration.get(f"/members/{member}/coupon-usages")["results"]
+        used = next(usage["couponUsageKey"] for usage in usages if usage["amountUsed"])
+        shop.integration.post(f"/members/{member}/coupon-usages/{used}/revert", expect=200)
+        assert (shop.balance(member), sums(books, book)) == (10, (0, 0))
+        shop.check_ledger()
+
+
 @pytest.mark.parametrize("type_", ["list", "generated", "codeless"])
 def test_a_batch_of_events_costs_nearly_the_same_for_any_number(shop, books, type_):
     codes = [f"N-{n}" for n in range(300)] if type_ == "list" else []

@@ -173,7 +173,10 @@ class CouponWork:
         return [self._reported(usage) for usage in made if usage.reverted_usage_id is None]
 
     def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
-        """Reverse the assignments and uses of an event, newest first; the used part of an assignment stays."""
+        """Reverse the assignments and uses of an event, newest first; the used part of an assignment stays.
+
+        So do uses that are not restored. `persistence.reversals` leaves out the points that these burned.
+        """
         details = UsageDetails(
             description=by.description,
             loyalty_event_id=by.loyalty_event_id,
@@ -183,8 +186,10 @@ class CouponWork:
         of_event = [usage.coupon_usage_id for usage in by_id.values() if usage.loyalty_event_id == event_id]
         parts = []
         for usage_id in sorted(of_event, reverse=True):
-            if self._service.stands(usage_id):
-                parts.append(self._reversed(by_id[usage_id], self._service.reverse(usage_id, details)))
+            usage = by_id[usage_id]
+            is_restored = not usage.is_use or self.loader.state.books[usage.coupon_book_id].restore_on_cancel
+            if is_restored and self._service.stands(usage_id):
+                parts.append(self._reversed(usage, self._service.reverse(usage_id, details)))
         return parts
 
     def flush(self) -> None:
