@@ -71,6 +71,8 @@ class OrderItem:
 class Order:
     """A purchase order, built from its creation event; `returned_total` is the returned part of `total`.
 
+    `currency` is its own, else that of the organization when it was created.
+
     `event_ids` are the events that led to it, the creation first: their results are reversed in proportion to returns.
     """
 
@@ -87,6 +89,7 @@ class Order:
     type: Personal[str | None]
     tags: Personal[tuple[str, ...]]
     total: Decimal
+    currency: str | None
     discounted_total: Decimal | None
     sub_total: Decimal | None
     merchant_id: Personal[str | None]

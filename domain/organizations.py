@@ -16,7 +16,7 @@ LIVE, TEST = "live", "test"
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """A tenant; `timezone` is used for everything without a time zone of its own.
+    """A tenant; `timezone` is used for everything without a time zone of its own, `currency` for orders without one.
 
     `late_event_tiers` says by which tiers late events are evaluated, see `domain.tier_history`.
     `configuration_version` rises with every change that the evaluation of events depends on.
@@ -35,6 +35,7 @@ class Organization:
     default_locale: str
     locales: tuple[str, ...]
     timezone: str
+    currency: str | None
     # Decided at the creation: only records of test organizations can be removed as a whole.
     environment: str
     late_event_tiers: str

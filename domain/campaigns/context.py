@@ -51,12 +51,13 @@ def order_variable(order: Order | None, items: tuple[OrderItem, ...]) -> dict[st
     return variable
 
 
-def payment_variable(payload: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """`payment`: the confirmed payment of the payload, null for other events."""
+def payment_variable(payload: Mapping[str, Any] | None, default_currency: str | None) -> dict[str, Any] | None:
+    """`payment`: the confirmed payment of the payload, in the default currency unless it names one; else null."""
     payment = (payload or {}).get("payment")
     if payment is None:
         return None
     variable = {name: payment.get(name) for name in _PAYMENT}
+    variable["currency"] = variable["currency"] or default_currency
     variable["memberInfo"] = {"data": (payment.get("memberInfo") or {}).get("data") or {}}
     variable["products"] = [
         {name: product.get(name) for name in PRODUCT.fields} for product in payment.get("products") or ()
@@ -88,6 +89,13 @@ def spend_of(order: Order | None, payment: Mapping[str, Any] | None) -> Decimal 
     if order is not None:
         return order.total
     return None if payment is None else Decimal(payment["total"])
+
+
+def currency_of(order: Order | None, payment: Mapping[str, Any] | None) -> str | None:
+    """The currency of the order, or else of the payment; None if neither has one."""
+    if order is not None:
+        return order.currency
+    return None if payment is None else payment["currency"]
 
 
 # A matcher has up to fifty conditions, each of which may look at every element of a list of the item.
@@ -148,6 +156,7 @@ class EventFacts:
     is_sponsor_active: bool = True
     tiers_as_of: datetime | None = None
     location_zone: tzinfo | None = None
+    currency: str | None = None
 
     @property
     def occasion(self) -> Occasion:

@@ -25,6 +25,7 @@ class Campaign:
 
     `campaign_version_id` counts its changes, including those of its actions. Days and periods of limits are in its
     `timezone`, or else in that of the organization; days and hours in that of the event's location, if it has one.
+    One with a `currency` applies to orders and payments in it; its amounts of money are in it.
     """
 
     organization_id: int
@@ -51,6 +52,7 @@ class Campaign:
     max_transactions_per_member: int | None
     limit_rules: tuple[Mapping[str, Any], ...]
     min_spend_value: Decimal | None
+    currency: str | None
     custom_attributes: Mapping[str, Any]
     smart_rewards: Mapping[str, Any]
     valid_from: datetime | None

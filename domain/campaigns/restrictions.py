@@ -94,6 +94,7 @@ def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
 
 def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
     locations, least = frozenset(campaign.location_codes), campaign.min_spend_value
+    currency = campaign.currency
     tiers, audiences = frozenset(campaign.loyalty_tier_keys), frozenset(campaign.audience_keys)
     if locations:
         yield Restriction(
@@ -102,6 +103,17 @@ def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
             lambda event: event.location_code,
             lambda seen: (
                 "the event has no location" if seen is None else f"the campaign does not run at location {seen}"
+            ),
+        )
+    if currency is not None:
+        yield Restriction(
+            "CURRENCY",
+            lambda event: event.currency != currency,
+            lambda event: event.currency,
+            lambda seen: (
+                "the event has no currency"
+                if seen is None
+                else f"the campaign is for {currency}, the event is in {seen}"
             ),
         )
     if tiers:

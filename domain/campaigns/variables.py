@@ -67,6 +67,7 @@ ORDER = _object(
         "type": (STRING, "type"),
         "tags": (TEXTS, "tags"),
         "total": (DECIMAL, "total"),
+        "currency": (STRING, "currency"),
         "discountedTotal": (DECIMAL, "discounted total"),
         "subTotal": (DECIMAL, "subtotal"),
         "merchantId": (STRING, "merchant"),
@@ -98,6 +99,7 @@ PAYMENT = _object(
     {
         "paymentId": (STRING, "id"),
         "total": (DECIMAL, "total"),
+        "currency": (STRING, "currency"),
         "type": (STRING, "type"),
         "merchantId": (STRING, "merchant"),
         "storeId": (STRING, "store"),

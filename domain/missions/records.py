@@ -17,7 +17,7 @@ from domain.problems import Conflict, NotFound
 class Mission:
     """A goal of `goal_count` counts, which can be achieved at most `max_repetitions` times.
 
-    An event counts 1, or the value of `count_expression`.
+    An event counts 1, or the value of `count_expression`. With a `currency`, only orders and payments in it count.
 
     In a calendar period of its `timezone`, or else the organization's, it can be achieved at most `period_limit` times.
     Points go to the organization's default ledger and account unless it names others. `badge_matcher` and
@@ -56,6 +56,7 @@ class Mission:
     inline_matcher: Mapping[str, Any] | None
     badge_matcher: Mapping[str, Any] | None
     min_spend_value: Decimal | None
+    currency: str | None
     manual_expiration: Mapping[str, Any] | None
     count_expression: str | None
     timezone: str | None

@@ -74,6 +74,8 @@ class CompiledMission:
         least = self.mission.min_spend_value
         if least is not None and (event.spend is None or event.spend < least):
             return False
+        if self.mission.currency is not None and event.currency != self.mission.currency:
+            return False
         item = self.item
         if item is not None and not any(map(item, _items_of(event.context))):
             return False
@@ -167,6 +169,8 @@ def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "/validTo", "validTo is before validFrom"
     if body["min_spend_value"] is not None and not has_items:
         yield "/minSpendValue", f"minSpendValue is given for the event type {event_type}, which has no items"
+    if body["currency"] is not None and not has_items:
+        yield "/currency", f"currency is given for the event type {event_type}, which has no amount of money"
     for name, pointer in (("matcher_id", "/matcherId"), ("inline_matcher", INLINE_MATCHER)):
         if body[name] is None:
             continue

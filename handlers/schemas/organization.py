@@ -21,6 +21,7 @@ class OrganizationProperties:
     default_locale: str | None = None
     locales: list[str] = field(default_factory=list)
     timezone: str = "UTC"
+    currency: str | None = None
     late_event_tiers: str = EVENT_DATE
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     location_timezones: Mapping[str, str] = field(default_factory=dict)

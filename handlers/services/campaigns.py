@@ -46,6 +46,7 @@ class CampaignProperties:
     max_transactions_per_member: int | None = None
     limit_rules: Sequence[Mapping[str, Any]] = ()
     min_spend_value: Decimal | None = None
+    currency: str | None = None
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     smart_rewards: Mapping[str, Any] = field(default_factory=dict)
     valid_from: LocalMoment | None = None

@@ -129,6 +129,7 @@ def campaign(
         "max_transactions_per_member": None,
         "limit_rules": (),
         "min_spend_value": None,
+        "currency": None,
         "custom_attributes": {},
         "smart_rewards": {},
         "valid_from": None,

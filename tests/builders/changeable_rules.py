@@ -48,6 +48,7 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
             }
         ],
         "minSpendValue": 5,
+        "currency": "EUR",
         "smartRewards": {"a": 1},
         "externalKey": "own-1",
         "validFrom": WINDOW[0],
@@ -135,7 +136,8 @@ def missions(organization: Organization) -> Sequence[Changeable]:
         **ATTRIBUTES,
     }
     [hot] = matcher(organization)
-    on_orders = {"matcherId": int(hot.path.rsplit("/", 1)[1]), "inlineMatcher": LATTE, "minSpendValue": 5}
+    hot_id = int(hot.path.rsplit("/", 1)[1])
+    on_orders = {"matcherId": hot_id, "inlineMatcher": LATTE, "minSpendValue": 5, "currency": "EUR"}
     condition = {"badgeKey": badge_key(organization), "value": 1, "operator": ">="}
     on_badges = {
         "code": "badges",

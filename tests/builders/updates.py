@@ -185,6 +185,7 @@ def _own_organization(organization: Organization) -> Sequence[Changeable]:
         "defaultLocale": "es",
         "locales": ["es", "en"],
         "timezone": "Europe/Madrid",
+        "currency": "EUR",
         "locationTimezones": {"LPA": "Atlantic/Canary"},
         "lateEventTiers": "evaluation",
         **TEXTS,

@@ -664,7 +664,7 @@ def _mission(body: Body, path: Body) -> None:
         for condition in body["badgeMatcher"]["conditions"]:
             _real(condition, "badgeKey", WORLD.ids["badgeKey"])
         body["eventType"] = "badge-assigned"
-        body |= dict.fromkeys(("matcherId", "inlineMatcher", "minSpendValue"))
+        body |= dict.fromkeys(("matcherId", "inlineMatcher", "minSpendValue", "currency"))
     else:
         body |= {"eventType": "member-purchase-order-created", "badgeMatcher": None}
     if body.get("inlineMatcher") is not None:

@@ -72,6 +72,7 @@ class TestRecords:
             couponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
             ledgerTransactionDescription="Lattes",
             minSpendValue=4.5,
+            currency="EUR",
             manualExpiration={"value": 3, "unit": "months"},
         )
         made = administration.post("/missions", given)["mission"]
@@ -117,6 +118,7 @@ class TestRecords:
             ({"matcherId": 0}, "/matcherId"),
             ({"minSpendValue": -1, "eventType": ORDER_CREATED}, "/minSpendValue"),
             ({"minSpendValue": 1}, "/minSpendValue"),
+            ({"currency": "EUR"}, "/currency"),
             ({"inlineMatcher": LATTE}, "/inlineMatcher"),
             ({"repetitionPeriod": "hourly", "periodLimit": 1}, "/repetitionPeriod"),
             ({"periodLimit": 1}, "/periodLimit"),

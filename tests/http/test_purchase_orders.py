@@ -62,6 +62,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
         "type": "dine-in",
         "tags": ["morning"],
         "total": Decimal("9.000001"),
+        "currency": "KWD",
         "discountedTotal": Decimal("8.1"),
         "subTotal": 9,
         "merchantId": "m-1",

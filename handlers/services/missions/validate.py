@@ -54,6 +54,7 @@ class MissionProperties:
     inline_matcher: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
     badge_matcher: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
     min_spend_value: Decimal | None = None
+    currency: str | None = None
     manual_expiration: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
     count_expression: str | None = None
     external_key: str | None = None

@@ -13,6 +13,7 @@ from domain.campaigns.context import (
     EventFacts,
     Executor,
     balances_by_name,
+    currency_of,
     event_variable,
     member_variable,
     order_variable,
@@ -277,7 +278,7 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
     record, items = order or (None, ())
     location_code = None if record is None else record.location_code
     configuration, event, member = unit.configuration, tracked.event, tracked.member
-    payment = payment_variable(event.payload)
+    payment = payment_variable(event.payload, unit.organization.currency)
     tier_ids, tiers_as_of = tiers_of(unit, tracked)
     # A tier created after the configuration was read does not matter to any campaign yet.
     tier_keys = frozenset([key for tier_id in tier_ids if (key := configuration.tier_keys.get(tier_id)) is not None])
@@ -309,6 +310,7 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
         sponsor_member_id=None if tracked.sponsor is None else tracked.sponsor.member_id,
         sponsor_wallet_id=None if tracked.sponsor is None else tracked.sponsor.wallet_id,
         spend=spend_of(record, payment),
+        currency=currency_of(record, payment),
         location_code=location_code,
         location_zone=configuration.zone_of_location(location_code) if configuration.location_timezones else None,
         tier_keys=tier_keys,

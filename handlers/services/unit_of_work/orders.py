@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
+from domain.currencies import CurrencyMismatch
 from domain.events import IncomingEvent, PayloadMissing
 from domain.orders import (
     CANCELLED,
@@ -67,6 +68,7 @@ class OrderWork:
     ) -> None:
         self._db = execution.db
         self._organization_id = execution.organization.organization_id
+        self._default_currency = execution.organization.currency
         self._at = execution.now
         self._is_quiet = execution.is_quiet
         self._order_ids = iter(order_ids)
@@ -106,6 +108,7 @@ class OrderWork:
             if known is None or known[0].member_id != tracked.member.member_id:
                 raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
             check_transition(known[0].status, status)
+            _refuse_other_currency(known[0], payload)
             after = _moved(known, status, payload, tracked.loyalty_event_id)
         return after
 
@@ -167,6 +170,7 @@ class OrderWork:
             custom_attributes=payload.get("customAttributes") or {},
             tags=tuple(payload.get("tags") or ()),
             total=Decimal(payload["total"]),
+            currency=payload.get("currency") or self._default_currency,
             discounted_total=_decimal(payload.get("discountedTotal")),
             sub_total=_decimal(payload.get("subTotal")),
             coupons=payload.get("coupons") or {},
@@ -210,6 +214,13 @@ def _moved(known: OrderWithItems, status: str, payload: Mapping[str, Any], loyal
     if status == CONFIRMED:
         return replace(order, status=status, event_ids=(*order.event_ids, loyalty_event_id)), items
     return replace(order, status=status), items
+
+
+def _refuse_other_currency(order: Order, payload: Mapping[str, Any]) -> None:
+    """Refuse a later event of an order in another currency; an order that has none takes any."""
+    currency = payload.get("currency")
+    if None not in (currency, order.currency) and currency != order.currency:
+        raise CurrencyMismatch(f"The order {order.external_id} is in {order.currency}, the event names {currency}.")
 
 
 def _decimal(value: Any) -> Decimal | None:

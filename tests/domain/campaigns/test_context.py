@@ -60,13 +60,14 @@ def test_an_order_has_its_items():
 
 def test_a_payment_has_its_products_and_free_data():
     payment = {"paymentId": "p", "total": Decimal(5), "products": [{"id": "x", "secret": 1}], "other": 1}
-    seen = payment_variable({"payment": {**payment, "memberInfo": {"data": {"size": "XL"}, "email": "e"}}})
+    seen = payment_variable({"payment": {**payment, "memberInfo": {"data": {"size": "XL"}, "email": "e"}}}, "EUR")
     assert (seen["paymentId"], seen["total"], seen["memberInfo"]) == ("p", 5, {"data": {"size": "XL"}})
     assert "other" not in seen
     assert "secret" not in seen["products"][0]
-    bare = payment_variable({"payment": {"memberInfo": None}})
+    bare = payment_variable({"payment": {"memberInfo": None, "currency": "USD"}}, "EUR")
     assert (bare["products"], bare["memberInfo"], bare["total"]) == ([], {"data": {}}, None)
-    assert payment_variable(None) is payment_variable({}) is None
+    assert (seen["currency"], bare["currency"]) == ("EUR", "USD")
+    assert payment_variable(None, "EUR") is payment_variable({}, "EUR") is None
 
 
 def test_a_member_has_a_profile_and_a_sponsor_may_be_missing():

@@ -60,6 +60,9 @@ def problem(outcome):
         ({"loyalty_tier_keys": ("gold", "silver")}, {"tier_keys": frozenset({"silver", "other"})}, None),
         ({"audience_keys": ("young",)}, {}, "AUDIENCE"),
         ({"audience_keys": ("young",)}, {"audience_keys": frozenset({"young"})}, None),
+        ({"currency": "EUR"}, {}, "CURRENCY"),
+        ({"currency": "EUR"}, {"currency": "USD"}, "CURRENCY"),
+        ({"currency": "EUR"}, {"currency": "EUR"}, None),
         ({"min_spend_value": Decimal("0.01")}, {}, "MIN_SPEND"),
         ({"min_spend_value": Decimal(20)}, {"spend": Decimal("19.99")}, "MIN_SPEND"),
         ({"min_spend_value": Decimal(20)}, {"spend": Decimal("20.00")}, None),
@@ -96,6 +99,8 @@ def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, eve
         ({"location_codes": ("centre",)}, {}, "the event has no location"),
         ({"min_spend_value": Decimal(20)}, {"spend": Decimal("19.99")}, "the spend 19.99 is below 20"),
         ({"min_spend_value": Decimal(20)}, {}, "the event has no spend"),
+        ({"currency": "EUR"}, {}, "the event has no currency"),
+        ({"currency": "EUR"}, {"currency": "USD"}, "the campaign is for EUR, the event is in USD"),
     ],
 )
 def test_a_reason_has_the_value_of_the_event_in_its_sentence(restriction, event, sentence):

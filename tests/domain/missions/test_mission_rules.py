@@ -65,6 +65,12 @@ def test_the_audience_is_one_that_the_member_is_in():
     assert not counts(regulars, member, audiences={})
 
 
+@pytest.mark.parametrize(("currency", "expected"), [(None, False), ("USD", False), ("EUR", True)])
+def test_a_mission_with_a_currency_counts_what_is_in_it(currency, expected):
+    assert counts(mission(currency="EUR"), facts(currency=currency)) is expected
+    assert counts(mission(), facts(currency=currency))
+
+
 @pytest.mark.parametrize(("spend", "expected"), [(None, False), ("9.99", False), ("10", True)])
 def test_the_spend_is_at_least_the_least(spend, expected):
     event = facts(spend=None if spend is None else Decimal(spend))
@@ -162,6 +168,8 @@ BADGES = {"badge_matcher": conditions(("gold", ">", 0))}
         ({"valid_from": NOON, "valid_to": NOON}, set()),
         ({"valid_from": NOON, "valid_to": NOON - timedelta(1)}, {"/validTo"}),
         ({"min_spend_value": Decimal(1)}, {"/minSpendValue"}),
+        ({"currency": "EUR"}, {"/currency"}),
+        ({"currency": "EUR", "event_type": PAYMENT}, set()),
         ({"min_spend_value": Decimal(0), "event_type": ORDER}, set()),
         ({"min_spend_value": Decimal(1), "event_type": PAYMENT}, set()),
         ({"matcher_id": 3}, {"/matcherId"}),

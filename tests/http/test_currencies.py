@@ -1,0 +1,142 @@
+"""Currencies of orders, payments, campaigns, missions and the organization over HTTP."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.missions import create, member_id_of
+from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
+
+PAID = "member-payment-confirmed"
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def ana(shop):
+    return shop.member()
+
+
+def settle(shop, currency):
+    """Set the currency of the organization."""
+    return shop.administration.put("", {"defaultLocale": "en", "currency": currency})["organization"]
+
+
+def payment(member, total, payment_id, **more):
+    return event(member, PAID, payload={"payment": {"paymentId": payment_id, "total": total, **more}})
+
+
+def found_orders(shop, member):
+    path = f"/members/{member_id_of(shop, member)}/purchase-orders"
+    listed = shop.administration.get(path, order="orderId,asc")["results"]
+    return {found["externalId"]: found["currency"] for found in listed}
+
+
+def test_example_1_an_order_has_the_currency_of_the_organization_unless_it_names_one(shop, ana):
+    assert settle(shop, "EUR")["currency"] == "EUR"
+    shop.campaign(running(mint(1), rule='order.currency == "EUR"'), eventType=ORDER_CREATED)
+    results = shop.track(order(ana, 10), order(ana, 10, currency="USD"), order(ana, 10, currency=None))
+    assert [len(result["effects"]) for result in results] == [1, 0, 1]
+    shop.campaign(running(mint(1), rule='payment.currency == "EUR"'), eventType=PAID)
+    usd, eur = {"currency": "USD"}, {"currency": "EUR"}
+    results = shop.track(payment(ana, 1, "a"), payment(ana, 1, "b", **usd), payment(ana, 1, "c", **eur))
+    assert [len(result["effects"]) for result in results] == [1, 0, 1]
+
+
+def test_without_any_currency_the_variable_is_null(shop, ana):
+    shop.campaign(running(mint(1), rule="order.currency == null"), eventType=ORDER_CREATED)
+    assert [len(result["effects"]) for result in shop.track(order(ana, 1), order(ana, 1, currency="EUR"))] == [1, 0]
+
+
+def test_example_2_a_campaign_applies_to_orders_in_its_currency(shop, ana):
+    made = shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, currency="EUR")
+    assert made["currency"] == "EUR"
+    assert shop.track_one(order(ana, 10, currency="USD"))["effects"] == []
+    assert shop.track_one(order(ana, 10))["effects"] == []
+    [result] = shop.track(order(ana, 10, currency="USD"), dryRun=True)
+    [explained] = result["explain"]
+    assert explained["reason"] == {
+        "code": "CURRENCY",
+        "label": "the campaign is for EUR, the event is in USD",
+        "start": None,
+        "end": None,
+        "actual": "USD",
+    }
+    shop.track_one(order(ana, 10, currency="EUR"))
+    assert shop.balance(ana) == 10
+
+
+def test_a_mission_counts_orders_in_its_currency(shop, ana):
+    mission = create(shop, eventType=ORDER_CREATED, goalCount=2, pointsAccrual=5, currency="EUR")
+    assert mission["currency"] == "EUR"
+    shop.track(order(ana, 1, currency="EUR"), order(ana, 1, currency="USD"), order(ana, 1))
+    assert shop.balance(ana) == 0
+    shop.track_one(order(ana, 1, currency="EUR"))
+    assert shop.balance(ana) == 5
+
+
+def test_example_5_a_later_event_of_an_order_cannot_name_another_currency(shop, ana):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    shop.track_one(order(ana, 10, external_id="o-1", currency="EUR"))
+    shop.track_one(order(ana, None, "confirmed", "o-1"))
+    [result] = shop.track(order(ana, None, "partially-returned", "o-1", currency="USD", items=[{"total": 4}]))
+    assert result["error"]["type"] == "/problems/currency-mismatch"
+    assert result["error"]["detail"] == "The order o-1 is in EUR, the event names USD."
+    assert shop.balance(ana) == 10
+    shop.track_one(order(ana, None, "partially-returned", "o-1", currency="EUR", items=[{"total": 4}]))
+    assert shop.balance(ana) == 6
+    shop.track_one(order(ana, None, "returned", "o-1"))
+    assert shop.balance(ana) == 0
+
+
+@pytest.mark.parametrize(("currency", "points"), [("USD", 10), ("EUR", 21)])
+def test_example_6_rules_tell_currencies_apart(shop, ana, currency, points):
+    settle(shop, "EUR")
+    amount = 'order.currency == "USD" ? floor(order.total) : floor(order.total * 2)'
+    shop.campaign(running(mint(("=", amount))), eventType=ORDER_CREATED)
+    named = {} if currency == "EUR" else {"currency": currency}
+    shop.track_one(order(ana, Decimal("10.90"), **named))
+    assert shop.balance(ana) == points
+
+
+def test_stored_orders_keep_their_currency_when_that_of_the_organization_changes(shop, ana):
+    shop.track_one(order(ana, 1, external_id="none"))
+    settle(shop, "EUR")
+    shop.track_one(order(ana, 1, external_id="euro"))
+    assert settle(shop, "JPY")["currency"] == "JPY"
+    shop.track_one(order(ana, 1, external_id="yen"))
+    assert found_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
+    shop.track_one(order(ana, None, "confirmed", "euro", currency="EUR"))
+    # What was stored without a currency takes later events in any.
+    shop.track_one(order(ana, None, "confirmed", "none", currency="JPY"))
+    assert shop.refused(order(ana, None, "confirmed", "yen", currency="EUR")) == "/problems/currency-mismatch"
+    assert found_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
+
+
+def test_an_order_created_by_request_has_its_currency(shop, ana):
+    path = f"/members/{member_id_of(shop, ana)}/purchase-orders"
+    body = {"externalId": "o-1", "type": "dine-in", "total": 1055, "currency": "JPY", "status": "confirmed"}
+    made = shop.administration.post(path, body)["order"]
+    assert made["currency"] == "JPY"
+    assert shop.administration.get(f"{path}/{made['orderId']}")["order"] == made
+    refused = shop.administration.post(path, {**body, "externalId": "o-2", "currency": "Yen"}, expect=400)
+    assert [error["pointer"] for error in refused["errors"]] == ["/currency"]
+
+
+def test_a_simulation_goes_by_the_currency_of_the_order(shop, ana):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, currency="EUR")
+
+    def earned(**more):
+        body = {"loyaltyMemberId": ana, "order": {"total": 10, **more}}
+        accounts = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["accounts"]
+        return [account["available"] for account in accounts]
+
+    assert [earned(), earned(currency="USD"), earned(currency="EUR")] == [[], [], [10]]
+    settle(shop, "EUR")
+    assert [earned(), earned(currency="USD")] == [[10], []]
