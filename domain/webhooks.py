@@ -20,6 +20,8 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 # The address by which machines of Azure reach its management: public by its number, and answered inside only.
 _AZURE_PLATFORM = IPv4Address("168.63.129.16")
 _PORTS = {"https": 443, "http": 80}
+# The beginning of the headers of CloudEvents. Triggers from before they were sent may have such headers of their own.
+CLOUD_EVENTS = "ce-"
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 # Headers that the sender sets, or that are about the connection rather than the message.
 _OWN_HEADERS = frozenset(
@@ -73,7 +75,7 @@ def header_fault(name: str) -> str | None:
     """The reason why a header of this name cannot be added to messages, None if it can."""
     if not _HEADER_NAME.fullmatch(name):
         return "is not the name of a header field"
-    if name.lower() in _OWN_HEADERS or name.lower().startswith("webhook-"):
+    if name.lower() in _OWN_HEADERS or name.lower().startswith(("webhook-", CLOUD_EVENTS)):
         return "is set by the sender"
     return None
 
@@ -189,11 +191,16 @@ def signatures(secrets: Sequence[str], message_id: str, timestamp: int, body: by
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
-def faults_of_trigger(type_: str, settings: Mapping[str, Any], secret: str | None) -> list[FieldFault]:
-    """All faults of a trigger's secret, headers and subjects; event types are not looked up."""
+def faults_of_trigger(
+    type_: str, settings: Mapping[str, Any], secret: str | None, stored_headers: Collection[str] = ()
+) -> list[FieldFault]:
+    """All faults of a trigger's secret, headers and subjects; event types are not looked up.
+
+    A header of CloudEvents is kept where it is one of the `stored_headers`.
+    """
     return [
         *_faults_of_secret(secret),
-        *_faults_of_headers(settings["headers"]),
+        *_faults_of_headers(settings["headers"], stored_headers),
         *_faults_of_subjects(type_, settings),
     ]
 
@@ -206,9 +213,10 @@ def _faults_of_secret(secret: str | None) -> Iterator[FieldFault]:
             yield FieldFault(f"secret {error}", pointer="/settings/secret")
 
 
-def _faults_of_headers(headers: Mapping[str, str | None]) -> Iterator[FieldFault]:
+def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collection[str]) -> Iterator[FieldFault]:
     for name, value in headers.items():
-        fault = header_fault(name)
+        is_kept = name in stored_headers and name.lower().startswith(CLOUD_EVENTS)
+        fault = None if is_kept else header_fault(name)
         if fault is not None:
             yield FieldFault(f"headers has {name}, which {fault}", pointer="/settings/headers")
         elif value is None:

@@ -83,7 +83,7 @@ WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = due.tr
 RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_delivery_key::text, d.payload::text,
     d.attempts, d.last_attempt_at, t.settings, t.secret,
     CASE WHEN t.previous_secret_until > d.last_attempt_at THEN t.previous_secret END,
-    CASE WHEN o.clock_now IS NOT NULL THEN d.created_at END
+    o.organization_key::text, d.type, d.member_id, d.created_at, o.clock_now IS NOT NULL
 """
 
 # Times by numbers of seconds, or null: Citus takes no now() inside of CASE, nor an interval of a column added to it.
@@ -138,7 +138,7 @@ WHERE d.status = 'pending' AND t.active
 class ClaimedDelivery:
     """A message to be sent now, with its receiver and secrets; `payload` is the text to be sent.
 
-    `test_clock` is the moment at which it was recorded, if the organization has a test clock.
+    `recorded_at` is the message's `timestamp`, by the organization's test clock if it has one.
     """
 
     organization_id: int
@@ -151,7 +151,11 @@ class ClaimedDelivery:
     settings: Mapping[str, Any]
     secret: str
     previous_secret: str | None
-    test_clock: datetime | None
+    organization_key: str
+    type: str
+    member_id: int | None
+    recorded_at: datetime
+    has_test_clock: bool
 
 
 def find_listeners(db: Connection, organization_id: int) -> list[Listener]:

@@ -125,6 +125,7 @@ def guide(address: str) -> str:
     lines += ["## API", ""]
     for surface, about in (("integration", "for shops and apps"), ("administration", "for those who configure")):
         lines.append(f"- [OpenAPI, {surface}]({address}/v2/{surface}/openapi.json): the interface {about}")
+    lines.append(f"- [AsyncAPI, webhooks]({address}/asyncapi.json): the messages that receivers of webhooks get")
     for title, entries in contents():
         lines += ["", f"## {title}", ""]
         lines += [f"- [{entry.title}]({address}/docs/{entry.name}.md): {entry.about}" for entry in entries]

@@ -16,7 +16,7 @@ from handlers.http.documentation_pages import add_documentation, index_page, not
 from handlers.http.exchange import Exchange
 from handlers.http.page_answers import SITE, json_page, prefers_html
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
-from handlers.http.reference_pages import add_reference
+from handlers.http.reference_pages import add_message_reference, add_reference
 from handlers.http.wsgi import EXCHANGE
 
 _PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/", "/docs/page.css", "/docs/page.js")
@@ -73,6 +73,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     add_documentation(app, site.base_url)
     for surface, document in documents.items():
         add_reference(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
+    add_message_reference(app, site.base_url)
     return app
 
 
@@ -102,6 +103,7 @@ def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> dict[s
             surface: {"openapi": f"{base_path}/{surface}/openapi.json", "docs": f"{base_path}/{surface}/docs"}
             for surface in documents
         },
+        "webhooks": "/asyncapi.json",
         "documentation": "/docs",
         "guide": "/llms.txt",
         "version": f"{base_path}/version",

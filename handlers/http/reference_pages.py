@@ -9,6 +9,7 @@ import flask
 
 from handlers.http.page_answers import address_of, cached_page, html_page, root_of, site_file
 from handlers.messages.json_text import encode
+from openapi import asyncapi
 
 _ASSETS = {
     "swagger-ui.css": "text/css; charset=utf-8",
@@ -36,6 +37,13 @@ def add_reference(
     app.add_url_rule(f"{prefix}/docs/<name>", f"{surface}_asset", _asset)
 
 
+def add_message_reference(app: flask.Flask, base_url: str) -> None:
+    """Add the document of the messages to receivers of webhooks."""
+    document = asyncapi.document()
+    text = encode(_with_absolute_links(document, address_of(base_url)) if base_url else document)
+    app.add_url_rule("/asyncapi.json", "asyncapi", lambda: cached_page(text, "application/json", 0))
+
+
 def _asset(name: str) -> flask.Response:
     if name in _FILES:
         return site_file(name)
@@ -52,15 +60,14 @@ def _read(name: str) -> bytes:
 
 def _with_address(document: Mapping[str, Any], base_url: str) -> dict[str, Any]:
     """The document with the public address, also in its links to the documentation."""
-    address = address_of(base_url)
+    return {**_with_absolute_links(document, address_of(base_url)), "servers": [{"url": base_url}]}
 
-    def absolute(node: Any) -> Any:
-        if isinstance(node, dict):
-            return {name: absolute(child) for name, child in node.items()}
-        if isinstance(node, list):
-            return [absolute(child) for child in node]
-        if isinstance(node, str):
-            return f"{address}{node}" if node.startswith("/docs/") else node.replace("](/docs/", f"]({address}/docs/")
-        return node
 
-    return {**absolute(document), "servers": [{"url": base_url}]}
+def _with_absolute_links(node: Any, address: str) -> Any:
+    if isinstance(node, dict):
+        return {name: _with_absolute_links(child, address) for name, child in node.items()}
+    if isinstance(node, list):
+        return [_with_absolute_links(child, address) for child in node]
+    if isinstance(node, str):
+        return f"{address}{node}" if node.startswith("/docs/") else node.replace("](/docs/", f"]({address}/docs/")
+    return node

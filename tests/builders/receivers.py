@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.contract.messages import faults_of_message
+
 
 @dataclass(frozen=True)
 class Received:
@@ -46,6 +48,8 @@ class Receiver:
 
     url: str = ""
     received: list[Received] = field(default_factory=list)
+    # Against the document of the messages; none is expected.
+    faults: list[str] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     usual: Answer = field(default=lambda exchange: exchange.answer(204))
     closing: threading.Event = field(default_factory=threading.Event)
@@ -88,6 +92,7 @@ def receiver(wrap: Callable[[Any], Any] | None = None) -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             request = Received(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            found.faults += faults_of_message(request.headers, request.body)
             with suppress(OSError):
                 found.take(request)(Exchange(self, request, found))
             self.close_connection = True
@@ -116,3 +121,4 @@ def receiver(wrap: Callable[[Any], Any] | None = None) -> Iterator[Receiver]:
         server.shutdown()
         server.server_close()
         thread.join()
+    assert found.faults == []

@@ -156,6 +156,16 @@ def test_both_formats_hold_the_same_document(shared_home, surface):
     assert yaml.safe_load(as_yaml.stdout) == document
 
 
+def test_the_document_of_webhooks_is_printed(shared_home):
+    as_json = loyalty(shared_home, "openapi", "asyncapi")
+    document = json.loads(as_json.stdout)
+    assert (document["asyncapi"], document["info"]["title"]) == ("3.0.0", "Loyalty webhooks")
+    assert yaml.safe_load(loyalty(shared_home, "openapi", "asyncapi", "--format", "yaml").stdout) == document
+    refused = loyalty(shared_home, "openapi", "asyncapi", "--format", "postman")
+    assert refused.returncode == 2
+    assert "asyncapi has no requests to print as postman: choose json or yaml" in refused.stderr
+
+
 def test_the_examples_are_printed_as_requests(shared_home):
     collection = json.loads(loyalty(shared_home, "openapi", "integration", "--format", "postman").stdout)
     assert collection["info"]["name"] == "Loyalty integration"

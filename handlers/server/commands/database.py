@@ -238,7 +238,7 @@ def _examine_schema(engine: Engine) -> Iterator[Finding]:
 
 
 @click.command()
-@click.argument("surface", type=click.Choice(["integration", "administration"]))
+@click.argument("document", type=click.Choice(["integration", "administration", "asyncapi"]))
 @click.option(
     "--format",
     "form",
@@ -248,19 +248,21 @@ def _examine_schema(engine: Engine) -> Iterator[Finding]:
     help="The document, or its examples as requests: a Postman collection, a file for the REST clients of editors.",
 )
 @click.option("--url", default="http://127.0.0.1:8080/v2", show_default=True, help="Where the requests of examples go.")
-def openapi(surface: str, form: str, url: str) -> None:
+def openapi(document: str, form: str, url: str) -> None:
     """Print one interface's OpenAPI document.
 
-    Or its examples, as requests that tools can send.
+    Or its examples, as requests that tools can send; `asyncapi` is the AsyncAPI document of the webhooks.
     """
-    from openapi import bundle
+    from openapi import asyncapi, bundle
     from openapi.request_files import http_file, postman
 
-    document = bundle(surface)
+    if document == "asyncapi" and form in ("postman", "http"):
+        raise click.UsageError(f"asyncapi has no requests to print as {form}: choose json or yaml")
+    content = asyncapi.document() if document == "asyncapi" else bundle(document)
     if form == "yaml":
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), nl=False)
+        click.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120), nl=False)
     elif form == "http":
-        click.echo(http_file(document, url), nl=False)
+        click.echo(http_file(content, url), nl=False)
     else:
-        printed = document if form == "json" else postman(document, url)
+        printed = content if form == "json" else postman(content, url)
         click.echo(json.dumps(printed, indent=2, ensure_ascii=False))

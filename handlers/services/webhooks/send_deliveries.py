@@ -23,6 +23,8 @@ from handlers.settings import Settings, ports_of
 from persistence import organizations, transactions, triggers
 from persistence.triggers import ClaimedDelivery, ClaimLimits
 
+# What `ce-type` has in front of the type of the message.
+CLOUD_EVENT_TYPES = "loyalty."
 # Longer than an attempt can take, however busy the machine is.
 LEASE = timedelta(seconds=60)
 _GONE = 410
@@ -140,20 +142,34 @@ def send_due(
 
 
 def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> dict[str, str]:
-    """The headers of one attempt: the trigger's own, which may set another `User-Agent`, and the sender's."""
+    """The headers of one attempt: the trigger's own, which may replace some of the sender's, and the sender's."""
     timestamp = int(now.timestamp())
     secrets = [secret for secret in (delivery.secret, delivery.previous_secret) if secret is not None]
     own: Mapping[str, str] = delivery.settings["headers"]
-    agent = {} if any(name.lower() == "user-agent" for name in own) else {"User-Agent": "loyalty-server"}
-    clock = {} if delivery.test_clock is None else {TEST_CLOCK_HEADER: instant_text(delivery.test_clock)}
+    own_names = {name.lower() for name in own}
+    replaceable = {"User-Agent": "loyalty-server", **cloud_event_attributes(delivery)}
+    clock = {TEST_CLOCK_HEADER: instant_text(delivery.recorded_at)} if delivery.has_test_clock else {}
     return {
         **own,
-        **agent,
+        **{name: value for name, value in replaceable.items() if name.lower() not in own_names},
         **clock,
         "Content-Type": "application/json",
         "webhook-id": delivery.trigger_delivery_key,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signatures(secrets, delivery.trigger_delivery_key, timestamp, body),
+    }
+
+
+def cloud_event_attributes(delivery: ClaimedDelivery) -> dict[str, str]:
+    """The context attributes of the message as a CloudEvent in binary mode (CloudEvents 1.0, HTTP protocol binding)."""
+    subject = {} if delivery.member_id is None else {"ce-subject": f"members/{delivery.member_id}"}
+    return {
+        "ce-specversion": "1.0",
+        "ce-id": delivery.trigger_delivery_key,
+        "ce-type": f"{CLOUD_EVENT_TYPES}{delivery.type}",
+        "ce-source": f"/organizations/{delivery.organization_key}",
+        "ce-time": instant_text(delivery.recorded_at),
+        **subject,
     }
 
 

@@ -59,7 +59,7 @@ def validated_trigger(
     settings["headers"] = {
         name: values.get(name) if value is None else value for name, value in settings["headers"].items()
     }
-    faults = [*_faults_of_url(call, settings["url"]), *faults_of_trigger(body.type, settings, secret)]
+    faults = [*_faults_of_url(call, settings["url"]), *faults_of_trigger(body.type, settings, secret, values)]
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)

@@ -1,0 +1,71 @@
+"""The AsyncAPI document has the messages of the callbacks and of the server, and no others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import openapi
+from domain.triggers import ASYNC_TRACK, ENTITY_CHANGE, WEB_HOOK
+from openapi import asyncapi
+from tests import npm
+from tests.contract.documents import callback_contents, resolve
+from tests.contract.messages import faults_of_message
+
+PARSER = "@asyncapi/parser@3.6.6"
+# Severities of the parser: 0 is an error and 1 a warning; 2 says that a newer version of AsyncAPI exists.
+PARSE = """
+const { Parser } = require("@asyncapi/parser");
+new Parser().validate(require("fs").readFileSync(0, "utf8")).then((found) => {
+  console.log(JSON.stringify(found.filter(({ severity }) => severity < 2)));
+});
+"""
+
+
+def test_every_message_of_the_callbacks_is_in_it_and_no_other():
+    document = openapi.bundle("administration")
+    described = {
+        type_
+        for _, content in callback_contents(document)
+        for type_ in resolve(document, content["schema"])["properties"]["type"]["enum"]
+    }
+    made = asyncapi.document()
+    assert set(made["components"]["messages"]) == described
+    assert {type_ for channel in made["channels"].values() for type_ in channel["messages"]} == described
+
+
+def test_there_is_a_channel_for_each_type_of_trigger():
+    channels = asyncapi.document()["channels"]
+    assert set(channels) == {WEB_HOOK, ENTITY_CHANGE, ASYNC_TRACK}
+    assert set(channels[ASYNC_TRACK]["messages"]) == {"async-event.evaluated"}
+    assert {"event.evaluated", "event.cancelled", "campaign.notification"} <= set(channels[WEB_HOOK]["messages"])
+
+
+def test_the_schemas_are_those_of_the_documents():
+    schemas = openapi.bundle("administration")["components"]["schemas"]
+    shared = asyncapi.document()["components"]["schemas"]
+    assert shared["TrackResult"]["required"] == schemas["TrackResult"]["required"]
+    assert set(shared) <= set(schemas)
+
+
+def test_a_message_that_the_document_does_not_allow_is_found():
+    headers = {"ce-type": "loyalty.user.invited", "webhook-timestamp": "1"}
+    found = faults_of_message(headers, b'{"type": "user.left", "timestamp": "2026-03-02T08:15:02Z", "data": {}}')
+    assert any('"user.invited" was expected' in fault for fault in found)
+    assert any("ce-id" in fault for fault in found)
+    assert faults_of_message({"ce-type": "loyalty.other"}, b"{}") == ["ce-type 'other' is not documented"]
+
+
+def test_the_parser_of_asyncapi_accepts_it_without_a_warning(tmp_path: Path):
+    node = npm.node()
+    if node is None:
+        pytest.skip("the parser needs Node")
+    modules = npm.installed(PARSER)
+    text = json.dumps(asyncapi.document())
+    done = subprocess.run(
+        [node, "-e", PARSE], input=text, cwd=modules.parent, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == []

@@ -1,0 +1,143 @@
+"""Webhooks as CloudEvents: their headers in binary mode, and triggers that have such headers of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from cloudevents.core.bindings.http import HTTPMessage, from_http_event
+from sqlalchemy import text
+
+from handlers.services.webhooks.post_message import WebhookClient
+from handlers.services.webhooks.send_deliveries import Sender
+from tests.builders.api import running_api
+from tests.builders.receivers import receiver, status
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import GENERIC, Shop, event
+from tests.builders.triggers import add_trigger, deliveries, trigger_body
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(
+        replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def shop(api):
+    return Shop(api.organization())
+
+
+@pytest.fixture
+def receiving():
+    with receiver() as running:
+        yield running
+
+
+def send(shop):
+    api = shop.organization.api
+    client = WebhookClient(http_allowed=True, private_allowed=True, seconds=2.0)
+    return Sender(api.engine, api.settings, client, shop.organization.id).send_due()
+
+
+def track(shop):
+    member = shop.member()
+    shop.track(event(member))
+    [tracked] = shop.events(member)
+    return tracked["memberId"]
+
+
+class TestHeaders:
+    def test_an_event_is_about_its_member(self, shop, receiving):
+        """Example 1."""
+        trigger = add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+        member_id = track(shop)
+        send(shop)
+        [request] = receiving.received
+        [delivery] = deliveries(shop.administration, trigger)
+        organization_key = shop.administration.get("")["organization"]["organizationKey"]
+        assert {name: value for name, value in request.headers.items() if name.startswith("ce-")} == {
+            "ce-specversion": "1.0",
+            "ce-id": delivery["triggerDeliveryKey"],
+            "ce-type": "loyalty.event.evaluated",
+            "ce-source": f"/organizations/{organization_key}",
+            "ce-time": delivery["payload"]["timestamp"],
+            "ce-subject": f"members/{member_id}",
+        }
+
+    def test_a_changed_campaign_has_no_subject(self, shop, receiving):
+        """Example 2."""
+        add_trigger(shop.administration, "EntityChangeWebhook", url=receiving.url, entities=["campaign"])
+        body = {"code": "latte", "name": "Latte", "eventType": GENERIC}
+        shop.administration.post("/campaigns", body)
+        send(shop)
+        [request] = receiving.received
+        assert request.headers["ce-type"] == "loyalty.campaign.created"
+        assert "ce-subject" not in request.headers
+
+    def test_a_redelivery_has_the_same_id_and_time(self, shop, receiving):
+        """Example 3."""
+        trigger = add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+        track(shop)
+        receiving.answers = [status(500)]
+        send(shop)
+        [delivery] = deliveries(shop.administration, trigger)
+        path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
+        shop.administration.post(path, None, expect=202)
+        send(shop)
+        first, second = receiving.received
+        for name in ("ce-id", "ce-time"):
+            assert first.headers[name] == second.headers[name]
+
+    def test_the_sdk_of_cloudevents_reads_it(self, shop, receiving):
+        """Example 4."""
+        add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+        track(shop)
+        send(shop)
+        [request] = receiving.received
+        cloud_event = from_http_event(HTTPMessage(headers=request.headers, body=request.body))
+        assert cloud_event.get_type() == "loyalty.event.evaluated"
+        assert cloud_event.get_id() == request.headers["webhook-id"]
+        assert cloud_event.get_data()["data"]["event"]["eventType"] == GENERIC
+
+    def test_the_time_is_that_of_the_test_clock(self, api, receiving):
+        shop = Shop(Clock.new(api, "2027-05-01T08:00:00Z").organization)
+        add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+        track(shop)
+        send(shop)
+        assert receiving.received[-1].headers["ce-time"] == "2027-05-01T08:00:00Z"
+
+
+class TestHeadersOfTriggers:
+    def test_they_cannot_be_those_of_cloudevents(self, shop):
+        body = trigger_body("WebHook", headers={"CE-Subject": "mine"})
+        problem = shop.administration.post("/triggers", body, expect=400)
+        [fault] = problem["errors"]
+        assert fault["detail"] == "headers has CE-Subject, which is set by the sender."
+
+    def test_a_trigger_that_has_one_keeps_it_and_it_wins(self, shop, receiving):
+        trigger = add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+        with shop.organization.api.engine.begin() as db:
+            db.execute(
+                text(
+                    """UPDATE triggers SET settings = jsonb_set(settings, '{headers}', '{"Ce-Source": "/shop"}')"""
+                    " WHERE organization_id = :organization_id AND trigger_id = :trigger_id"
+                ),
+                {"organization_id": shop.organization.id, "trigger_id": trigger["triggerId"]},
+            )
+        changes = trigger_body(
+            "WebHook",
+            trigger["triggerKey"],
+            url=receiving.url,
+            headers={"Ce-Source": None, "X-Shop": "4"},
+            eventTypes=[GENERIC],
+        )
+        changed = shop.administration.put(f"/triggers/{trigger['triggerId']}", changes)["trigger"]
+        assert set(changed["settings"]["headers"]) == {"Ce-Source", "X-Shop"}
+        track(shop)
+        send(shop)
+        [request] = receiving.received
+        assert request.headers["ce-source"] == "/shop"
+        assert request.headers["ce-type"] == "loyalty.event.evaluated"
