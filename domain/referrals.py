@@ -221,13 +221,17 @@ class ReferralPrograms:
 
 @dataclass(frozen=True, slots=True)
 class RewardOutcome:
-    """The outcome of a reward; `error` is the problem that prevented it, `code` that of an assigned coupon."""
+    """The outcome of a reward; `error` is the problem that prevented it, `code` that of an assigned coupon.
+
+    `points` are those that were paid.
+    """
 
     reward: ReferralReward
     member_id: int
     status: str
     error: Mapping[str, Any] | None = None
     code: str | None = None
+    points: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession, round_down, share_of
 from domain.members import MemberInactive
-from domain.problems import Refusal
+from domain.problems import Conflict, Refusal
 
 ZERO = Decimal(0)
 
@@ -48,15 +48,18 @@ class PointEffects:
         self.discarded = ZERO
 
     def mint(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
-        """Mint as much of the amount as the limits allow."""
+        """Mint as much of the amount as the limits and the account's maximum balance allow."""
         try:
             wallet_id = self._wallet_id(params)
             account = self._account(campaign, params)
             amount = round_down(account, params["amount"])
             room, rule = self._allowances.room(campaign, account.ledger_account_id)
             granted = amount if room is None or room >= amount else round_down(account, room)
-            refusal = LimitReached.of(rule) if granted < amount and rule is not None else None
+            refusal: Conflict | None = LimitReached.of(rule) if granted < amount and rule is not None else None
             self.discarded += amount - granted
+            if account.max_balance is not None:
+                granted, over = self._session.within_max_balance(account, wallet_id, granted)
+                refusal = over or refusal
             qualifying = self._qualifying(account, params, granted, amount)
             if not (granted or qualifying):
                 return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)

@@ -54,6 +54,7 @@ class LedgerAccount:
     expiration_policies: tuple[Mapping[str, Any], ...]
     is_default_account: bool
     overdraft_limit: Decimal | None
+    max_balance: Decimal | None
     offline_allowance: Mapping[str, Any] | None
     external_key: str | None
     created_at: datetime
@@ -169,7 +170,7 @@ def _overdraft_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
 
 
 def _fraction_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
-    limits = (("max_supply", "maxSupply"), ("overdraft_limit", "overdraftLimit"))
+    limits = (("max_supply", "maxSupply"), ("overdraft_limit", "overdraftLimit"), ("max_balance", "maxBalance"))
     faults = [fraction_fault(wire, settings.get(name), settings["decimals"]) for name, wire in limits]
     return [fault for fault in faults if fault is not None]
 

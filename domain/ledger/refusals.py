@@ -63,6 +63,13 @@ class SupplyExceeded(Conflict):
     title = "The account's supply is exhausted"
 
 
+class BalanceLimitReached(Conflict):
+    """A mint or transfer would raise what a wallet holds, waiting points included, above the account's `maxBalance`."""
+
+    slug = "balance-limit"
+    title = "The maximum balance is reached"
+
+
 class AccountInactive(Conflict):
     """An inactive account has no movements."""
 

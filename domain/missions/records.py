@@ -146,7 +146,7 @@ class MissionExhausted(Conflict):
 class Reward:
     """The reward of an achieved mission, or why it was not given: `refusal` is a problem object.
 
-    `code` is that of the assigned coupon.
+    `paid` is what was given of the amount in spite of it. `code` is that of the assigned coupon.
     """
 
     kind: str
@@ -156,3 +156,4 @@ class Reward:
     coupon_book_key: str | None = None
     code: str | None = None
     refusal: Mapping[str, Any] | None = None
+    paid: Decimal = Decimal(0)

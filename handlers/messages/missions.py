@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from domain.campaigns.outcomes import EVALUATED, EXECUTED, FAILED, PARTIAL
 from domain.missions.progress import Advance
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 from domain.missions.state import MissionMove
@@ -56,11 +57,14 @@ def reversed_mission(mission: Mission, tracking: MissionTracking, advance: Advan
 
 
 def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
-    status = "failed" if reward.refusal is not None else "evaluated" if is_dry_run else "executed"
+    if reward.refusal is not None:
+        status = PARTIAL if reward.paid else FAILED
+    else:
+        status = EVALUATED if is_dry_run else EXECUTED
     answer: dict[str, Any] = {
         "kind": reward.kind,
         "status": status,
-        "amount": exact_number(reward.amount) if reward.refusal is None else 0,
+        "amount": exact_number(reward.amount if reward.refusal is None else reward.paid),
         "ledgerAccountKey": reward.ledger_account_key,
         "badgeKey": reward.badge_key,
         "couponBookKey": reward.coupon_book_key,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from domain.campaigns.outcomes import EVALUATED, EXECUTED
+from domain.campaigns.outcomes import EVALUATED, EXECUTED, PARTIAL
 from domain.referrals import ReferralOutcome, RewardOutcome
 from handlers.messages.base import exact_number
 
@@ -28,16 +28,18 @@ def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
 
 
 def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
-    reward = outcome.reward
+    reward, is_partial = outcome.reward, outcome.status == PARTIAL
     answer: dict[str, Any] = {
         "recipient": reward.recipient,
         "memberId": outcome.member_id,
-        "points": None if reward.points is None else exact_number(reward.points),
+        "points": None if reward.points is None else exact_number(outcome.points if is_partial else reward.points),
         "ledgerAccountId": reward.ledger_account_id,
         "couponBookKey": reward.coupon_book_key,
         "code": None if is_dry_run else outcome.code,
         "status": EVALUATED if is_dry_run and outcome.status == EXECUTED else outcome.status,
     }
+    if is_partial and reward.points is not None:
+        answer["requestedPoints"] = exact_number(reward.points)
     if outcome.error is not None:
         answer["error"] = dict(outcome.error)
     return answer

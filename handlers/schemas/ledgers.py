@@ -39,6 +39,7 @@ class AccountSettings:
     expires_in_months: int | None = None
     expiration_policies: Sequence[Mapping[str, Any]] = ()
     overdraft_limit: Decimal | None = None
+    max_balance: Decimal | None = None
     offline_allowance: Mapping[str, Any] | None = None
     is_default_account: bool = field(default=False, metadata=OF_REQUEST)
     external_key: str | None = None

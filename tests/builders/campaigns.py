@@ -47,6 +47,7 @@ def account(ledger_account_id: int = 1, **values: Any) -> LedgerAccount:
         "expiration_policies": (),
         "is_default_account": ledger_account_id == 1,
         "overdraft_limit": None,
+        "max_balance": None,
         "offline_allowance": None,
         "external_key": None,
         "created_at": NOON,

@@ -146,6 +146,7 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "expiresInMonths": 12,
         "expirationPolicies": [{"expirationType": "lastTransaction", "period": 3}],
         "overdraftLimit": 5,
+        "maxBalance": 500,
         "offlineAllowance": {"enabled": True, "maxAmount": 5, "maxHours": 12, "syncHours": 0},
         "isDefaultAccount": True,
         "externalKey": "own-1",

@@ -49,6 +49,7 @@ LEFT_OUT = {
     ("MissionReward", "code"),
     ("MissionReward", "requestedAmount"),
     ("ReferralReward", "code"),
+    ("ReferralReward", "requestedPoints"),
     ("ActionEffectParam", "expression"),
     ("ActionEffectParam", "value"),
     ("ActionRules", "expression"),

@@ -351,7 +351,7 @@ def _program(body: Body, path: Body) -> None:
 
 def _account(body: Body, path: Body) -> None:
     _unique(body, "alias", 100)
-    _whole(body, "overdraftLimit", "maxSupply")
+    _whole(body, "overdraftLimit", "maxSupply", "maxBalance")
     if body.get("offlineAllowance"):
         _whole(body["offlineAllowance"], "maxAmount")
     if not body["isRevolving"] and (body.get("overdraftLimit") or 0) > 0:

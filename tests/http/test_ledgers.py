@@ -83,6 +83,7 @@ def test_an_account_is_created_with_every_property(organization, administration,
         "expiresInMonths": 6,
         "expirationPolicies": [{"expirationType": "lastTransaction", "period": 12}],
         "overdraftLimit": Decimal("10.5"),
+        "maxBalance": Decimal("99.25"),
         "isDefaultAccount": False,
         "externalKey": "stars",
     }
@@ -114,6 +115,7 @@ def test_what_is_left_out_has_its_default(administration, accounts):
         "expiresInMonths": None,
         "expirationPolicies": [],
         "overdraftLimit": None,
+        "maxBalance": None,
         "isDefaultAccount": False,
     }
     assert {name: created[name] for name in expected} == expected
@@ -135,6 +137,7 @@ def test_the_required_properties(administration, accounts, name):
         ({"maxSupply": -1}, "/maxSupply"),
         ({"overdraftLimit": 5, "isRevolving": False}, "/overdraftLimit"),
         ({"overdraftLimit": Decimal("0.001"), "decimals": 2}, "/overdraftLimit"),
+        ({"maxBalance": Decimal("0.5")}, "/maxBalance"),
         ({"pointTrackingEnabled": False, "expiresInMonths": 6}, "/pointTrackingEnabled"),
         (
             {

@@ -13,6 +13,7 @@ from domain.ledger.postings import ZERO, Earning, Entry, Holding, Pair, Posting,
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
+    BalanceLimitReached,
     InsufficientBalance,
     OverdraftLimitExceeded,
     PointsNotTracked,
@@ -152,6 +153,25 @@ class Balances:
                 f"The account may issue {account.max_supply} in all and has issued {issued}.",
                 available=account.max_supply - issued,
             )
+
+    def within_max_balance(
+        self, account: LedgerAccount, wallet_id: int, amount: Decimal
+    ) -> tuple[Decimal, BalanceLimitReached | None]:
+        """The part of `amount` that the wallet may get, and the refusal of the rest; what repays debt takes no room."""
+        most = account.max_balance
+        if most is None:
+            return amount, None
+        held = self.holding(wallet_id, account.ledger_account_id)
+        room = max(ZERO, most + held.overdraft - held.current - held.pending_credit)
+        if amount <= room:
+            return amount, None
+        detail = f"A wallet may hold {most}, and this one holds {held.current + held.pending_credit}"
+        return room, BalanceLimitReached(f"{detail}, with what is pending.", available=room)
+
+    def _refuse_over_balance(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:
+        _, refusal = self.within_max_balance(account, wallet_id, amount)
+        if refusal is not None:
+            raise refusal
 
     def _count_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
         if value:

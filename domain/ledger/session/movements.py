@@ -32,16 +32,19 @@ class Movements(Balances):
         expires_at: datetime | None = None,
         manual: bool = False,
         qualifying: Decimal | None = None,
+        is_limited: bool = True,
     ) -> Posting:
         """Issue `amount` to the wallet; debt is repaid first. `expires_at` overrides the account's expiry.
 
-        `qualifying` points count as earned, in place of the amount. Raises AccountInactive, SupplyExceeded,
-        FiatNotAllowed, PointsNotTracked for an expiry on an account without tracking, or InvalidRequest for too many
-        fraction digits.
+        `qualifying` points count as earned, in place of the amount; without `is_limited` the wallet may hold any
+        balance. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed, PointsNotTracked for an
+        expiry on an account without tracking, or InvalidRequest for too many fraction digits.
         """
         _check(account, amount, details, fiat_allowed=False)
         refuse_untracked_expiry(account, expires_at)
         self._refuse_over_supply(account, amount)
+        if is_limited and account.max_balance is not None:
+            self._refuse_over_balance(account, wallet_id, amount)
         if qualifying is not None:
             _check_qualifying(account, qualifying, is_pending_nothing=manual and not amount)
         if manual:
@@ -122,13 +125,17 @@ class Movements(Balances):
         details: Details,
         manual: bool = False,
     ) -> Posting:
-        """Move `amount` between wallets, value keeping its expiry; raises as `burn` does."""
+        """Move `amount` between wallets, value keeping its expiry.
+
+        Raises BalanceLimitReached, and as `burn` does.
+        """
         _check(account, amount, details, fiat_allowed=False)
         if from_wallet_id == to_wallet_id:
             raise InvalidRequest(
                 [FieldFault("toWalletId is fromWalletId, and a transfer is between two wallets", pointer="/toWalletId")]
             )
         self._refuse_unavailable(account, from_wallet_id, amount)
+        self._refuse_over_balance(account, to_wallet_id, amount)
         if manual:
             return self._hold(account, TRANSFER, from_wallet_id, to_wallet_id, amount, details)
         sent = self._debit(account, from_wallet_id, amount, ZERO)

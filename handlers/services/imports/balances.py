@@ -173,6 +173,7 @@ def _mint(unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]], failed: 
                     balance_row.expires_at,
                     balance_row.is_pending,
                     balance_row.qualifying,
+                    is_limited=False,
                 )
             except Refusal as refusal:
                 unit.ledger.rollback_to(savepoint)

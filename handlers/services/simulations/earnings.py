@@ -12,6 +12,7 @@ from domain.campaigns.effects import DISCOUNT, MINT_POINTS, SPONSOR
 from domain.campaigns.outcomes import EVALUATED, LimitReached
 from domain.ledger.lots import NewLot
 from domain.ledger.postings import Posting
+from domain.ledger.refusals import BalanceLimitReached
 from domain.ledger.session import round_down
 from domain.partners import discounted
 from handlers.services.configuration import Configuration
@@ -27,7 +28,7 @@ from handlers.services.simulations.results import (
 from handlers.services.unit_of_work.tracked import EventOutcome
 
 _ZERO = Decimal(0)
-_LIMIT_REACHED = f"/problems/{LimitReached.slug}"
+_LIMITS = {f"/problems/{refusal.slug}" for refusal in (LimitReached, BalanceLimitReached)}
 
 Effect = Mapping[str, Any]
 
@@ -120,11 +121,11 @@ def _discounts(configuration: Configuration, total: Decimal, effects: Sequence[E
 
 
 def _discarded(configuration: Configuration, effects: Sequence[Effect]) -> dict[int, Decimal]:
-    """The member's points that limits of campaigns cut, by account id."""
+    """The member's points that limits of campaigns and maximum balances cut, by account id."""
     campaigns, discarded = campaigns_by_id(configuration), dict[int, Decimal]()
     for effect in effects:
         params = params_of(effect)
-        is_cut = effect.get("error", {}).get("type") == _LIMIT_REACHED and "requestedAmount" in params
+        is_cut = effect.get("error", {}).get("type") in _LIMITS and "requestedAmount" in params
         if effect["effectId"] != MINT_POINTS or not is_cut or params["recipient"] == SPONSOR:
             continue
         key, campaign = params["ledgerAccountKey"], campaigns[effect["campaignId"]]

@@ -245,8 +245,17 @@ class MissionWork:
         )
         wallet_id = self._unit.members[cause.member_id].wallet_id
         expires_at = expiry_of_reward(mission, cause.at)
-        failed = _refusal_of(lambda: ledger.mint(account, wallet_id, amount, details, expires_at))
-        return Reward(POINTS, amount, ledger_account_key=account.ledger_account_key, refusal=failed)
+        granted, over = ledger.within_max_balance(account, wallet_id, amount)
+        failed = None
+        if granted:
+            failed = _refusal_of(lambda: ledger.mint(account, wallet_id, granted, details, expires_at))
+        return Reward(
+            POINTS,
+            amount,
+            ledger_account_key=account.ledger_account_key,
+            refusal=failed or (None if over is None else over.as_problem()),
+            paid=Decimal(0) if failed else granted,
+        )
 
     def _pay_badge(self, badge_key: str, times: int, cause: ProgressCause) -> Reward:
         grant = BadgeGrant(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from domain.campaigns.context import EventFacts
-from domain.campaigns.outcomes import EXECUTED, FAILED, SKIPPED
+from domain.campaigns.outcomes import EXECUTED, FAILED, PARTIAL, SKIPPED
 from domain.events import MAX_DEPTH, IncomingEvent
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
@@ -148,11 +148,7 @@ class ReferralWork:
         except Refusal as refusal:
             return ReferralOutcome.skipped(code.code, code, refusal)
         rewards = tuple(self._rewarded(facts, code, ready, reward) for reward in ready.rewards)
-        paid = (
-            reward.reward.points
-            for reward in rewards
-            if reward.status == EXECUTED and reward.reward.recipient == REFERRER
-        )
+        paid = [reward.points for reward in rewards if reward.reward.recipient == REFERRER]
         self._state.add(
             CodeUse(
                 code=code,
@@ -160,7 +156,7 @@ class ReferralWork:
                 loyalty_event_id=facts.loyalty_event_id,
                 system_unique_key=event.system_unique_key,
                 custom_attributes=(event.payload or {}).get("referralAttributes") or {},
-                referrer_points=sum((points for points in paid if points is not None), Decimal(0)),
+                referrer_points=sum(paid, Decimal(0)),
             )
         )
         return ReferralOutcome(
@@ -177,10 +173,10 @@ class ReferralWork:
     ) -> RewardOutcome:
         """Give one side one of its rewards; a refused reward does not affect the others."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
-        coupon_code = None
+        coupon_code, paid, over = None, Decimal(0), None
         try:
             if reward.coupon_book_key is None:
-                self._mint(facts, ready, reward, member_id)
+                paid, over = self._mint(facts, ready, reward, member_id)
             else:
                 coupon_code = self._unit.coupons.reward(
                     member_id,
@@ -194,10 +190,15 @@ class ReferralWork:
             return RewardOutcome(reward, member_id, SKIPPED, conflict.as_problem())
         except Refusal as failure:
             return RewardOutcome(reward, member_id, FAILED, failure.as_problem())
-        return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code)
+        if over is not None:
+            return RewardOutcome(reward, member_id, PARTIAL if paid else SKIPPED, over.as_problem(), points=paid)
+        return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code, points=paid)
 
-    def _mint(self, facts: EventFacts, ready: ReadyProgram, reward: ReferralReward, member_id: int) -> None:
-        ledger = self._unit.ledger
+    def _mint(
+        self, facts: EventFacts, ready: ReadyProgram, reward: ReferralReward, member_id: int
+    ) -> tuple[Decimal, Refusal | None]:
+        """Pay the points of a reward, as far as they fit into the wallet; returns them and the refusal of the rest."""
+        ledger, wallet_id = self._unit.ledger, self._unit.members[member_id].wallet_id
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
             raise UnknownLedgerAccount("There is no account that the points could go to.")
@@ -211,7 +212,10 @@ class ReferralWork:
             tags=ready.program.tags or None,
             loyalty_event_id=facts.loyalty_event_id,
         )
-        ledger.mint(account, self._unit.members[member_id].wallet_id, reward.points, details)
+        granted, over = ledger.within_max_balance(account, wallet_id, reward.points)
+        if granted or over is None:
+            ledger.mint(account, wallet_id, granted, details)
+        return granted, over
 
     def take_derived(self) -> list[DerivedEvent]:
         """Empty: only rewards of referrals are reported."""

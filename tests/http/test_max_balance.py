@@ -1,0 +1,217 @@
+"""The maximum balance of an account: what effects and rewards give of their points, and which requests are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import missions
+from tests.builders.campaigns import mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.imports import Imports, counts
+from tests.builders.points import Points
+from tests.builders.referrals import Friends
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+FULL = "/problems/balance-limit"
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member(loyaltyMemberId="ana")
+
+
+def limit(shop, most):
+    """Give the default account a maximum balance; answers the account."""
+    created = shop.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts"
+    [account] = [a for a in shop.administration.get(path)["results"] if a["isDefaultAccount"]]
+    body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled")}
+    changed = shop.administration.put(f"{path}/{account['ledgerAccountId']}", {**body, "maxBalance": most}, expect=200)
+    assert changed["ledgerAccount"]["maxBalance"] == most
+    return changed["ledgerAccount"]
+
+
+def told(effect):
+    """The status of a mint, what it gave, what it was to give, and what stood in the way."""
+    params = {param["id"]: param["value"] for param in effect["params"]}
+    return effect["status"], params["amount"], params.get("requestedAmount"), effect.get("error", {}).get("type")
+
+
+def wallet_of(shop, member):
+    return shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+
+
+def test_an_effect_gives_what_fits_beside_the_balance_and_what_is_pending(shop, member):
+    """Worked example 4 of the small ones: 900 and 60 pending of at most 1,000 leave 40 of 100."""
+    limit(shop, 1000)
+    shop.give(member, 900)
+    created, wallet = shop.organization.created, wallet_of(shop, member)
+    body = {"amount": 60, "fromWalletId": None, "toWalletId": wallet, "captureMethod": "manual"}
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    pending = shop.administration.post(f"{path}/transactions", body)["transactions"][0]["ledgerTransactionId"]
+    shop.campaign(running(mint(100), mint(1)), eventType=GENERIC)
+    [dry] = shop.track(event(member), executionMode="dryRun")
+    expected = [("partial", 40, 100, FULL), ("skipped", 0, 1, FULL)]
+    assert [*map(told, dry["effects"])] == expected
+    result = shop.track_one(event(member))
+    assert [*map(told, result["effects"])] == expected
+    assert result["limitDiscardedTotalAmount"] == 0
+    assert result["effects"][0]["error"]["available"] == 40
+    assert shop.balance(member) == 940
+    # What was pending fits: it was counted before.
+    shop.administration.post(f"{path}/captures", {"transactions": [{"ledgerTransactionId": str(pending)}]}, expect=200)
+    assert shop.balance(member) == 1000
+    shop.give(member, 30, "burn")
+    assert [*map(told, shop.track_one(event(member))["effects"])] == [("partial", 30, 100, FULL), expected[1]]
+
+
+def test_what_is_authorized_is_cut_too(shop, member):
+    limit(shop, 150)
+    shop.campaign(running(mint(100)), eventType=GENERIC)
+    statuses = [shop.track_one(event(member), executionMode="authorize")["effects"][0] for _ in range(3)]
+    assert [*map(told, statuses)] == [
+        ("authorized", 100, None, None),
+        ("partial", 50, 100, FULL),
+        ("skipped", 0, 100, FULL),
+    ]
+
+
+def test_a_limit_of_the_campaign_counts_what_was_given(shop, member):
+    limit(shop, 70)
+    limits = {"pointsMonthlyLimitPerMember": 80, "allowPartialApplicationOnLimit": True}
+    shop.campaign(running(mint(100)), eventType=GENERIC, **limits)
+    assert told(shop.track_one(event(member))["effects"][0]) == ("partial", 70, 100, FULL)
+    shop.give(member, 70, "burn")
+    cut = shop.track_one(event(member))  # The campaign has 10 left.
+    assert told(cut["effects"][0]) == ("partial", 10, 100, "/problems/limit-reached")
+    assert cut["limitDiscardedTotalAmount"] == 90
+
+
+@pytest.mark.parametrize("way", ["member", "wallet", "transaction", "batch", "transfer"])
+def test_requests_for_more_are_refused(shop, member, way):
+    limit(shop, 100)
+    shop.give(member, 70)
+    ben = shop.member()
+    shop.give(ben, 50)
+    created, wallet = shop.organization.created, wallet_of(shop, member)
+    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+
+    def move(amount, expect):
+        """Move an amount to the member; answers the problem where it is refused."""
+        source = wallet_of(shop, ben) if way == "transfer" else None
+        movement = {"amount": amount, "fromWalletId": source, "toWalletId": wallet}
+        if way == "member":
+            path = f"/members/by-loyalty-member-id/{member}/mint"
+            return shop.administration.post(path, {"amount": amount}, expect=200 if expect is None else 409)
+        if way == "wallet":
+            path = f"/ledgers/{created.ledger_id}/wallets/{wallet}/mint"
+            return shop.administration.post(path, {"amount": amount}, expect=200 if expect is None else 409)
+        if way == "batch":
+            item = {"ledgerId": created.ledger_id, "ledgerAccountId": created.ledger_account_id, **movement}
+            return shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
+        return shop.administration.post(f"{account}/transactions", movement, expect=201 if expect is None else 409)
+
+    refused = move(31, FULL)
+    problem = refused["failed"][0]["error"] if way == "batch" else refused
+    assert (problem["type"], problem["available"]) == (FULL, 30)
+    assert problem["detail"] == "A wallet may hold 100, and this one holds 70, with what is pending."
+    move(30, None)
+    assert shop.balance(member) == 100
+
+
+def test_a_transfer_to_be_captured_takes_its_room_at_once(shop, member):
+    limit(shop, 100)
+    ben = shop.member()
+    shop.give(ben, 100)
+    created = shop.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    wallets = {"fromWalletId": wallet_of(shop, ben), "toWalletId": wallet_of(shop, member)}
+    shop.administration.post(path, {"amount": 60, **wallets, "captureMethod": "manual"})
+    shop.administration.post(path, {"amount": 40, **wallets, "captureMethod": "manual"})
+    problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
+    assert (problem["type"], problem["available"]) == (FULL, 0)
+
+
+def test_debt_needs_no_room(organization):
+    points = Points.new(organization, overdraftLimit=50, maxBalance=100)
+    ana = points.wallet()
+    points.move(ana, None, 30, allowOverdraft=True)
+    problem = points.move(None, ana, 131, expect=409)
+    assert (problem["type"], problem["available"]) == (FULL, 130)
+    points.move(None, ana, 130)
+    assert points.balance(ana) == 100
+
+
+def test_reverts_and_imports_are_not_limited_and_lowering_takes_nothing(shop, member):
+    limit(shop, 100)
+    shop.give(member, 100)
+    burned = shop.give(member, 60, "burn")
+    shop.give(member, 60)
+    created = shop.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    shop.administration.post(f"{path}/{burned['ledgerTransactionId']}/revert", {}, expect=200)
+    assert shop.balance(member) == 160
+    done = Imports(shop.organization).run("loyaltyMemberId,amount\nana,200\n", kind="balances")
+    assert (counts(done), shop.balance(member)) == (("done", 1, 1, 0), 360)
+    limit(shop, 10)
+    assert shop.balance(member) == 360
+    problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
+    assert (problem["type"], problem["available"]) == (FULL, 0)
+    limit(shop, None)
+    shop.give(member, 1000)
+    assert shop.balance(member) == 1360
+
+
+def test_the_reward_of_a_mission_is_cut(shop, member):
+    limit(shop, 120)
+    missions.create(shop, pointsAccrual=100, goalCount=1)
+    results = [shop.track_one(event(member))["missions"][0]["rewards"][0] for _ in range(3)]
+    assert [(r["status"], r["amount"], r.get("requestedAmount"), r.get("error", {}).get("type")) for r in results] == [
+        ("executed", 100, None, None),
+        ("partial", 20, 100, FULL),
+        ("failed", 0, 100, FULL),
+    ]
+    assert shop.balance(member) == 120
+
+
+def test_the_reward_of_a_referral_is_cut(shop):
+    friends, ana = Friends(shop), shop.member()
+    limit(shop, 120)
+    [code] = friends.codes(ana)
+    found = []
+    for _ in range(3):
+        sent = event(shop.member(), payload={"referralCode": code["code"]})
+        rewards = shop.track_one(sent)["referrals"][0]["rewards"]
+        [of_referrer] = [reward for reward in rewards if reward["recipient"] == "referrer"]
+        found.append((of_referrer["status"], of_referrer["points"], of_referrer.get("requestedPoints")))
+    assert found == [("executed", 100, None), ("partial", 20, 100), ("skipped", 100, None)]
+    assert shop.balance(ana) == 120
+    assert [row.referrer_points for row in shop.rows("referral_logs", "referrer_points", "referral_log_id")] == [
+        100,
+        20,
+        0,
+    ]
+
+
+def test_points_that_a_coupon_gives_are_refused_with_it(shop, member):
+    limit(shop, 10)
+    book = CouponBooks(shop.organization).make(type="codeless")
+    path = f"/members/{member}/coupon-books/{book['couponBookKey']}/assign"
+    assert shop.integration.post(path, {"pointsOverride": -11}, expect=409)["type"] == FULL
+    shop.integration.post(path, {"pointsOverride": -10}, expect=200)
+    assert shop.balance(member) == 10
+
+
+def test_a_simulation_tells_what_the_maximum_cuts(shop, member):
+    limit(shop, 60)
+    shop.campaign(running(mint(100)), eventType="member-purchase-order-created")
+    sent = {"loyaltyMemberId": member, "order": {"total": 10}}
+    [account] = shop.integration.post("/simulations", sent, expect=200)["simulation"]["earn"]["accounts"]
+    assert (account["available"], account["discarded"]) == (60, 40)
