@@ -56,6 +56,8 @@ class LedgerAccount:
     overdraft_limit: Decimal | None
     max_balance: Decimal | None
     offline_allowance: Mapping[str, Any] | None
+    # The worth of one unit in money; None for none.
+    fiat_per_point: Decimal | None
     external_key: str | None
     created_at: datetime
     updated_at: datetime

@@ -41,6 +41,7 @@ class AccountSettings:
     overdraft_limit: Decimal | None = None
     max_balance: Decimal | None = None
     offline_allowance: Mapping[str, Any] | None = None
+    fiat_per_point: Decimal | None = None
     is_default_account: bool = field(default=False, metadata=OF_REQUEST)
     external_key: str | None = None
 

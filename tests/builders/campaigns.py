@@ -49,6 +49,7 @@ def account(ledger_account_id: int = 1, **values: Any) -> LedgerAccount:
         "overdraft_limit": None,
         "max_balance": None,
         "offline_allowance": None,
+        "fiat_per_point": None,
         "external_key": None,
         "created_at": NOON,
         "updated_at": NOON,

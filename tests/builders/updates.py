@@ -148,6 +148,7 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "overdraftLimit": 5,
         "maxBalance": 500,
         "offlineAllowance": {"enabled": True, "maxAmount": 5, "maxHours": 12, "syncHours": 0},
+        "fiatPerPoint": 3,
         "isDefaultAccount": True,
         "externalKey": "own-1",
     }
@@ -306,6 +307,7 @@ def _book_body(organization: Organization) -> dict[str, Any]:
         "maxDiscountPerUse": 5,
         "minOrderTotal": 30,
         "restoreOnCancel": False,
+        "faceValue": 5,
         "assignmentRequiredPoints": 100,
         "usageRequiredPoints": 1,
         "requiredPointsConfig": {"ledgerKey": account["ledgerKey"], "ledgerAccountKey": account["ledgerAccountKey"]},

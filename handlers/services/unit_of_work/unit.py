@@ -15,6 +15,7 @@ from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import EvaluationPlan
+from domain.campaigns.discounts import Basket
 from domain.campaigns.limits import Counters
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.ledger.postings import Posting, Step
@@ -101,8 +102,9 @@ class UnitOfWork:
         self.orders: OrderWork | None = None
         self.reversals: Reversals | None = None
         self.outcomes: list[EventOutcome] = []
-        # The number of derived events that the present event has caused.
+        # The number of derived events that the present event has caused, and the purchase that discounts are taken off.
         self.caused = 0
+        self.basket: Basket | None = None
         self._reported = frozenset(reported)
         self._held_tiers: dict[MemberProgram, HeldTier] = {}
         # The ids of members who were created in this database transaction.
