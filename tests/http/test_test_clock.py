@@ -11,9 +11,11 @@ from handlers.server.jobs import evaluate_tiers, expire_points
 from handlers.services.organizations import test_clock as service
 from handlers.services.organizations.reset import reset_organization
 from handlers.services.verify import verify
-from persistence import transactions
+from persistence import ledger_lots, organizations, transactions
+from tests.builders.badges import Badges
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
+from tests.builders.coupons import CouponBooks
 from tests.builders.queue import send, waiting
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
@@ -326,3 +328,15 @@ class TestRealTime:
         for _ in range(2):
             shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
         assert shop.administration.get("/audit-log", operationId="evaluateEvent")["totalCount"] == 1
+    def test_repeated_requests_about_badges_and_coupons_are_audited_once(self, clock, shop):
+        member, badges, books = shop.member(), Badges(shop), CouponBooks(clock.organization)
+        badge, book = badges.create(maxAmount=9), books.make("A", "B")
+        path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
+        assigned, used, granted = key(), key(), key()
+        for _ in range(3):
+            shop.integration.post(f"{path}/assign", {"code": "A", "systemUniqueKey": assigned}, expect=200)
+            shop.integration.post(f"{path}/use", {"code": "A", "systemUniqueKey": used}, expect=200)
+            badges.assign(member, badge, systemUniqueKey=granted)
+        for operation in ("assignCoupon", "useCoupon", "assignBadge"):
+            assert shop.administration.get("/audit-log", operationId=operation)["totalCount"] == 1, operation
+
