@@ -230,6 +230,19 @@ class TestAdvancing:
         shop.campaign(running(mint(("=", "1 + now.getHours()")), rule=IS_GENERIC))
         member = shop.member()
         send(shop, event(member))
+    def test_idle_balances_expire_in_the_order_of_the_organizations_zone(self, api, monkeypatch):
+        # In Madrid 30 January, 23:30 UTC, is the 31st, one month after which is 28 February, which begins before noon.
+        monkeypatch.setattr(ledger_lots, "_IDLE_AT_ONCE", 1)
+        clock = Clock.new(api, "2026-01-28T12:00:00Z")
+        idle = Points.new(clock.organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
+        first, second = idle.wallet(), idle.wallet()
+        idle.mint(first, 1)
+        clock.advance("2026-01-30T23:30:00Z")
+        idle.mint(second, 2)
+        assert clock.advance("2026-04-01T00:00:00Z")["steps"] == 2
+        expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle)[:2]]
+        assert expiries == [(1, "2026-02-28T12:00:00Z"), (2, "2026-02-27T23:30:00Z")]
+
         clock.advance("2026-03-01T20:00:00Z")
         assert waiting(shop) == 0
         assert {found["createdAt"] for found in shop.integration.get(f"/members/{member}/events")["results"]} == {START}
