@@ -7,7 +7,7 @@ waits for those, and is alone.
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, exists, func, select, text, union_all
+from sqlalchemy import Connection, exists, func, or_, select, text, union_all
 
 from domain.organizations import Organization, OrganizationDetails
 from persistence import organizations
@@ -75,12 +75,12 @@ def newest_record(db: Connection, organization_id: int) -> datetime | None:
 
 
 def has_later_record(db: Connection, organization_id: int, moment: datetime) -> bool:
-    """True if a record of the organization was created after a moment."""
-    dated = [records for records in metadata.sorted_tables if {"organization_id", "created_at"} <= {*records.c.keys()}]
-    return any(
-        db.execute(
-            select(exists().where(records.c.organization_id == organization_id, records.c.created_at > moment))
-        ).scalar_one()
-        for records in dated
-        if records.name not in _REAL
-    )
+    """True if a record of the organization was created or changed after a moment."""
+    for records in metadata.sorted_tables:
+        dates = [records.c[name] for name in ("created_at", "updated_at") if name in records.c]
+        if dates and "organization_id" in records.c and records.name not in _REAL:
+            is_later = or_(*(date > moment for date in dates))
+            statement = select(exists().where(records.c.organization_id == organization_id, is_later))
+            if db.execute(statement).scalar_one():
+                return True
+    return False
