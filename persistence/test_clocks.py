@@ -26,8 +26,9 @@ WITHOUT_CLOCK: Mapping[str, None] = dict.fromkeys(
     ("clock_now", "clock_target", "clock_started_at", "clock_steps", "clock_error")
 )
 
-# Dated by the real time, whatever the clock shows.
-_REAL = frozenset({"audit_log", "audit_log_seals", "organization_users"})
+# Dated by the real time, whatever the clock shows; users may belong to several organizations, and stay when one is
+# emptied.
+_REAL = frozenset({"audit_log", "audit_log_seals", "organization_users", "permission_groups"})
 
 FindOrganization = Callable[[Connection, int], Organization | None]
 

@@ -21,6 +21,7 @@ from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, key, running
 
+from tests.builders.users import Users
 START = "2026-03-01T09:00:00Z"
 IS_GENERIC = "event.eventType == 'member-generic-event'"
 
@@ -161,6 +162,22 @@ class TestOperations:
         assert clock.get()["status"] == "ready"
 
     def test_the_audit_log_tells_of_it_in_real_time(self, clock):
+    def test_changes_of_the_future_keep_it(self, clock, shop):
+        tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+        badges = Badges(shop)
+        badge = badges.create()
+        clock.advance(tomorrow)
+        badges.change(badge, name="Late bird")
+        assert problem(clock.remove(expect=409)) == "test-clock-in-use"
+
+    def test_users_go_by_the_real_time(self, api):
+        clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
+        users = Users.of(clock.organization)
+        group, user = users.group(), users.person()
+        for record in (group, user):
+            assert datetime.fromisoformat(record["createdAt"]) <= datetime.now(UTC)
+        clock.remove()
+
         clock.advance("2026-03-02T09:00:00Z")
         clock.advance("2026-03-02T09:00:00Z")
         clock.remove()
