@@ -66,9 +66,9 @@ class Configuration:
     These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
-    one. `grants_discounts` is True if an effect is a discount. `tier_accounts` are the accounts whose points can move
-    tiers. `possible_types` are the types of derived events that can occur, because other records ask for them.
-    `location_timezones` are those of locations, by code.
+    one. `grants_discounts` is True if an effect is a discount. `member_accounts` are the accounts whose points can move
+    tiers or expire by them. `possible_types` are the types of derived events that can occur, because other records ask
+    for them. `location_timezones` are those of locations, by code.
     """
 
     organization_id: int
@@ -81,7 +81,7 @@ class Configuration:
     program_keys: frozenset[str]
     sets_tiers: bool
     tier_schedules: tuple[TierSchedule, ...]
-    tier_accounts: frozenset[int | None]
+    member_accounts: frozenset[int | None]
     custom_event_types: Mapping[str, str]
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
@@ -209,7 +209,12 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         program_keys=accounts.program_keys,
         sets_tiers=sets_tiers,
         tier_schedules=tier_schedules,
-        tier_accounts=frozenset(schedule.ledger_account_id for schedule in tier_schedules if schedule.moves),
+        member_accounts=frozenset(
+            [
+                *(schedule.ledger_account_id for schedule in tier_schedules if schedule.moves),
+                *(account_id for account_id, account in accounts.by_id.items() if account.tier_expirations),
+            ]
+        ),
         custom_event_types={
             event_type.api_code: event_type.schema_type
             for event_type in EVENT_TYPES.find_all(db, organization_id, active=True)

@@ -133,6 +133,9 @@ def _program(organization: Organization) -> Sequence[Changeable]:
 
 
 def _account(organization: Organization) -> Sequence[Changeable]:
+    program_id = organization.created.loyalty_program_id
+    gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2}
+    tier = organization.administration.post(f"/loyalty-programs/{program_id}/tiers", gold)["tier"]
     body = {
         "alias": "stars",
         "name": "Stars",
@@ -145,6 +148,11 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "chainSyncEnabled": True,
         "expiresInMonths": 12,
         "expirationPolicies": [{"expirationType": "lastTransaction", "period": 3}],
+        "expiryRounding": "quarter",
+        "expiryYearStartMonth": 2,
+        "timezone": "Europe/Madrid",
+        "tierExpirations": [{"loyaltyTierKey": tier["loyaltyTierKey"], "months": 24}],
+        "restoredExpiryDays": 30,
         "overdraftLimit": 5,
         "maxBalance": 500,
         "offlineAllowance": {"enabled": True, "maxAmount": 5, "maxHours": 12, "syncHours": 0},
