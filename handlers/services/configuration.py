@@ -336,4 +336,4 @@ def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMi
 
 
 def _counts_by_missions(mission: CompiledMission) -> bool:
-    return mission.count is not None and has_variable(mission.count.checked.node, "missions")
+    return mission.count is not None and has_variable(mission.count.analysis.node, "missions")
