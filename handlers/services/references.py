@@ -217,6 +217,17 @@ def account_of_members(call: Execution, ledger_id: int | None, ledger_account_id
     return account
 
 
+def account_of_members_with_key(call: Execution, key: str | None) -> LedgerAccount:
+    """The account with this key in the default ledger, whose wallets members have; without a key its default account.
+
+    Raises UnknownLedgerAccount.
+    """
+    if key is None:
+        return account_of_members(call, None, None)
+    account = configuration_of(call.db, call.organization).accounts_by_key.get(key.lower())
+    return _known(account, UnknownLedgerAccount(f"The default ledger has no account with the key {key}."))
+
+
 def refuse_other_ledger(call: Execution, named: Ledger) -> None:
     """Refuse a ledger in which members have no wallets; raises WalletNotInLedger."""
     if named.ledger_id != call.organization.default_ledger_id:

@@ -179,6 +179,7 @@ def records(organization: Organization) -> dict[str, Any]:
     gone = organization.member(f"{MARKER}-gone")
     account = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     account["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
+    account["redemption"] = {"pointsPerUnit": 1, "currency": "EUR"}
     administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", account)
     asked = {"amount": 40, "systemUniqueKey": MARKER}
     allowances = f"/members/{member['loyaltyMemberId']}/offline-allowances"

@@ -24,6 +24,7 @@ NOT_AUDITED = {
     "parseExpressions": "reads",
     "formatExpressions": "reads",
     "simulate": "reads",
+    "quotePointsPayment": "reads",
 }
 WRITES = {
     operation.operation_id

@@ -36,6 +36,7 @@ EXTENSIONS = {
         *("createAccessToken", "createMemberAccessToken", "createMembers", "getEvent", "listMemberTimeline"),
         "simulate",
         *("cancelOfflineAllowance", "createOfflineAllowance", "listOfflineAllowances", "redeemOfflineAllowance"),
+        "quotePointsPayment",
     },
     "administration": {
         *("cancelExport", "cancelImport", "createExport", "createImport", "createLedger", "createPartnerApiKey"),

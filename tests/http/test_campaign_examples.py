@@ -93,7 +93,7 @@ def known_of(organization: Organization) -> dict[str, Any]:
     }
 
 
-SECTIONS = {**sections("campaigns.md"), **sections("recipes.md"), **sections("offline.md")}
+SECTIONS = {**sections("campaigns.md"), **sections("recipes.md"), **sections("offline.md"), **sections("payments.md")}
 IN_A_TEST_ORGANIZATION = sections("testing-time.md")
 RECIPES = {"Returns", "Referral codes", "Expiry after 12 months", "Happy hours", "Migration"}
 

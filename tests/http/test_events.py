@@ -21,7 +21,6 @@ RESULT = {
     "status": "success",
     "effects": [],
     "limitDiscardedTotalAmount": 0,
-    "discountTotal": 0,
     "tiersAsOf": None,
     "missions": [],
     "referrals": [],

@@ -9,8 +9,7 @@ from typing import Any
 
 from domain.idempotency import ResultsByKey
 from domain.ledger.postings import Details, Fiat
-from domain.ledger.records import SETTLED, LedgerAccount
-from domain.ledger.refusals import UnknownLedgerAccount
+from domain.ledger.records import SETTLED
 from domain.ledger.views import TransactionRow
 from domain.members import Member, refuse_erased, refuse_inactive
 from domain.offline_allowances import (
@@ -32,7 +31,7 @@ from handlers.services import tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.post_transactions import MOVED
-from handlers.services.references import account_of_members
+from handlers.services.references import account_of_members_with_key
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import ledger_transactions, posting
@@ -98,7 +97,7 @@ def create_allowance(call: Call, member: Member, asked: NewAllowance) -> Allowan
         first = replace(first, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=before.created_at)
         return _with_token(call, before, first)
     refuse_inactive(member)
-    account = _account(call, asked.ledger_account_key)
+    account = account_of_members_with_key(call, asked.ledger_account_key)
     expires_at, held_until = ends_of(account, call.organization, asked.amount, asked.valid_for, call.now)
     if find_open(call.db, member.organization_id, [member.member_id], call.now, account.ledger_account_id):
         raise OfflineAllowanceLimit(f"The member has an open offline allowance on the account {account.name}.")
@@ -134,16 +133,6 @@ def _created_before(call: Call, key: str, digest: bytes) -> OfflineAllowance | N
     if transaction_id is None:
         return None
     return ALLOWANCES.find_by(call.db, organization_id, ledger_transaction_id=transaction_id)
-
-
-def _account(call: Call, key: str | None) -> LedgerAccount:
-    """The account with this key in the default ledger, whose wallets members have; else its default account."""
-    if key is None:
-        return account_of_members(call, None, None)
-    account = configuration_of(call.db, call.organization).accounts_by_key.get(key.lower())
-    if account is None:
-        raise UnknownLedgerAccount(f"The default ledger has no account with the key {key}.")
-    return account
 
 
 def _with_token(call: Call, allowance: OfflineAllowance, view: AllowanceView) -> AllowanceView:

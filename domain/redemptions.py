@@ -1,0 +1,135 @@
+"""RedemptionPolicy of points as money: what the points of an account are worth, and how many pay an amount.
+
+Shares and rates are computed as exact fractions, so that only the named steps round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from domain.currencies import digits_of
+from domain.ledger.records import LedgerAccount, fraction_fault
+from domain.problems import Conflict, FieldFault, InvalidRequest
+
+BELOW_MINIMUM, NO_POINTS = "below-minimum", "no-points"
+_DEFAULTS = {"minPoints": 0, "multipleOf": 1, "maxShare": 1}
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class RedemptionPolicy:
+    """How the points of an account pay: `points_per_unit` points are worth one unit of the currency.
+
+    A payment is at least `min_points`, a multiple of `multiple_of`, and at most `max_share` of its order. `decimals`
+    are the fraction digits of the account.
+    """
+
+    points_per_unit: Decimal
+    currency: str
+    min_points: Decimal
+    multiple_of: Decimal
+    max_share: Decimal
+    decimals: int
+
+    @classmethod
+    def of(cls, account: LedgerAccount) -> RedemptionPolicy:
+        """The redemption of an account; raises RedemptionDisabled for one whose points are no means of payment."""
+        policy = account.redemption
+        if policy is None:
+            raise RedemptionDisabled(f"The points of the ledger account {account.name} are no means of payment.")
+        return cls(
+            Decimal(policy["pointsPerUnit"]),
+            policy["currency"],
+            Decimal(policy["minPoints"]),
+            Decimal(policy["multipleOf"]),
+            Decimal(policy["maxShare"]),
+            account.decimals,
+        )
+
+    def value_of(self, points: Decimal) -> Decimal:
+        """The value of points, rounded down to the digits of the currency."""
+        return _floor(Fraction(points) / Fraction(self.points_per_unit), digits_of(self.currency))
+
+    def points_for(self, value: Decimal) -> Decimal:
+        """The points that pay a value, rounded up to a multiple that can be paid."""
+        multiple = Fraction(self.multiple_of)
+        return self._points(ceil(Fraction(value) * Fraction(self.points_per_unit) / multiple) * multiple)
+
+    def points_worth(self, value: Decimal) -> Decimal:
+        """The points to give back for a value, rounded down to the digits of the account."""
+        return _floor(Fraction(value) * Fraction(self.points_per_unit), self.decimals)
+
+    def max_value(self, order_total: Decimal) -> Decimal:
+        """The greatest value that points may pay of an order."""
+        return _floor(Fraction(order_total) * Fraction(self.max_share), digits_of(self.currency))
+
+    def max_points(self, order_total: Decimal, balance: Decimal) -> Decimal:
+        """The most points of a balance that may pay an order; 0 if these are below the minimum, or worth nothing."""
+        multiple = Fraction(self.multiple_of)
+        # Values are rounded down: points may be worth almost one smallest unit more.
+        too_many = (self.max_value(order_total) + Decimal(1).scaleb(-digits_of(self.currency))) * self.points_per_unit
+        within_order = ceil(Fraction(too_many) / multiple) - 1
+        points = self._points(min(within_order, Fraction(balance) // multiple) * multiple)
+        return points if self.is_enough(points) else _ZERO
+
+    def is_enough(self, points: Decimal) -> bool:
+        """True for points that reach the minimum of a payment and are worth something."""
+        return points >= self.min_points and self.value_of(points) > 0
+
+    def _points(self, points: Fraction) -> Decimal:
+        """Points as a decimal, which they are exactly."""
+        return _floor(points, self.decimals)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The part of an order that a member may pay with points; `reason` is set if that is nothing."""
+
+    max_points: Decimal
+    max_value: Decimal
+    balance: Decimal
+    min_points: Decimal
+    multiple_of: Decimal
+    reason: str | None
+
+
+def quote_of(redemption: RedemptionPolicy, order_total: Decimal, balance: Decimal) -> Quote:
+    """The quote for an order, from what is available of a balance."""
+    points = redemption.max_points(order_total, balance)
+    reason = None if points else (BELOW_MINIMUM if balance > 0 else NO_POINTS)
+    return Quote(points, redemption.value_of(points), balance, redemption.min_points, redemption.multiple_of, reason)
+
+
+def complete_redemption(policy: Mapping[str, Any] | None, decimals: int) -> Mapping[str, Any] | None:
+    """The `redemption` of an account with its defaults filled in; raises InvalidRequest."""
+    if policy is None:
+        return None
+    complete = {**_DEFAULTS, **{name: value for name, value in policy.items() if value is not None}}
+    faults = [fraction_fault(name, Decimal(complete[name]), decimals) for name in ("minPoints", "multipleOf")]
+    faults += [
+        FieldFault(f"{name} is not more than 0", pointer=f"/{name}")
+        for name in ("pointsPerUnit", "multipleOf")
+        if complete[name] <= 0
+    ]
+    placed = [replace(fault, pointer=f"/redemption{fault.pointer}") for fault in faults if fault is not None]
+    if placed:
+        raise InvalidRequest(placed)
+    return complete
+
+
+def _floor(amount: Fraction, digits: int) -> Decimal:
+    """The greatest decimal with so many fraction digits that is not above an amount."""
+    units = amount * 10**digits
+    return Decimal(units.numerator // units.denominator).scaleb(-digits)
+
+
+class RedemptionDisabled(Conflict):
+    """The points of the account are no means of payment."""
+
+    slug = "redemption-disabled"
+    title = "The ledger account has no redemption"

@@ -1,0 +1,138 @@
+"""What points are worth as payment: quotes, values, and the points for a value, with the numbers of each rule."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.problems import InvalidRequest
+from domain.redemptions import RedemptionDisabled, RedemptionPolicy, complete_redemption, quote_of
+from tests.builders.campaigns import account
+
+
+def redemption(per_unit=100, currency="EUR", decimals=0, **policy):
+    given_policy = {"pointsPerUnit": Decimal(str(per_unit)), "currency": currency, **policy}
+    return RedemptionPolicy.of(account(1, decimals=decimals, redemption=complete_redemption(given_policy, decimals)))
+
+
+@pytest.mark.parametrize(
+    ("policy", "balance", "total", "points", "value"),
+    [
+        pytest.param({"per_unit": 100, "maxShare": Decimal("0.5")}, 2730, 50, 2500, "25.00", id="1: half of the order"),
+        pytest.param({"per_unit": 1, "multipleOf": 3}, 10, 50, 9, "9.00", id="2: multiples of 3"),
+        pytest.param({"per_unit": 3}, 10, 50, 10, "3.33", id="3: values are rounded down"),
+        pytest.param({"per_unit": 100}, 2730, 0, 0, "0", id="nothing of an order for nothing"),
+        pytest.param({"per_unit": 100}, 99, 50, 99, "0.99", id="all of a small balance"),
+        pytest.param({"per_unit": 100, "minPoints": 100}, 99, 50, 0, "0", id="below the minimum"),
+        pytest.param({"per_unit": 100, "minPoints": 99}, 99, 50, 99, "0.99", id="the minimum itself"),
+        pytest.param({"per_unit": 1000}, 9, 50, 0, "0", id="points that are worth nothing"),
+        pytest.param({"per_unit": 1000}, 90_000, 25, 25_009, "25.00", id="values are rounded down"),
+        pytest.param({"per_unit": 3}, 10, "3.33", 10, "3.33", id="exactly the order"),
+        pytest.param({"per_unit": 3}, 10, "3.32", 9, "3.00", id="not more than the order"),
+        pytest.param({"per_unit": 1, "maxShare": Decimal("0.333")}, 99, 10, 3, "3", id="the share is rounded down"),
+        pytest.param({"per_unit": 1, "maxShare": 0}, 99, 10, 0, "0", id="no share"),
+        pytest.param({"per_unit": "0.5", "currency": "JPY"}, 700, 1055, 527, "1054", id="yen have no fractions"),
+        pytest.param({"per_unit": 3, "currency": "KWD"}, 10, 50, 10, "3.333", id="dinars have three digits"),
+        pytest.param({"per_unit": 1, "decimals": 2}, "9.75", 50, 9, "9", id="whole points by default"),
+        pytest.param(
+            {"per_unit": 1, "decimals": 2, "multipleOf": Decimal("0.01")}, "9.75", 50, "9.75", "9.75", id="fractions"
+        ),
+    ],
+)
+def test_the_most_points_that_pay_an_order(policy, balance, total, points, value):
+    quote = quote_of(redemption(**policy), Decimal(total), Decimal(balance))
+    assert (quote.max_points, quote.max_value) == (Decimal(points), Decimal(value))
+
+
+@pytest.mark.parametrize(
+    ("balance", "policy", "reason"),
+    [
+        (0, {}, "no-points"),
+        (5, {"multipleOf": 10}, "below-minimum"),
+        (5, {"minPoints": 6}, "below-minimum"),
+        (6, {"minPoints": 6}, None),
+    ],
+)
+def test_a_quote_of_nothing_says_why(balance, policy, reason):
+    quote = quote_of(redemption(1, **policy), Decimal(50), Decimal(balance))
+    assert quote.reason == reason
+    assert (quote.max_points > 0) == (reason is None)
+
+
+@pytest.mark.parametrize(
+    ("policy", "value", "points"),
+    [
+        ({"per_unit": 100}, "10.00", 1000),
+        ({"per_unit": 3}, "3.33", 10),
+        ({"per_unit": 3}, "3.34", 11),
+        ({"per_unit": 3, "multipleOf": 7}, "10", 35),
+        ({"per_unit": 3, "multipleOf": 7}, "7", 21),
+        ({"per_unit": 3, "decimals": 2, "multipleOf": Decimal("0.01")}, "3.333", "10.00"),
+        ({"per_unit": "0.1"}, "10.01", 2),
+    ],
+)
+def test_points_for_a_value_are_rounded_up_to_what_can_be_paid(policy, value, points):
+    assert redemption(**policy).points_for(Decimal(value)) == Decimal(points)
+
+
+def test_points_given_back_for_a_value_are_rounded_down():
+    assert redemption(100).points_worth(Decimal("3.33")) == 333
+    assert redemption(3, multipleOf=7).points_worth(Decimal("3.34")) == 10
+    assert redemption(3, decimals=2).points_worth(Decimal("3.334")) == 10
+    assert redemption(3, decimals=2).points_worth(Decimal("3.335")) == Decimal("10.00")
+    assert redemption(3, decimals=2).points_worth(Decimal("3.337")) == Decimal("10.01")
+
+
+@given(
+    per_unit=st.decimals("0.01", "1000", places=2),
+    multiple=st.integers(1, 50),
+    share=st.decimals(0, 1, places=3),
+    total=st.decimals(0, 1000, places=2),
+    balance=st.integers(0, 100_000),
+)
+def test_the_most_points_are_the_greatest_multiple_within_balance_and_share(per_unit, multiple, share, total, balance):
+    rules = redemption(per_unit, multipleOf=multiple, maxShare=share)
+    points = rules.max_points(total, Decimal(balance))
+    assert points % multiple == 0
+    assert points <= balance
+    assert rules.value_of(points) <= total * share
+    above = points + multiple
+    if rules.is_enough(above):
+        assert above > balance or rules.value_of(above) > total * share
+
+
+def test_an_account_without_redemption_pays_nothing():
+    with pytest.raises(RedemptionDisabled):
+        RedemptionPolicy.of(account(1))
+
+
+def test_a_policy_is_completed_by_defaults():
+    sent = {"pointsPerUnit": 100, "currency": "EUR", "maxShare": None}
+    assert complete_redemption(sent, 0) == {
+        "pointsPerUnit": 100,
+        "currency": "EUR",
+        "minPoints": 0,
+        "multipleOf": 1,
+        "maxShare": 1,
+    }
+    assert complete_redemption(None, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "pointers"),
+    [
+        ({"pointsPerUnit": 0}, ["/redemption/pointsPerUnit"]),
+        ({"multipleOf": 0}, ["/redemption/multipleOf"]),
+        (
+            {"multipleOf": Decimal("0.5"), "minPoints": Decimal("1.5")},
+            ["/redemption/minPoints", "/redemption/multipleOf"],
+        ),
+    ],
+)
+def test_a_policy_that_no_payment_can_satisfy_is_refused(policy, pointers):
+    with pytest.raises(InvalidRequest) as refused:
+        complete_redemption({"pointsPerUnit": 100, "currency": "EUR", **policy}, 0)
+    assert [fault.pointer for fault in refused.value.faults] == pointers
