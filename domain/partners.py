@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 from domain.events import IncomingEvent
@@ -19,11 +19,6 @@ MAX_GOV_ID_LENGTH = 100
 SECRET_LENGTH = 43
 
 _KEY = re.compile(rf"partner_([1-9][0-9]{{0,17}})_[A-Za-z0-9_-]{{{SECRET_LENGTH}}}", re.ASCII)
-_PERCENTAGE = "percentage"
-# Money is reported in hundredths, or with the fraction digits of the total if these are more.
-_FRACTION_DIGITS = 2
-# Wider than any number of a request or an expression: only the result is rounded.
-_WIDE = Context(prec=1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,33 +203,21 @@ def organization_of(key: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def discounted(total: Decimal, effects: Iterable[tuple[str, Mapping[str, Any]]]) -> list[PaymentEffect]:
-    """The effects as applied to a payment of `total`, from (effect id, parameters) in the order of the evaluation.
+def payment_effects(total: Decimal, effects: Iterable[Mapping[str, Any]]) -> list[PaymentEffect]:
+    """The executed effects of a payment of `total`, each discount with what it and those before it have left.
 
-    Discounts add up: each is taken off what those before it have left, and is at most that. They are rounded half up to
-    hundredths, or to the number of fraction digits of the total, if these are more.
+    They are those of the results of events, in the order of the evaluation.
     """
-    left, payment_effects = total, []
-    for effect_id, params in effects:
-        if effect_id != "discount":
-            payment_effects.append(PaymentEffect(effect_id))
+    left, applied = total, []
+    for effect in effects:
+        if "discountAmount" not in effect:
+            applied.append(PaymentEffect(effect["effectId"]))
             continue
-        discount = min(left, _amount_off(left, params["type"], Decimal(params["value"]), _fraction_digits(total)))
+        discount = Decimal(effect["discountAmount"])
         left -= discount
-        payment_effects.append(PaymentEffect(effect_id, discount, left, params["type"]))
-    return payment_effects
-
-
-def _fraction_digits(total: Decimal) -> int:
-    exponent = total.normalize(_WIDE).as_tuple().exponent
-    return max(_FRACTION_DIGITS, -exponent if isinstance(exponent, int) else 0)
-
-
-def _amount_off(total: Decimal, kind: str, value: Decimal, digits: int) -> Decimal:
-    amount = _WIDE.divide(_WIDE.multiply(total, value), Decimal(100)) if kind == _PERCENTAGE else value
-    # Cut to the total first, so that greater amounts need not be rounded.
-    kept = max(Decimal(0), min(amount, total))
-    return kept.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP, context=_WIDE)
+        kind = next(param["value"] for param in effect["params"] if param["id"] == "type")
+        applied.append(PaymentEffect(effect["effectId"], discount, left, kind))
+    return applied
 
 
 def joined_missions(outcomes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -171,7 +171,7 @@ class Call(Execution):
 
     @property
     def real_now(self) -> datetime:
-        """The real time, which `now` is not while the organization has a test clock: for tokens, passwords and age."""
+        """The real time, which `now` is not while the organization has a test clock: for tokens, users and age."""
         has_clock = self.organization is not None and self.organization.clock_now is not None
         return datetime.now(UTC) if has_clock else self.now
 

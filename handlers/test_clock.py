@@ -7,6 +7,7 @@ from handlers.call import Answer, Call, Request
 from handlers.operation import operation
 from handlers.schemas.test_clock import ADVANCE, NEW_CLOCK, ClockAdvance, NewClock, audited_clock, clock_answer
 from handlers.services.organizations.test_clock import (
+    ClockChange,
     advance_for_a_call,
     aim_clock,
     clock_of,
@@ -26,9 +27,7 @@ def get_test_clock(call: Call) -> Answer:
 @operation("createTestClock", body=NEW_CLOCK, audit="organization")
 def create_test_clock(call: Call, body: NewClock) -> Answer:
     """Let the time of the organization stand still, at a moment of choice."""
-    started = start_clock(call, body.starts_at)
-    _audit(call, started)
-    return clock_answer(201, clock_of(started))
+    return clock_answer(201, clock_of(_audited(call, start_clock(call, body.starts_at))))
 
 
 def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
@@ -38,18 +37,18 @@ def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
 @operation("advanceTestClock", body=ADVANCE, audit="organization", after_transaction=_advance)
 def advance_test_clock(call: Call, body: ClockAdvance) -> Answer:
     """Move the clock to a moment; what is due on the way is done after the transaction, moment by moment."""
-    aimed = aim_clock(call, body.to)
-    _audit(call, aimed)
-    return clock_answer(200, clock_of(aimed))
+    return clock_answer(200, clock_of(_audited(call, aim_clock(call, body.to))))
 
 
 @operation("removeTestClock", audit="organization")
 def remove_test_clock(call: Call) -> None:
     """Let the organization go by the real time again."""
-    _audit(call, remove_clock(call))
+    _audited(call, remove_clock(call))
 
 
-def _audit(call: Call, after: OrganizationDetails) -> None:
-    before, shown = audited_clock(call.organization), audited_clock(after)
-    if shown != before:
-        call.audit.add("organization", after.organization_id, before=before, after=shown)
+def _audited(call: Call, change: ClockChange) -> OrganizationDetails:
+    """Add an entry to the audit log, if anything was changed; return the organization after the change."""
+    before, after = audited_clock(change.before), audited_clock(change.after)
+    if after != before:
+        call.audit.add("organization", change.after.organization_id, before=before, after=after)
+    return change.after

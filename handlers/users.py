@@ -130,7 +130,7 @@ def create_permission_group(call: Call, body: GroupProperties) -> PermissionGrou
     values = values_of(body) | {"roles": sorted(highest(body.roles))}
     with administering(call) as held:
         require_held(held, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
-        return PERMISSION_GROUPS.add(call.db, call.organization.organization_id, values, call.now)
+        return PERMISSION_GROUPS.add(call.db, call.organization.organization_id, values, call.real_now)
 
 
 @operation(
@@ -151,7 +151,7 @@ def update_permission_group(
         after = Grant(frozenset(values["roles"]), properties.is_admin)
         require_held(held, added(before.grant, after), "The group cannot give this")
         _require_rank_of_group(held, before)
-        return PERMISSION_GROUPS.store(call.db, before, values, call.now)
+        return PERMISSION_GROUPS.store(call.db, before, values, call.real_now)
 
 
 @operation("deletePermissionGroup", audit="permission-group")

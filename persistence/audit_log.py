@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, exists, select, text
 
 from persistence.connections import Prepared, defer, query
 from persistence.filters import before_moment, from_moment
@@ -166,6 +166,16 @@ def add_entries(
         defer(db, _ADD, values)
         return False
     return bool(query(db, _ADD, values)[0][0])
+
+
+def has_entry(db: Connection, organization_id: int, entity_type: str, entity_id: str) -> bool:
+    """True if the log has an entry about this record."""
+    is_about_it = (
+        audit_log.c.organization_id == organization_id,
+        audit_log.c.entity_type == entity_type,
+        audit_log.c.entity_id == entity_id,
+    )
+    return bool(db.execute(select(exists().where(*is_about_it))).scalar_one())
 
 
 def take_turn(db: Connection, organization_id: int, name: str) -> None:

@@ -103,7 +103,8 @@ JOIN jsonb_to_recordset(%(policies)s::jsonb) AS p(ledger_account_id bigint, peri
 WHERE b.organization_id = %(organization_id)s AND b.current_balance > b.pending_debit_balance
     AND b.last_transaction_date + make_interval(months => p.period) > %(after)s
     AND b.last_transaction_date + make_interval(months => p.period) <= %(until)s
-GROUP BY 1, 2 ORDER BY b.last_transaction_date + make_interval(months => p.period) LIMIT %(limit)s
+GROUP BY 1, 2 ORDER BY b.last_transaction_date + make_interval(months => p.period), 1, 2
+LIMIT %(limit)s OFFSET %(offset)s
 """
 # Months are counted in UTC by statements, which differs by less than this from the zone of the organization.
 _DAY = timedelta(days=1)
@@ -231,11 +232,15 @@ def first_due(db: Connection, organization: Organization, after: datetime, until
     until = first or until
     periods = periods_of_policies(db, organization_id)
     if periods:
-        around = {"after": after - _DAY, "until": until + _DAY, "policies": _policies(periods), "limit": _IDLE_AT_ONCE}
-        for period, last_transaction_date in query(db, _NEXT_IDLE, {**asked, **around}):
-            end = end_of_idle_balance(period, last_transaction_date, organization.zone)
-            if end is not None and after < end <= until:
-                first = until = end
+        around = {"after": after - _DAY, "policies": _policies(periods), "limit": _IDLE_AT_ONCE}
+        offset, read = 0, _IDLE_AT_ONCE
+        while read == _IDLE_AT_ONCE:
+            rows = query(db, _NEXT_IDLE, {**asked, **around, "until": until + _DAY, "offset": offset})
+            for period, last_transaction_date in rows:
+                end = end_of_idle_balance(period, last_transaction_date, organization.zone)
+                if end is not None and after < end <= until:
+                    first = until = end
+            read, offset = len(rows), offset + len(rows)
     return first
 
 

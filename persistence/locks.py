@@ -1,8 +1,8 @@
 """The one order in which rows are locked, so that no two units of work wait for each other in a circle.
 
-Before all: the test clock of the organization, if it has one, by an advisory lock: shared by those who write, alone by
-those who move it. Then a turn, by those who change a record of the configuration, so that the audit log knows what it
-was.
+Before all: the test clock of a test organization, by an advisory lock, also while there is none: shared by those who
+write, alone by those who begin, move or remove it. Then a turn, by those who change a record of the configuration, so
+that the audit log knows what it was.
 
 0. Customers who are to become members, by what they go by: advisory locks, taken together in the order of their
    numbers, by those who create a member unless there is one. After them the id of a payment, by inserting it.
@@ -24,7 +24,8 @@ was.
 
 Those who create referral codes take turns, by an advisory lock of the organization, and lock nothing after it.
 
-Workers claim the heads of lines and jobs before all these, passing over what is locked, so they wait for none of them.
+Workers claim the heads of lines and jobs, and hold a test clock, passing over what is locked, so they wait for none of
+these.
 
 Deliveries are claimed and concluded by transactions that lock nothing else before them; a trigger is locked after its
 organization, whose configuration changes with it.

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, exists, select, text
 
 from domain.events import LoyaltyEvent
 from domain.members import Member
@@ -76,7 +76,7 @@ SELECT c.member_id FROM heads h CROSS JOIN LATERAL (
     SELECT q.member_id FROM queued_events q
     WHERE q.organization_id = %(organization_id)s AND q.member_id = h.member_id AND q.place = h.place
         AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL
-        AND (q.attempts = 0 OR q.next_attempt_at <= now())
+        AND (q.attempts = 0 OR q.next_attempt_at <= now() OR NOT %(is_patient)s)
     FOR NO KEY UPDATE SKIP LOCKED
 ) c
 LIMIT %(limit)s
@@ -85,7 +85,7 @@ LIMIT %(limit)s
 _CLAIM_HEAD = """
 SELECT q.loyalty_event_id FROM queued_events q
 WHERE q.organization_id = %(organization_id)s AND q.member_id = %(member_id)s AND q.dead_at IS NULL
-    AND (q.attempts = 0 OR q.next_attempt_at <= now()) AND q.loyalty_event_id = (
+    AND (q.attempts = 0 OR q.next_attempt_at <= now() OR NOT %(is_patient)s) AND q.loyalty_event_id = (
         SELECT loyalty_event_id FROM queued_events
         WHERE organization_id = %(organization_id)s AND member_id = %(member_id)s AND dead_at IS NULL
         ORDER BY place LIMIT 1
@@ -144,15 +144,31 @@ def waiting_organizations(db: Connection) -> list[int]:
     return organizations.with_rows(db, "queued_events", "w.dead_at IS NULL")
 
 
-def claim_members(db: Connection, organization_id: int, after: int, limit: int) -> list[int]:
-    """Claim the lines of the next members by id whose heads are due and unclaimed; returns the members."""
-    given = {"organization_id": organization_id, "after": after, "limit": limit}
+def has_waiting(db: Connection, organization_id: int) -> bool:
+    """True if events of the organization wait, whenever they are due."""
+    statement = select(
+        exists().where(queued_events.c.organization_id == organization_id, queued_events.c.dead_at.is_(None))
+    )
+    return bool(db.execute(statement).scalar_one())
+
+
+def claim_members(
+    db: Connection, organization_id: int, after: int, limit: int, *, is_patient: bool = True
+) -> list[int]:
+    """Claim the lines of the next members by id whose heads are due and unclaimed; returns the members.
+
+    Unless it `is_patient`, heads that wait for their next attempt are due as well.
+    """
+    given = {"organization_id": organization_id, "after": after, "limit": limit, "is_patient": is_patient}
     return list(db.exec_driver_sql(_CLAIM_HEADS, given).scalars())
 
 
-def claim_head(db: Connection, organization_id: int, member_id: int) -> int | None:
-    """Claim the line of one member; the id of its head, or None if nothing is due or another worker has it."""
-    given = {"organization_id": organization_id, "member_id": member_id}
+def claim_head(db: Connection, organization_id: int, member_id: int, *, is_patient: bool = True) -> int | None:
+    """Claim the line of one member; the id of its head, or None if nothing is due or another worker has it.
+
+    What is due is as in `claim_members`.
+    """
+    given = {"organization_id": organization_id, "member_id": member_id, "is_patient": is_patient}
     return db.exec_driver_sql(_CLAIM_HEAD, given).scalar()
 
 

@@ -1,15 +1,15 @@
 """Test clocks: holding them still and taking them, and the records whose dates they must fit.
 
-What writes in an organization with a test clock holds the clock still until its transaction ends; what moves the clock
-waits for those, and is alone.
+What writes in a test organization holds its clock still until its transaction ends, also while there is none, which may
+be about to begin; what begins, moves or removes the clock is alone.
 """
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, exists, func, select, text, union_all
+from sqlalchemy import Connection, exists, func, or_, select, union_all
 
-from domain.organizations import Organization, OrganizationDetails
+from domain.organizations import TEST, Organization, OrganizationDetails
 from persistence import organizations
 from persistence.connections import query
 from persistence.tables import metadata
@@ -18,43 +18,75 @@ from persistence.tables.ledger import ledger_transactions
 from persistence.tables.members import members
 from persistence.tables.organizations import organizations as table
 
-_HOLD = "SELECT pg_try_advisory_xact_lock_shared(hashtextextended('test clock', %s))"
-_TAKE = text("SELECT pg_advisory_xact_lock(hashtextextended('test clock', :organization_id))")
+_LOCK = "hashtextextended('test clock', %s)"
+_HOLD = f"SELECT pg_advisory_xact_lock_shared({_LOCK})"
+_TRY_TO_HOLD = f"SELECT pg_try_advisory_xact_lock_shared({_LOCK})"
+_TAKE = f"SELECT pg_advisory_xact_lock({_LOCK})"
+_TRY_TO_TAKE = f"SELECT pg_try_advisory_xact_lock({_LOCK})"
 
 # The columns of an organization without a clock.
 WITHOUT_CLOCK: Mapping[str, None] = dict.fromkeys(
     ("clock_now", "clock_target", "clock_started_at", "clock_steps", "clock_error")
 )
 
-# Dated by the real time, whatever the clock shows.
-_REAL = frozenset({"audit_log", "audit_log_seals", "organization_users"})
+# Dated by the real time, whatever the clock shows; users may belong to several organizations, and stay when one is
+# emptied.
+_REAL = frozenset({"audit_log", "audit_log_seals", "organization_users", "permission_groups"})
 
 FindOrganization = Callable[[Connection, int], Organization | None]
 
 
 def find_held(db: Connection, organization_id: int) -> Organization | None:
-    """The organization, with its clock held still if it has one; None while the clock moves, and if there is none."""
+    """The organization, with its clock held still; None while the clock is taken or advanced, and if there is none."""
     organization = organizations.find(db, organization_id)
-    return organization if organization is None or organization.clock_now is None else hold(db, organization)
+    if organization is None or organization.environment != TEST:
+        return organization
+    return _unless_advancing(db, organization_id) if _try(db, _TRY_TO_HOLD, organization_id) else None
 
 
-def hold(db: Connection, organization: Organization) -> Organization | None:
-    """Hold the organization's clock still until the transaction ends; None if it is being advanced, or failed to be."""
-    if not query(db, _HOLD, (organization.organization_id,))[0][0]:
+def find_advancing(db: Connection, organization_id: int) -> Organization | None:
+    """The organization whose clock is being advanced, held still between two steps; None if another is at a step."""
+    if not _try(db, _TRY_TO_HOLD, organization_id):
         return None
-    held = organizations.find(db, organization.organization_id)
-    return None if held is None or held.clock_target is not None else held
+    organization = organizations.find(db, organization_id)
+    return None if organization is None or organization.clock_target is None else organization
+
+
+def hold(db: Connection, organization_id: int) -> Organization | None:
+    """Hold the organization's clock still until the transaction ends; None if it is being advanced, or failed to be.
+
+    Waits for whoever begins or removes the clock.
+    """
+    if not _try(db, _TRY_TO_HOLD, organization_id):
+        if _unless_advancing(db, organization_id) is None:
+            return None
+        query(db, _HOLD, (organization_id,))
+    return _unless_advancing(db, organization_id)
+
+
+def _unless_advancing(db: Connection, organization_id: int) -> Organization | None:
+    organization = organizations.find(db, organization_id)
+    return None if organization is None or organization.clock_target is not None else organization
+
+
+def _try(db: Connection, statement: str, organization_id: int) -> bool:
+    return bool(query(db, statement, (organization_id,))[0][0])
 
 
 def take(db: Connection, organization_id: int) -> None:
     """Wait for all who hold the clock still, and be alone until the transaction ends."""
-    db.execute(_TAKE, {"organization_id": organization_id})
+    query(db, _TAKE, (organization_id,))
 
 
 def find_taken(db: Connection, organization_id: int) -> OrganizationDetails:
     """The organization as it is once its clock is taken."""
     take(db, organization_id)
     return organizations.find_details(db, organization_id)
+
+
+def find_free(db: Connection, organization_id: int) -> OrganizationDetails | None:
+    """The organization as `find_taken`; None instead of waiting if somebody else has the clock."""
+    return organizations.find_details(db, organization_id) if _try(db, _TRY_TO_TAKE, organization_id) else None
 
 
 def advancing(db: Connection) -> list[int]:
@@ -75,12 +107,12 @@ def newest_record(db: Connection, organization_id: int) -> datetime | None:
 
 
 def has_later_record(db: Connection, organization_id: int, moment: datetime) -> bool:
-    """True if a record of the organization was created after a moment."""
-    dated = [records for records in metadata.sorted_tables if {"organization_id", "created_at"} <= {*records.c.keys()}]
-    return any(
-        db.execute(
-            select(exists().where(records.c.organization_id == organization_id, records.c.created_at > moment))
-        ).scalar_one()
-        for records in dated
-        if records.name not in _REAL
-    )
+    """True if a record of the organization was created or changed after a moment."""
+    for records in metadata.sorted_tables:
+        dates = [records.c[name] for name in ("created_at", "updated_at") if name in records.c]
+        if dates and "organization_id" in records.c and records.name not in _REAL:
+            is_later = or_(*(date > moment for date in dates))
+            statement = select(exists().where(records.c.organization_id == organization_id, is_later))
+            if db.execute(statement).scalar_one():
+                return True
+    return False

@@ -18,6 +18,16 @@ METAPHORS = frozenset({"desk", "clerk", "till", "shelf", "rehearsal", "ladder", 
 # They say nothing of the thing.
 EMPTY_NAMES = frozenset({"each", "found", "wanted", "said", "everything"})
 METAPHORS_AND_PLURALS = METAPHORS | {"shelves"} | {f"{word}s" for word in METAPHORS - {"shelf"}}
+# Names of which a reader asks: a known what?
+PARTICIPLE = re.compile(
+    r"added|allowed|answered|applied|asked|begun|broken|brought|changed|checked|chosen|claimed|"
+    r"closed|come|counted|covered|done|drawn|earned|expected|given|gone|granted|grown|handed|"
+    r"heard|held|kept|known|laid|left|loaded|lost|made|matched|meant|missing|moved|named|needed|"
+    r"opened|paid|parsed|picked|planned|printed|put|reached|ready|refused|removed|reserved|"
+    r"returned|reverted|seen|sent|set_aside|shown|spent|stored|taken|thrown|told|used|written"
+)
+# Folders and modules whose names are free of bare participles.
+WITHOUT_PARTICIPLES = ("domain/expressions/",)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -136,3 +146,48 @@ def test_names_say_what_a_thing_is(folder):
         if identifier.strip("_").lower() in EMPTY_NAMES
     }
     assert empty == set()
+
+
+def bare_participles(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """The names that a module binds to a bare participle; `left` may be the operand beside `right`."""
+    names = [(line, name.strip("_")) for line, name in bound_names(module)]
+    for line, name in names:
+        is_operand = name == "left" and any(other == "right" and abs(at - line) <= 1 for at, other in names)
+        if PARTICIPLE.fullmatch(name) and not is_operand:
+            yield line, name
+
+
+def bound_names(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """The variables, parameters, functions and classes; fields of records are named after their columns."""
+    classes = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    fields = {id(field.target) for node in classes for field in node.body if isinstance(field, ast.AnnAssign)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def test_no_name_is_a_bare_participle():
+    names = {
+        f"{name}:{line}: {identifier}"
+        for folder in ("domain", "handlers", "persistence", "tests")
+        for name, module in modules(folder)
+        if name.startswith(WITHOUT_PARTICIPLES)
+        for line, identifier in bare_participles(module)
+    }
+    assert names == set()
+
+
+def test_bare_participles_are_found():
+    source = "def _told(given, left, right, existing_emails):\n    kept = held_coupons = 1\n\n\n    left = kept\n"
+    source += "class Row:\n    reserved: int\n"
+    names = sorted(bare_participles(ast.parse(source)))
+    assert names == [(1, "given"), (1, "told"), (2, "kept"), (5, "left")]
+
+
+@pytest.mark.parametrize("prefix", WITHOUT_PARTICIPLES)
+def test_the_places_without_bare_participles_exist(prefix):
+    assert (ROOT / prefix).exists()

@@ -7,6 +7,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from domain.campaigns.discounts import Basket
 from domain.campaigns.variables import ITEM, MEMBER, ORDER, PAYMENT, PRODUCT
 from domain.events import IncomingEvent
 from domain.expressions import Budget, EvaluationError
@@ -133,7 +134,9 @@ class EventFacts:
 
     `tier_keys` are those of the moment `tiers_as_of`, if it is late, else the present ones.
     `location_zone` is the time zone of its location, if that has one of its own, used for days and hours.
-    Effects give nothing to a member or a sponsor who is not active, and take nothing from them.
+    Effects give nothing to a member or a sponsor who is not active, and take nothing from them. Discounts are taken off
+    the `basket`: the purchase that the event is about, or that of the member which caused it. Points and coupons have
+    their worth in the `home_currency`, that of the organization.
     """
 
     event_type: str
@@ -157,6 +160,8 @@ class EventFacts:
     tiers_as_of: datetime | None = None
     location_zone: tzinfo | None = None
     currency: str | None = None
+    home_currency: str | None = None
+    basket: Basket | None = None
 
     @property
     def occasion(self) -> Occasion:
@@ -165,10 +170,11 @@ class EventFacts:
 
 
 class Performed(NamedTuple):
-    """The result of an effect: its amount, where it has one, and fields of the answer beside its status."""
+    """The result of an effect: its amount and worth in money, where it has them, and further fields of the answer."""
 
     amount: Decimal | None = None
     details: Mapping[str, Any] = MappingProxyType({})
+    worth: Decimal | None = None
 
 
 Executor = Callable[[EventFacts, Mapping[str, Any]], Performed | None]

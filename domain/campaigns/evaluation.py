@@ -225,21 +225,32 @@ class Evaluator:
             return self._points.burn(campaign, effect.params)
         if not self._event.is_active and effect.effect_id != NOTIFY:
             return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
+        if effect.effect_id == DISCOUNT:
+            return self._discount(effect.params)
         if self._authorizing:
             return Done(AUTHORIZED, None)
-        if effect.effect_id == DISCOUNT:
-            # The caller gives the discount.
-            return Done(EXECUTED, None)
         try:
             performed = self._executor_of(effect.effect_id)(self._event, effect.params) or Performed()
             effect.details.update(performed.details)
-            return Done(EXECUTED, None, performed.amount)
+            return Done(EXECUTED, None, performed.amount, worth=performed.worth)
         except BadParameter as fault:
             return Done(FAILED, fault, ZERO)
         except Conflict as conflict:
             return Done(SKIPPED, conflict, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
+
+    def _discount(self, params: Mapping[str, Any]) -> Done:
+        """Take a discount off the basket, which the caller then gives; without a basket its amount is not known."""
+        basket = self._event.basket
+        if basket is None:
+            return Done(EXECUTED, None)
+        discount = basket.discount(params["type"], params["value"])
+        basket.take(discount)
+        self._evaluation.discount_total += discount.amount
+        cut = discount.refusal
+        status = EXECUTED if cut is None else PARTIAL if discount.amount else SKIPPED
+        return Done(status, cut, None, discount, discount.amount)
 
     def _mints(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> list[tuple[int, Any]]:
         """The total that an action would mint, by account."""
@@ -281,6 +292,8 @@ class Evaluator:
                 error=None if done.error is None else done.error.as_problem(),
                 params=_params(effect, done.amount),
                 details=effect.details,
+                discount=done.discount,
+                worth=done.worth,
             )
         )
 

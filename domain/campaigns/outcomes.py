@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from domain.campaigns.discounts import Discount
 from domain.campaigns.limits import POINTS, CounterKey, LimitRule
 from domain.problems import Conflict, Refusal
 
@@ -56,7 +57,7 @@ class EffectOutcome:
     """The outcome of one effect of an action (administration "Records": Evaluation result).
 
     In `params`, `amount` is the executed amount, and `requestedAmount` the requested one if it differs. `details` are
-    further fields of the answer for effects of this kind.
+    further fields of the answer for effects of this kind. `worth` is its worth in money, if it has one.
     """
 
     action_id: int
@@ -70,6 +71,8 @@ class EffectOutcome:
     error: Mapping[str, Any] | None
     params: tuple[tuple[str, Any], ...]
     details: Mapping[str, Any] = field(default_factory=dict)
+    discount: Discount | None = None
+    worth: Decimal | None = None
 
 
 class RuleError(NamedTuple):
@@ -83,11 +86,13 @@ class RuleError(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The result of an effect: its status, the error if there is one, and the amount if it has one."""
+    """The result of an effect: its status, the error if there is one, and the amount, discount and worth it has."""
 
     status: str
     error: Refusal | None
     amount: Decimal | None = None
+    discount: Discount | None = None
+    worth: Decimal | None = None
 
 
 class Reason(NamedTuple):
@@ -125,6 +130,7 @@ class Evaluation:
     errors: list[RuleError] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
     limit_discarded: Decimal = ZERO
+    discount_total: Decimal = ZERO
     counted: list[tuple[CounterKey, Decimal]] = field(default_factory=list)
     # The moment whose tiers counted; None for the present ones.
     tiers_as_of: datetime | None = None

@@ -19,6 +19,7 @@ from domain.campaigns.outcomes import (
     NoSponsor,
     NothingToDo,
 )
+from domain.currencies import round_money
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession, round_down, share_of
@@ -78,7 +79,10 @@ class PointEffects:
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         self._allowances.count_mint(campaign, account.ledger_account_id, granted)
-        return Done(PARTIAL if refusal else EXECUTED, refusal, granted)
+        worth = None
+        if account.fiat_per_point is not None:
+            worth = round_money(granted * account.fiat_per_point, self._event.home_currency)
+        return Done(PARTIAL if refusal else EXECUTED, refusal, granted, worth=worth)
 
     def _qualifying(
         self, account: LedgerAccount, params: Mapping[str, Any], granted: Decimal, amount: Decimal

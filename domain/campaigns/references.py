@@ -29,7 +29,7 @@ def sources_of(
         for place, param in enumerate(item.get("params", ())):
             program = programs[param["id"]]
             if program is not None:
-                sources.append((f"/effects/items/{index}/params/{place}/expression", program.checked.node))
+                sources.append((f"/effects/items/{index}/params/{place}/expression", program.analysis.node))
     return sources
 
 
@@ -207,7 +207,7 @@ def names_variable(campaign: CompiledCampaign, name: str) -> bool:
 
 
 def _programs(effects: Collection[CompiledEffect]) -> Iterator[Node]:
-    return (param.program.checked.node for effect in effects for param in effect.params if param.program is not None)
+    return (param.program.analysis.node for effect in effects for param in effect.params if param.program is not None)
 
 
 def has_variable(node: Node, name: str) -> bool:

@@ -55,6 +55,8 @@ class CouponBook:
     max_discount_per_use: Decimal | None
     min_order_total: Decimal | None
     restore_on_cancel: bool
+    # The worth of a coupon in money; None for none.
+    face_value: Decimal | None
     assignment_required_points: Decimal | None
     usage_required_points: Decimal | None
     required_points_config: Mapping[str, str] | None

@@ -5,7 +5,7 @@ unusable expression raises `ExpressionError` with every fault and its place, a f
 language is described in docs/expressions.md.
 """
 
-from domain.expressions.check import Checked, check
+from domain.expressions.check import Analysis, check
 from domain.expressions.environment import Environment, Functions, HostFunction
 from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError, Fault
 from domain.expressions.explain import Room, Trace, explain, reason
@@ -44,8 +44,8 @@ __all__ = [
     "NULL",
     "STRING",
     "TIMESTAMP",
+    "Analysis",
     "Budget",
-    "Checked",
     "CostExceeded",
     "Deadline",
     "Environment",

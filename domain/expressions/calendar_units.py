@@ -41,12 +41,12 @@ def check_unit(name: str) -> None:
 
 def add_days(value: datetime, count: int, zone: tzinfo) -> datetime:
     """The same local time in `zone` so many days later."""
-    return _moved(value, count, zone, lambda local: local + timedelta(days=count))
+    return _shift_local(value, count, zone, lambda local: local + timedelta(days=count))
 
 
 def add_months(value: datetime, count: int, zone: tzinfo) -> datetime:
     """The same local time in `zone` so many months later; a day that the month lacks becomes its last one."""
-    return _moved(value, count, zone, lambda local: months_later(local, count))
+    return _shift_local(value, count, zone, lambda local: months_later(local, count))
 
 
 def add_years(value: datetime, count: int, zone: tzinfo) -> datetime:
@@ -54,7 +54,7 @@ def add_years(value: datetime, count: int, zone: tzinfo) -> datetime:
     return add_months(value, 12 * count, zone)
 
 
-def _moved(value: datetime, count: int, zone: tzinfo, move: Callable[[datetime], datetime]) -> datetime:
+def _shift_local(value: datetime, count: int, zone: tzinfo, move: Callable[[datetime], datetime]) -> datetime:
     # Nothing is added to a moment of a repeated hour: it keeps being the second occurrence if it is that.
     return aware(value) if count == 0 else _in_calendar(lambda: _moment(move(_local(value, zone)), zone))
 

@@ -45,8 +45,8 @@ _CONSTANTS: dict[str, Type] = {"int": INT, "decimal": DECIMAL, "string": STRING,
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A checked expression: its type, faults, warnings, and the types and overloads of its parts."""
+class Analysis:
+    """The analysis of an expression: its type, faults, warnings, and the types and overloads of its parts."""
 
     node: Node
     type: Type
@@ -64,22 +64,22 @@ class Checked:
         return self.overloads.get(id(node))
 
 
-def check(node: Node, environment: Environment, expected: Type | None = None) -> Checked:
-    """Check the types of an expression; with `expected`, its type must fit.
+def check(node: Node, environment: Environment, expected_type: Type | None = None) -> Analysis:
+    """Check the types of an expression; with `expected_type`, its type must fit.
 
     An int fits a decimal; dyn is checked when it runs. Raises `ExpressionError` if the type is nested too deeply.
     """
     checker = _Checker(environment)
     try:
         node_type = checker.type(node, dict(environment.variables))
-        fitting = expected is None or fits(node_type, expected)
+        fitting = expected_type is None or fits(node_type, expected_type)
         str(node_type)
     except RecursionError:
         fault = Fault("the type of the expression is nested too deep", node.start, node.end, "limit")
         raise ExpressionError([fault]) from None
-    if expected is not None and not fitting:
-        checker.fault(node, f"the expression must be {_article(expected)}, this is {_article(node_type)}")
-    return Checked(node, node_type, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads)
+    if expected_type is not None and not fitting:
+        checker.fault(node, f"the expression must be {_article(expected_type)}, this is {_article(node_type)}")
+    return Analysis(node, node_type, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads)
 
 
 def _article(kind: Type) -> str:
@@ -91,9 +91,9 @@ def _article(kind: Type) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _suggest_name(name: str, names: Iterable[str]) -> str:
     """The ending of a message about an unknown name."""
-    close = nearest(name, known)
+    close = nearest(name, names)
     return f"; did you mean '{close}'?" if close is not None else ""
 
 
@@ -139,14 +139,14 @@ class _Checker:
             return scope[node.name]
         if node.name in TYPE_NAMES:
             return TYPE
-        return self.fault(node, f"unknown variable '{node.name}'{_meant(node.name, scope)}", "unknown-variable")
+        return self.fault(node, f"unknown variable '{node.name}'{_suggest_name(node.name, scope)}", "unknown-variable")
 
     def select(self, node: Select, scope: Mapping[str, Type]) -> Type:
         target = self.type(node.target, scope)
         if isinstance(target, ObjectOf):
             if node.field in target.fields:
                 return target.fields[node.field].type
-            hint = _meant(node.field, target.fields) or f"; known: {', '.join(sorted(target.fields))}"
+            hint = _suggest_name(node.field, target.fields) or f"; known: {', '.join(sorted(target.fields))}"
             return self.fault(node, f"{target} has no field '{node.field}'{hint}", "unknown-field")
         if isinstance(target, MapOf) and target.key in (STRING, DYN):
             return target.value
@@ -156,10 +156,10 @@ class _Checker:
         """The common type of all nodes, or dyn with a warning."""
         common_type: Type | None = None
         for node in nodes:
-            given = self.type(node, scope)
-            joined = given if common_type is None else join(common_type, given)
+            node_type = self.type(node, scope)
+            joined = node_type if common_type is None else join(common_type, node_type)
             if joined is None:
-                self.warn(node, f"{what} of different types: {common_type} and {given}", "mixed-types")
+                self.warn(node, f"{what} of different types: {common_type} and {node_type}", "mixed-types")
             common_type = DYN if joined is None else joined
         return DYN if common_type is None else common_type
 
@@ -250,33 +250,33 @@ class _Checker:
 
     def host(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         function = self.environment.functions[node.function]
-        given = [self.type(argument, scope) for argument in node.args]
-        expected = function.parameters
-        if len(given) != len(expected) or not all(map(fits, given, expected)):
-            self.misuse(node, tuple(given), [expected])
+        argument_types = [self.type(argument, scope) for argument in node.args]
+        parameters = function.parameters
+        if len(argument_types) != len(parameters) or not all(map(fits, argument_types, parameters)):
+            self.misuse(node, tuple(argument_types), [parameters])
         return function.result
 
     def resolve(self, node: FunctionCall, overloads: tuple[Overload, ...] | None, scope: Mapping[str, Type]) -> Type:
         """Find the overload that a call uses; if a dyn leaves several possible, the values decide at run time."""
-        given = tuple(self.type(part, scope) for part in parts(node))
+        argument_types = tuple(self.type(part, scope) for part in parts(node))
         if overloads is None:
             return self.unknown_function(node)
-        candidates = [overload for overload in overloads if overload.takes(given)]
+        candidates = [overload for overload in overloads if overload.takes(argument_types)]
         if not candidates:
-            return self.misuse(node, given, [overload.parameters for overload in overloads])
-        self.advise(node, candidates[0], given)
-        if DYN not in given or candidates[0].parameters == (DYN,):
+            return self.misuse(node, argument_types, [overload.parameters for overload in overloads])
+        self.advise(node, candidates[0], argument_types)
+        if DYN not in argument_types or candidates[0].parameters == (DYN,):
             self.overloads[id(node)] = candidates[0]
-            return candidates[0].result_for(given)
-        results = [candidate.result_for(given) for candidate in candidates]
+            return candidates[0].result_for(argument_types)
+        results = [candidate.result_for(argument_types) for candidate in candidates]
         return results[0] if all(result == results[0] for result in results) else DYN
 
-    def advise(self, node: FunctionCall, overload: Overload, given: tuple[Type, ...]) -> None:
+    def advise(self, node: FunctionCall, overload: Overload, argument_types: tuple[Type, ...]) -> None:
         for position, part in enumerate(parts(node)):
             validate = overload.validators.get(position)
             if validate and isinstance(part, Constant):
                 self.validate(part, validate)
-        if node.function == "/" and given == (INT, INT):
+        if node.function == "/" and argument_types == (INT, INT):
             self.warn(node, "dividing integers drops the fraction; make one a decimal, as in 2.0", "integer-division")
 
     def validate(self, part: Constant, validate: Any) -> None:
@@ -289,21 +289,21 @@ class _Checker:
 
     def unknown_function(self, node: FunctionCall) -> Type:
         name, method = node.function, node.target is not None
-        known, others = (METHODS, FUNCTIONS) if method else ({**FUNCTIONS, **self.environment.functions}, METHODS)
+        functions, others = (METHODS, FUNCTIONS) if method else ({**FUNCTIONS, **self.environment.functions}, METHODS)
         kind = "method" if method else "function"
         if name in others:
             hint = f"; write {name}(...)" if method else f"; write it after a dot: x.{name}(...)"
         else:
-            hint = _meant(name, known)
+            hint = _suggest_name(name, functions)
         return self.fault(node, f"unknown {kind} '{name}'{hint}", "unknown-function")
 
-    def misuse(self, node: FunctionCall, given: tuple[Type, ...], takes: Iterable[tuple[Type, ...]]) -> Type:
-        shown = ", ".join(map(str, given))
+    def misuse(self, node: FunctionCall, argument_types: tuple[Type, ...], takes: Iterable[tuple[Type, ...]]) -> Type:
+        signature = ", ".join(map(str, argument_types))
         if is_operator(node):
-            return self.fault(node, f"'{node.function}' cannot be used on ({shown})")
-        expected = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in takes}))
+            return self.fault(node, f"'{node.function}' cannot be used on ({signature})")
+        signatures = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in takes}))
         of = " (the value before the dot comes first)" if node.target is not None else ""
-        return self.fault(node, f"{node.function}() takes {expected}{of}, not ({shown})")
+        return self.fault(node, f"{node.function}() takes {signatures}{of}, not ({signature})")
 
 
 def is_plain(kind: Type) -> bool:

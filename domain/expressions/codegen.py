@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from domain.expressions.check import Checked, is_plain
+from domain.expressions.check import Analysis, is_plain
 from domain.expressions.environment import Environment, Functions
 from domain.expressions.functions import FUNCTIONS, METHODS, OPERATORS, Overload, apply
 from domain.expressions.runtime import (
@@ -58,10 +58,10 @@ _BOOL_SIGNS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in", "&&", "||", "!"
 _BOOL_MACROS = frozenset({"all", "exists", "exists_one"})
 
 
-def generate(checked: Checked, environment: Environment) -> Compiled:
+def generate(analysis: Analysis, environment: Environment) -> Compiled:
     """The function of a checked expression: context, budget, host functions -> value."""
-    generator = _Generator(checked, environment)
-    body = generator.expression(checked.node, frozenset())
+    generator = _Generator(analysis, environment)
+    body = generator.expression(analysis.node, frozenset())
     function = ast.Expression(_lambda(("context", "budget", "functions"), body))
     code = compile(ast.fix_missing_locations(function), "<expression>", "eval")
     compiled: Compiled = eval(code, {"__builtins__": {}, **generator.constants})
@@ -86,8 +86,8 @@ def _local(variable: str) -> str:
 
 
 class _Generator:
-    def __init__(self, checked: Checked, environment: Environment) -> None:
-        self.checked = checked
+    def __init__(self, analysis: Analysis, environment: Environment) -> None:
+        self.analysis = analysis
         self.environment = environment
         self.constants: dict[str, Any] = {}
         self.names: dict[int, str] = {}
@@ -143,7 +143,7 @@ class _Generator:
             return node.type == "bool"
         if not isinstance(node, FunctionCall):
             return False
-        overload = self.checked.overload(node)
+        overload = self.analysis.overload(node)
         if overload is not None:
             return overload.result == BOOL
         return node.target is None and (node.function in _BOOL_SIGNS or node.function == "has")
@@ -187,8 +187,8 @@ class _Generator:
                 return self.index(node, scope)
             if name in self.environment.functions:
                 call = self.environment.functions[name].call
-                given = _name("functions"), _name("budget")
-                return self.call_of(call, *given, *(self.expression(argument, scope) for argument in args))
+                host_arguments = _name("functions"), _name("budget")
+                return self.call_of(call, *host_arguments, *(self.expression(argument, scope) for argument in args))
         return self.overloaded(node, scope)
 
     def equality(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
@@ -201,18 +201,18 @@ class _Generator:
                     return ast.Constant(node.function == "!=")
                 return ast.Compare(other, [ast.Is() if node.function == "==" else ast.IsNot()], [ast.Constant(None)])
         # Comparing with a constant is cheap, since it is short; comparing two other texts is charged.
-        is_short = self.checked.type_of(left) != STRING or isinstance(left, Constant) or isinstance(right, Constant)
+        is_short = self.analysis.type_of(left) != STRING or isinstance(left, Constant) or isinstance(right, Constant)
         if self.is_plain(left) and self.is_plain(right) and is_short:
             return ast.Compare(codes[0], [_COMPARISONS[node.function]], [codes[1]])
         return self.with_budget(same if node.function == "==" else different, *codes)
 
     def is_plain(self, node: Node) -> bool:
-        return is_plain(self.checked.type_of(node))
+        return is_plain(self.analysis.type_of(node))
 
     def membership(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         needle, values = node.args
         code = self.expression(needle, scope)
-        kind = self.checked.type_of(values)
+        kind = self.analysis.type_of(values)
         if self.is_plain(needle):
             listed = self.constant_items(values)
             if listed is not None:
@@ -228,7 +228,7 @@ class _Generator:
 
     def constant_items(self, node: Node) -> frozenset[Any] | tuple[Any, ...] | None:
         """The values of a list literal of constants of one plain type; strings as a set, which is faster to search."""
-        kind = self.checked.type_of(node)
+        kind = self.analysis.type_of(node)
         if not isinstance(node, ListLiteral) or not isinstance(kind, ListOf) or not is_plain(kind.element):
             return None
         if not all(isinstance(item, Constant) for item in node.items):
@@ -239,22 +239,22 @@ class _Generator:
     def index(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         target, index = node.args
         code = self.expression(target, scope)
-        kind = self.checked.type_of(target)
+        kind = self.analysis.type_of(target)
         if isinstance(kind, ListOf) and isinstance(index, Constant) and type(index.value) is int and index.value >= 0:
             return _subscript(code, index.value)
         position = self.expression(index, scope)
-        if isinstance(kind, MapOf) and kind.key == STRING and self.checked.type_of(index) == STRING:
+        if isinstance(kind, MapOf) and kind.key == STRING and self.analysis.type_of(index) == STRING:
             if isinstance(index, Constant):
                 return ast.Subscript(code, position, ast.Load())
             return self.with_budget(at_key, code, position)
         return self.with_budget(item_at, code, position)
 
     def overloaded(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
-        overload = self.checked.overload(node)
+        overload = self.analysis.overload(node)
         arguments = [self.expression(part, scope) for part in parts(node)]
         if overload is None:
-            known = METHODS if node.target is not None else OPERATORS if node.function in OPERATORS else FUNCTIONS
-            return self.with_budget(_dispatch(node.function, known[node.function]), *arguments)
+            overloads = METHODS if node.target is not None else OPERATORS if node.function in OPERATORS else FUNCTIONS
+            return self.with_budget(_dispatch(node.function, overloads[node.function]), *arguments)
         if node.function in _COMPARISONS and not (
             overload.metered and not any(isinstance(part, Constant) for part in parts(node))
         ):

@@ -31,8 +31,8 @@ class HostFunction:
     def call(self, functions: Functions, budget: Budget, *values: Any) -> Any:
         """Call the callable of this name; its arguments and its result must have the declared types."""
         if not all(map(accepts, self.parameters, values)):
-            given = ", ".join(map(name_of, values))
-            raise EvaluationError("null" if None in values else "type", f"{self.name}() cannot be used on ({given})")
+            types = ", ".join(map(name_of, values))
+            raise EvaluationError("null" if None in values else "type", f"{self.name}() cannot be used on ({types})")
         budget.charge(self.cost)
         try:
             function = functions[self.name]

@@ -39,14 +39,14 @@ _SENTENCE_TEXT = 60
 class Room:
     """The number of characters that explanations may still use; several may share it."""
 
-    __slots__ = ("left",)
+    __slots__ = ("remaining",)
 
     def __init__(self, characters: int = MAX_TOLD) -> None:
-        self.left = characters
+        self.remaining = characters
 
     def take(self, characters: int) -> None:
         """Count characters that were used."""
-        self.left -= characters
+        self.remaining -= characters
 
 
 def explain(
@@ -55,17 +55,17 @@ def explain(
     context: Mapping[str, Any],
     functions: Functions = NO_FUNCTIONS,
     budget: Budget | None = None,
-    expected: Type | None = None,
+    expected_type: Type | None = None,
     room: Room | None = None,
 ) -> Trace:
     """Evaluate the expression and report each part's value; `&&` and `||` show all operands, decided or not.
 
     Raises `ExpressionError` as `compile_expression` does; errors of the evaluation are part of the trace.
     """
-    checked = check(node, environment, expected)
-    if checked.faults:
-        raise ExpressionError(checked.faults)
-    explainer = _Explainer(room or Room(), checked, environment, context, budget or Budget(), functions)
+    analysis = check(node, environment, expected_type)
+    if analysis.faults:
+        raise ExpressionError(analysis.faults)
+    explainer = _Explainer(room or Room(), analysis, environment, context, budget or Budget(), functions)
     explainer.observe(node, {})
     return explainer.traces[0]
 
@@ -101,7 +101,7 @@ class _Explainer(Interpreter):
         self.silent = _is_path(node)
         try:
             value = super().value(node, scope)
-            trace["value"] = shown(value, self.room)
+            trace["value"] = shorten(value, self.room)
             return value
         except EvaluationError as error:
             trace["error"] = {"code": error.code, "message": error.message, "at": [error.start, error.end]}
@@ -115,15 +115,15 @@ class _Explainer(Interpreter):
 
     def goes_without_trace(self, node: Node) -> bool:
         """True for constants, which need no explanation, and beyond the limits of traces and characters."""
-        if node is self.checked.node:
+        if node is self.analysis.node:
             return False
-        enough = self.room.left <= 0 or (self.in_loops > 0 and self.looped >= MAX_TRACES)
+        enough = self.room.remaining <= 0 or (self.in_loops > 0 and self.looped >= MAX_TRACES)
         return enough or isinstance(node, Constant) or _is_constant_list(node)
 
     def trace(self, node: Node, scope: Scope) -> Trace:
         words = self.words.get(id(node))
         if words is None:
-            words = self.words[id(node)] = (to_text(node), label(node, self.environment, self.checked, tuple(scope)))
+            words = self.words[id(node)] = (to_text(node), label(node, self.environment, self.analysis, tuple(scope)))
         self.room.take(len(words[0]) + len(words[1]))
         trace: Trace = {"expression": words[0], "labelledExpression": words[1], "at": [node.start, node.end]}
         if isinstance(node, Macro) or (isinstance(node, FunctionCall) and is_operator(node)):
@@ -141,14 +141,14 @@ class _Explainer(Interpreter):
         finally:
             self.in_loops -= 1
             self.silent = False
-            self.passes.extend(trace | {"element": shown(scope[variable], self.room)} for trace in self.traces)
+            self.passes.extend(trace | {"element": shorten(scope[variable], self.room)} for trace in self.traces)
             self.traces = around
 
 
-def shown(value: Any, room: Room | None = None, depth: int = 0) -> Any:
+def shorten(value: Any, room: Room | None = None, depth: int = 0) -> Any:
     """A value as JSON of bounded size: decimals, times and durations as texts, long lists and texts cut with "…"."""
     room = room or Room()
-    if room.left <= 0:
+    if room.remaining <= 0:
         return "…"
     room.take(min(len(value), _SHOWN_TEXT) if isinstance(value, str) else 10)
     if isinstance(value, str):
@@ -162,13 +162,13 @@ def shown(value: Any, room: Room | None = None, depth: int = 0) -> Any:
     if isinstance(value, list):
         if depth >= _SHOWN_DEPTH:
             return "…"
-        items = [shown(item, room, depth + 1) for item in value[:_SHOWN_ITEMS]]
+        items = [shorten(item, room, depth + 1) for item in value[:_SHOWN_ITEMS]]
         return items if len(value) <= _SHOWN_ITEMS else [*items, "…"]
     if isinstance(value, dict):
         if depth >= _SHOWN_DEPTH:
             return "…"
         pairs = list(islice(value.items(), _SHOWN_ITEMS))
-        members = {str(key)[:_SHOWN_TEXT]: shown(item, room, depth + 1) for key, item in pairs}
+        members = {str(key)[:_SHOWN_TEXT]: shorten(item, room, depth + 1) for key, item in pairs}
         return members if len(value) <= _SHOWN_ITEMS else members | {"…": "…"}
     return value if value is None or isinstance(value, bool) else _other(value)
 

@@ -81,8 +81,8 @@ def apply(budget: Budget, name: str, overloads: tuple[Overload, ...], values: tu
             if overload.linear:
                 sized(budget, values[0])
             return overload.call(*values)
-    given = ", ".join(map(name_of, values))
-    raise EvaluationError("null" if None in values else "type", f"{name} cannot be used on ({given})")
+    types = ", ".join(map(name_of, values))
+    raise EvaluationError("null" if None in values else "type", f"{name} cannot be used on ({types})")
 
 
 def _element(types: tuple[Type, ...]) -> Type:
@@ -135,7 +135,7 @@ def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
 def _to_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(_given(value))
+    return str(_require_value(value))
 
 
 _TRUTH = {"1": True, "t": True, "true": True, "TRUE": True, "True": True}
@@ -149,7 +149,7 @@ def _bool_from_text(text: str) -> bool:
         raise EvaluationError("invalid", 'the text is not "true" or "false"') from None
 
 
-def _given(value: Any) -> Any:
+def _require_value(value: Any) -> Any:
     if value is None:
         raise EvaluationError("null", "null cannot be converted")
     return value
@@ -203,7 +203,7 @@ _SIZES = tuple(Overload((kind,), INT, len) for kind in (STRING, ANY_LIST, ANY_MA
 FUNCTIONS: dict[str, tuple[Overload, ...]] = {
     "size": _SIZES,
     "int": (
-        Overload((INT,), INT, _given),
+        Overload((INT,), INT, _require_value),
         Overload((DECIMAL,), INT, numbers.to_int),
         Overload((STRING,), INT, numbers.int_from_text, validators={0: numbers.int_from_text}),
         Overload((TIMESTAMP,), INT, times.seconds_from_timestamp),
@@ -213,7 +213,7 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
         Overload((STRING,), DECIMAL, numbers.decimal_from_text, validators={0: numbers.decimal_from_text}),
     ),
     "string": (
-        Overload((STRING,), STRING, _given),
+        Overload((STRING,), STRING, _require_value),
         Overload((INT,), STRING, _to_text),
         Overload((BOOL,), STRING, _to_text),
         Overload((DECIMAL,), STRING, numbers.decimal_to_text),
@@ -221,16 +221,16 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
         Overload((DURATION,), STRING, times.duration_to_text),
     ),
     "bool": (
-        Overload((BOOL,), BOOL, _given),
+        Overload((BOOL,), BOOL, _require_value),
         Overload((STRING,), BOOL, _bool_from_text, validators={0: _bool_from_text}),
     ),
     "timestamp": (
-        Overload((TIMESTAMP,), TIMESTAMP, _given),
+        Overload((TIMESTAMP,), TIMESTAMP, _require_value),
         Overload((STRING,), TIMESTAMP, times.timestamp_from_text, validators={0: times.timestamp_from_text}),
         Overload((INT,), TIMESTAMP, times.timestamp_from_seconds),
     ),
     "duration": (
-        Overload((DURATION,), DURATION, _given),
+        Overload((DURATION,), DURATION, _require_value),
         Overload((STRING,), DURATION, times.duration_from_text, validators={0: times.duration_from_text}),
     ),
     "dyn": (Overload((DYN,), DYN, lambda value: value),),
@@ -315,13 +315,13 @@ def _calendar_method(
 ) -> tuple[Overload, ...]:
     """The overloads of a method on the calendar of the budget's zone, or of the zone that the last argument names."""
 
-    def in_local_zone(budget: Budget, value: datetime, given: Any) -> datetime:
-        check(given)
-        return compute(value, given, budget.zone)
+    def in_local_zone(budget: Budget, value: datetime, argument: Any) -> datetime:
+        check(argument)
+        return compute(value, argument, budget.zone)
 
-    def in_named_zone(value: datetime, given: Any, name: str) -> datetime:
-        check(given)
-        return compute(value, given, times.zone(name))
+    def in_named_zone(value: datetime, argument: Any, name: str) -> datetime:
+        check(argument)
+        return compute(value, argument, times.zone(name))
 
     return (
         Overload((TIMESTAMP, argument), TIMESTAMP, in_local_zone, metered=True, validators={1: check}),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import DecimalException
 from typing import Any, NoReturn
 
-from domain.expressions.check import Checked
+from domain.expressions.check import Analysis
 from domain.expressions.environment import Environment, Functions
 from domain.expressions.errors import CostExceeded, EvaluationError
 from domain.expressions.functions import FUNCTIONS, METHODS, OPERATORS, apply
@@ -53,13 +53,13 @@ class Interpreter:
 
     def __init__(
         self,
-        checked: Checked,
+        analysis: Analysis,
         environment: Environment,
         context: Mapping[str, Any],
         budget: Budget,
         functions: Functions,
     ) -> None:
-        self.checked = checked
+        self.analysis = analysis
         self.environment = environment
         self.context = context
         self.budget = budget
@@ -126,9 +126,9 @@ class Interpreter:
                 return simple(self.budget, *values)
             if name in self.environment.functions:
                 return self.environment.functions[name].call(self.functions, self.budget, *values)
-        overload = self.checked.overload(node)
-        known = METHODS if node.target is not None else OPERATORS if name in OPERATORS else FUNCTIONS
-        return apply(self.budget, _shown(node), (overload,) if overload else known[name], values)
+        overload = self.analysis.overload(node)
+        overloads = METHODS if node.target is not None else OPERATORS if name in OPERATORS else FUNCTIONS
+        return apply(self.budget, _call_name(node), (overload,) if overload else overloads[name], values)
 
     def _has(self, node: Node, scope: Scope) -> bool:
         assert isinstance(node, Select)
@@ -160,8 +160,10 @@ class Interpreter:
             return self._quantify(node, scopes)
         if node.function == "map":
             condition = node.condition
-            chosen = (s for s in scopes if condition is None or self._element_condition(condition, s, node.variable))
-            return [self.element(node.body, s, node.variable) for s in chosen]
+            matching_scopes = (
+                s for s in scopes if condition is None or self._element_condition(condition, s, node.variable)
+            )
+            return [self.element(node.body, s, node.variable) for s in matching_scopes]
         answers = [self._element_condition(node.body, s, node.variable) for s in scopes]
         if node.function == "exists_one":
             return sum(answers) == 1
@@ -208,7 +210,7 @@ def _different(budget: Budget, left: Any, right: Any) -> bool:
 _SIMPLE = {"==": same, "!=": _different, "in": contains, "[]": item_at}
 
 
-def _shown(node: FunctionCall) -> str:
+def _call_name(node: FunctionCall) -> str:
     return f"'{node.function}'" if node.function in OPERATORS else f"{node.function}()"
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
-from domain.expressions.check import Checked
+from domain.expressions.check import Analysis
 from domain.expressions.errors import ExpressionError, Fault
 from domain.expressions.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
 from domain.expressions.literals import spell
@@ -43,21 +43,21 @@ from domain.expressions.tree import (
 _EXACT_IN_DOUBLES = 2**53
 
 
-def to_tree(node: Node, annotate: Checked | bool = False) -> dict[str, Any]:
+def to_tree(node: Node, annotate: Analysis | bool = False) -> dict[str, Any]:
     """The tree as JSON; `annotate` adds each node's place, and its type if it is the result of `check` for the node."""
     return _Writer(annotate).write(node, 0)
 
 
 class _Writer:
-    def __init__(self, annotate: Checked | bool) -> None:
+    def __init__(self, annotate: Analysis | bool) -> None:
         self.annotate = annotate
 
-    def write(self, node: Node, needed: int) -> dict[str, Any]:
+    def write(self, node: Node, required_parens: int) -> dict[str, Any]:
         """Write the node; `needed` is the number of its parentheses that its place requires."""
         result = self.members(node)
-        if node.parens > needed:
-            result["parens"] = node.parens - needed
-        if isinstance(self.annotate, Checked):
+        if node.parens > required_parens:
+            result["parens"] = node.parens - required_parens
+        if isinstance(self.annotate, Analysis):
             result["type"] = str(self.annotate.type_of(node))
         if self.annotate:
             result["at"] = [node.start, node.end]
@@ -107,12 +107,12 @@ def from_tree(value: object) -> Node:
         text = to_text(node)
         if len(text) > MAX_TEXT:
             _refuse(f"the expression of the tree has more than {MAX_TEXT} characters", "limit")
-        parsed = parse(text)
+        printed_node = parse(text)
     except RecursionError:
         _refuse(f"the tree is nested more than {MAX_DEPTH} deep", "limit")
-    if parsed != node:
+    if printed_node != node:
         _refuse(f"the tree is not the one of its text {text[:200]!r}", "tree")
-    return parsed
+    return printed_node
 
 
 def _refuse(message: str, code: str = "tree") -> NoReturn:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.expressions.check import Checked, check
+from domain.expressions.check import Analysis, check
 from domain.expressions.environment import Environment
 from domain.expressions.tree import (
     CHAINS,
@@ -110,19 +110,21 @@ _QUANTIFIED = {
 }
 
 
-def label(node: Node, environment: Environment, checked: Checked | None = None, variables: tuple[str, ...] = ()) -> str:
+def label(
+    node: Node, environment: Environment, analysis: Analysis | None = None, variables: tuple[str, ...] = ()
+) -> str:
     """The expression as a sentence, in the words of the environment's labels.
 
-    For a part of an expression, `checked` is that of the whole, and `variables` are those of the macros around it.
+    For a part of an expression, `analysis` is that of the whole, and `variables` are those of the macros around it.
     """
     scope = {name: "" if name == variables[-1] else name for name in variables}
-    return _Labeller(environment, checked or check(node, environment)).text(node, scope)
+    return _Labeller(environment, analysis or check(node, environment)).text(node, scope)
 
 
 class _Labeller:
-    def __init__(self, environment: Environment, checked: Checked) -> None:
+    def __init__(self, environment: Environment, analysis: Analysis) -> None:
         self.environment = environment
-        self.checked = checked
+        self.analysis = analysis
 
     def text(self, node: Node, scope: Scope) -> str:
         match node:
@@ -147,13 +149,13 @@ class _Labeller:
 
     def path(self, node: Node, scope: Scope) -> str:
         """A variable or field: the environment's own label for the whole path if it has one, else word by word."""
-        named = self.environment.labels.get(_dotted(node))
-        if named is not None and _root(node) not in scope:
-            return named
+        path_label = self.environment.labels.get(_dotted(node))
+        if path_label is not None and _root(node) not in scope:
+            return path_label
         if isinstance(node, Identifier):
             return scope.get(node.name, node.name) or "it"
         assert isinstance(node, Select)
-        target, kind = node.target, self.checked.type_of(node.target)
+        target, kind = node.target, self.analysis.type_of(node.target)
         word = kind.fields[node.field].label if isinstance(kind, ObjectOf) and node.field in kind.fields else node.field
         if isinstance(target, Identifier) and scope.get(target.name) == "":
             return word
@@ -201,26 +203,26 @@ class _Labeller:
     def phrase(self, node: FunctionCall, scope: Scope) -> str:
         name, values = node.function, self.operands(node, scope)
         if is_operator(node):
-            timed = name in _TIMES and self.checked.type_of(node.args[0]) == TIMESTAMP
+            timed = name in _TIMES and self.analysis.type_of(node.args[0]) == TIMESTAMP
             return (_TIMES if timed else _SIGNS)[name].format(*values)
         if node.target is None and name in ("timestamp", "duration") and isinstance(node.args[0], Constant):
             return str(node.args[0].value)
         if node.target is None and name in ("min", "max"):
             return f"the {'least' if name == 'min' else 'greatest'} of {' and '.join(values)}"
-        if name == "size" and len(values) == 1 and self.checked.type_of(next(parts(node))) == STRING:
+        if name == "size" and len(values) == 1 and self.analysis.type_of(next(parts(node))) == STRING:
             return f"length of {values[0]}"
         host = self.environment.functions.get(name) if node.target is None else None
         if host is not None:
             return host.label.format(*values) if host.label else f"{name}({', '.join(values)})"
         if node.target is not None and name in _OF_UNITS and isinstance(node.args[0], Constant):
             values[1] = str(node.args[0].value)
-        given = len(node.args)
+        argument_count = len(node.args)
         templates = (_METHODS if node.target is not None else _CALLS).get(name, ())
         for template in templates:
             if f"{{{len(values) - 1}}}" in template and f"{{{len(values)}}}" not in template:
                 return template.format(*values)
-        shown = ", ".join(values[-given:] if given else [])
-        return f"{values[0]}.{name}({shown})" if node.target is not None else f"{name}({shown})"
+        arguments = ", ".join(values[-argument_count:] if argument_count else [])
+        return f"{values[0]}.{name}({arguments})" if node.target is not None else f"{name}({arguments})"
 
     def equality(self, node: FunctionCall, scope: Scope) -> str:
         left, right = node.args
@@ -254,7 +256,7 @@ class _Labeller:
         text = self.operand(values, scope)
         if isinstance(index, Constant) and isinstance(index.value, str):
             return f"{text} {index.value}"
-        if isinstance(index, Constant) and isinstance(self.checked.type_of(values), ListOf):
+        if isinstance(index, Constant) and isinstance(self.analysis.type_of(values), ListOf):
             return f"element {index.value} of {text}, counted from 0"
         return f"{text} [{self.text(index, scope)}]"
 

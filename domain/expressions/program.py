@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from domain.expressions.check import Checked, check
+from domain.expressions.check import Analysis, check
 from domain.expressions.codegen import generate
 from domain.expressions.environment import Environment, Functions
 from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError
@@ -32,20 +32,20 @@ NO_FUNCTIONS: Functions = {}
 class Program:
     """A compiled expression; immutable, for any number of threads at once."""
 
-    __slots__ = ("_environment", "_expected", "_plain", "_run", "_weight", "checked")
+    __slots__ = ("_environment", "_expected_type", "_plain", "_run", "_weight", "analysis")
 
-    def __init__(self, checked: Checked, environment: Environment, expected: Type | None) -> None:
-        self.checked = checked
+    def __init__(self, analysis: Analysis, environment: Environment, expected_type: Type | None) -> None:
+        self.analysis = analysis
         self._environment = environment
-        self._expected = expected
-        self._plain = plain_classes(expected)
-        self._run = generate(checked, environment)
-        self._weight = weight(checked.node)
+        self._expected_type = expected_type
+        self._plain = plain_classes(expected_type)
+        self._run = generate(analysis, environment)
+        self._weight = weight(analysis.node)
 
     @property
     def type(self) -> Type:
         """The static type of the value."""
-        return self.checked.type
+        return self.analysis.type
 
     def run(self, context: Mapping[str, Any], budget: Budget | None = None, functions: Functions = NO_FUNCTIONS) -> Any:
         """The value for the variables in `context`; raises `EvaluationError`, and nothing else.
@@ -53,31 +53,31 @@ class Program:
         Charges `budget`, which several programs may share; without one there is a new budget for each run.
         """
         budget = Budget() if budget is None else budget
-        before = budget.left
+        steps_before = budget.remaining
         try:
             budget.charge(self._weight)
             value = self._run(context, budget, functions)
         except CostExceeded as error:
-            node = self.checked.node
+            node = self.analysis.node
             raise type(error)(node.start, node.end) from None
         except Exception:
-            budget.left = before
+            budget.remaining = steps_before
             value = self.run_strictly(context, budget, functions)
         kind = type(value)
         if kind in self._plain and (kind is not Decimal or value.is_finite()):
             return value
-        return self._finished(value)
+        return self._check_result(value)
 
     def run_strictly(self, context: Mapping[str, Any], budget: Budget, functions: Functions = NO_FUNCTIONS) -> Any:
         """As `run`, but by the interpreter: slower, with the place of an error, and absorbing errors as CEL does."""
         budget.charge(self._weight * Interpreter.price)
-        return Interpreter(self.checked, self._environment, context, budget, functions).value(self.checked.node, {})
+        return Interpreter(self.analysis, self._environment, context, budget, functions).value(self.analysis.node, {})
 
-    def _finished(self, value: Any) -> Any:
-        node, expected = self.checked.node, self._expected
-        if expected is not None and expected != DYN and not accepts(expected, value):
+    def _check_result(self, value: Any) -> Any:
+        node, expected_type = self.analysis.node, self._expected_type
+        if expected_type is not None and expected_type != DYN and not accepts(expected_type, value):
             code = "null" if value is None else "type"
-            raise EvaluationError(code, f"the value is {name_of(value)}, not {expected}", node.start, node.end)
+            raise EvaluationError(code, f"the value is {name_of(value)}, not {expected_type}", node.start, node.end)
         try:
             return result_of(value)
         except EvaluationError as error:
@@ -86,15 +86,15 @@ class Program:
             raise EvaluationError("too-large", "a value nested too deep", node.start, node.end) from None
 
 
-def compile_expression(node: Node, environment: Environment, expected: Type | None = None) -> Program:
+def compile_expression(node: Node, environment: Environment, expected_type: Type | None = None) -> Program:
     """Compile a tree to a program; raises `ExpressionError` with every fault that `check` finds.
 
-    With `expected`, a value of another type (a null, or the actual value of a dyn) is an `EvaluationError`.
+    With `expected_type`, a value of another type (a null, or the actual value of a dyn) is an `EvaluationError`.
     """
-    checked = check(node, environment, expected)
-    if checked.faults:
-        raise ExpressionError(checked.faults)
-    return Program(checked, environment, expected)
+    analysis = check(node, environment, expected_type)
+    if analysis.faults:
+        raise ExpressionError(analysis.faults)
+    return Program(analysis, environment, expected_type)
 
 
 _NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
@@ -119,8 +119,8 @@ def _bare(node: Node) -> str:
         case MapLiteral(entries=entries):
             return "{" + ", ".join(f"{to_text(key)}: {to_text(value)}" for key, value in entries) + "}"
         case Macro():
-            given = [] if node.condition is None else [node.condition]
-            return f"{to_text(node.target)}.{node.function}({node.variable}, {_comma((*given, node.body))})"
+            conditions = [] if node.condition is None else [node.condition]
+            return f"{to_text(node.target)}.{node.function}({node.variable}, {_comma((*conditions, node.body))})"
         case FunctionCall():
             return _call(node)
     raise TypeError(f"not a node: {node!r}")

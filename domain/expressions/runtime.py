@@ -52,19 +52,19 @@ class Budget:
     `zone` unless the expression names another.
     """
 
-    __slots__ = ("_deadline", "_watched_below", "left", "zone")
+    __slots__ = ("_deadline", "_watched_below", "remaining", "zone")
 
     def __init__(self, units: int = DEFAULT_COST, deadline: Deadline | None = None) -> None:
-        self.left = units
+        self.remaining = units
         self._deadline = deadline
         self.zone: tzinfo = UTC
         self._watched_below = 0 if deadline is None else max(0, units - CHECK_EVERY)
 
     def charge(self, units: int) -> None:
         """Charge units; raises `CostExceeded` or `TimeExceeded` if there are no units or no time left."""
-        self.left -= units
-        if self.left < self._watched_below:
-            if self.left < 0:
+        self.remaining -= units
+        if self.remaining < self._watched_below:
+            if self.remaining < 0:
                 raise CostExceeded
             self.watch()
 
@@ -74,9 +74,9 @@ class Budget:
             return
         if self._deadline.has_passed():
             # All later charges fail as well.
-            self._watched_below = self.left + 2**62
+            self._watched_below = self.remaining + 2**62
             raise TimeExceeded
-        self._watched_below = max(0, self.left - CHECK_EVERY)
+        self._watched_below = max(0, self.remaining - CHECK_EVERY)
 
     def watched(self, values: Iterable[Any], weight: int) -> Iterator[Any]:
         """The values of a long loop, checking the clock now and then; `weight` is the cost of one pass."""
@@ -236,7 +236,9 @@ def holds_key(budget: Budget, values: dict[Any, Any], key: Any) -> bool:
         budget.charge(len(key) >> 4)
     elif type(key) is bool or (key in (0, 1) and type(key) in (int, Decimal)):
         budget.charge(len(values))
-        return any(key == known and (type(key) is bool) == (type(known) is bool) for known in values)
+        return any(
+            key == existing_key and (type(key) is bool) == (type(existing_key) is bool) for existing_key in values
+        )
     return type(key) in (str, int, Decimal) and key in values
 
 
@@ -257,14 +259,14 @@ def item_at(budget: Budget, values: Any, index: Any) -> Any:
         if type(index) not in (int, Decimal):
             raise EvaluationError("type", f"{name_of(index)} is not an index of a list")
         if not 0 <= index < len(values):
-            raise EvaluationError("index", f"the list has no element {shown(index)}, it has {len(values)}")
+            raise EvaluationError("index", f"the list has no element {key_text(index)}, it has {len(values)}")
         if index != int(index):
-            raise EvaluationError("type", f"{shown(index)} is not an index of a list")
+            raise EvaluationError("type", f"{key_text(index)} is not an index of a list")
         return values[int(index)]
     if type(values) is dict:
         if holds_key(budget, values, index):
             return values[index]
-        raise EvaluationError("missing", f"no key {shown(index)}")
+        raise EvaluationError("missing", f"no key {key_text(index)}")
     raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no elements")
 
 
@@ -274,15 +276,15 @@ def field_of(values: Any, field: str) -> Any:
         try:
             return values[field]
         except KeyError:
-            raise EvaluationError("missing", f"no field {shown(field)}") from None
-    raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no field {shown(field)}")
+            raise EvaluationError("missing", f"no field {key_text(field)}") from None
+    raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no field {key_text(field)}")
 
 
 def has_field(values: Any, field: str) -> bool:
     """`has(values.field)`: the field is there and is not null."""
     if type(values) is dict:
         return values.get(field) is not None
-    raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no field {shown(field)}")
+    raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no field {key_text(field)}")
 
 
 def make_map(*pairs: Any) -> dict[Any, Any]:
@@ -292,7 +294,7 @@ def make_map(*pairs: Any) -> dict[Any, Any]:
         if type(key) not in (str, int, bool):
             raise EvaluationError("type", f"{name_of(key)} is not a key of a map")
         if key in result:
-            raise EvaluationError("invalid", f"the key {shown(key)} comes twice")
+            raise EvaluationError("invalid", f"the key {key_text(key)} comes twice")
         result[key] = value
     return result
 
@@ -302,7 +304,7 @@ def only_one(answers: Any) -> bool:
     return sum(map(as_bool, answers)) == 1
 
 
-def shown(value: object) -> str:
+def key_text(value: object) -> str:
     """A key for a message, cut to a readable length."""
     text = f'"{value[:80]}"' if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else text[:59] + "…"
@@ -320,17 +322,17 @@ def limited_count(count: int) -> None:
         raise EvaluationError("too-large", f"a list of more than {MAX_ITEMS} elements")
 
 
-def result_of(value: Any, left: list[int] | None = None) -> Any:
+def result_of(value: Any, remaining: list[int] | None = None) -> Any:
     """The result of an evaluation: lists and maps copied, with at most `MAX_ITEMS` parts in total."""
     if type(value) is not list and type(value) is not dict:
         _check_known(value)
         if type(value) is Decimal and not value.is_finite():
             raise EvaluationError("invalid", "not a finite number")
         return value
-    left = [MAX_ITEMS] if left is None else left
-    left[0] -= len(value)
-    if left[0] < 0:
+    remaining = [MAX_ITEMS] if remaining is None else remaining
+    remaining[0] -= len(value)
+    if remaining[0] < 0:
         raise EvaluationError("too-large", f"a result of more than {MAX_ITEMS} parts")
     if type(value) is list:
-        return [result_of(part, left) for part in value]
-    return {key: result_of(part, left) for key, part in dict(value).items()}
+        return [result_of(part, remaining) for part in value]
+    return {key: result_of(part, remaining) for key, part in dict(value).items()}

@@ -1,12 +1,14 @@
 """The records of the ledger, and the rules for settings of its accounts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import zone_faults, zone_named
 from domain.fields import Key
+from domain.ledger.expiry import NO_ROUNDING, ExpiryCalendar
 from domain.problems import Conflict, FieldFault, InvalidRequest
 
 MAX_AMOUNT = Decimal(18446744073709)
@@ -33,7 +35,12 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class LedgerAccount:
-    """A unit of value such as points; `decimals` is how many fraction digits an amount may have."""
+    """A unit of value such as points; `decimals` is how many fraction digits an amount may have.
+
+    `timezone` is the zone of all dates of expiry, None that of the organization. `tier_expirations` replace
+    `expires_in_months` for members of tiers. What a revert gives back to a lot that has expired lives for
+    `restored_expiry_days`.
+    """
 
     organization_id: int
     ledger_account_id: int
@@ -52,14 +59,31 @@ class LedgerAccount:
     point_tracking_enabled: bool
     expires_in_months: int | None
     expiration_policies: tuple[Mapping[str, Any], ...]
+    expiry_rounding: str
+    expiry_year_start_month: int
+    timezone: str | None
+    tier_expirations: tuple[Mapping[str, Any], ...]
+    restored_expiry_days: int
     is_default_account: bool
     overdraft_limit: Decimal | None
     max_balance: Decimal | None
     offline_allowance: Mapping[str, Any] | None
+    # The worth of one unit in money; None for none.
+    fiat_per_point: Decimal | None
     redemption: Mapping[str, Any] | None
     external_key: str | None
     created_at: datetime
     updated_at: datetime
+
+    def expiry_calendar(self, zone: tzinfo) -> ExpiryCalendar:
+        """The calendar of all dates of expiry; `zone` is that of the organization."""
+        own = zone if self.timezone is None else zone_named(self.timezone)
+        return ExpiryCalendar(own, self.expiry_year_start_month)
+
+    def months_in_tiers(self, tier_keys: Collection[str]) -> int | None:
+        """Months until points expire that a member of these tiers earns: the most of them; None is never."""
+        months = [rule["months"] for rule in self.tier_expirations if rule["loyaltyTierKey"] in tier_keys]
+        return max(months) if months else self.expires_in_months
 
     @property
     def expires_after_last_transaction(self) -> int | None:
@@ -125,7 +149,12 @@ def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None
 
     `current` is the account before the change: its tracking and its default flag stay unless named.
     """
-    faults = [*_tracking_faults(settings), *_overdraft_faults(settings), *_fraction_faults(settings)]
+    faults = [
+        *_tracking_faults(settings),
+        *_expiry_faults(settings),
+        *_overdraft_faults(settings),
+        *_fraction_faults(settings),
+    ]
     if faults:
         raise InvalidRequest(faults)
     tracked = settings.get("point_tracking_enabled")
@@ -151,7 +180,11 @@ def refuse_changes_in_use(current: LedgerAccount, settings: Mapping[str, Any]) -
 
 
 def _expires(settings: Mapping[str, Any]) -> bool:
-    return settings["expires_in_months"] is not None or bool(settings["expiration_policies"])
+    return _lots_expire(settings) or bool(settings["expiration_policies"])
+
+
+def _lots_expire(settings: Mapping[str, Any]) -> bool:
+    return settings["expires_in_months"] is not None or bool(settings["tier_expirations"])
 
 
 def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
@@ -159,6 +192,19 @@ def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
         detail = "pointTrackingEnabled is false on an account whose value expires"
         return [FieldFault(detail, pointer="/pointTrackingEnabled")]
     return []
+
+
+def _expiry_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
+    faults = zone_faults(settings["timezone"])
+    if settings["expiry_rounding"] != NO_ROUNDING and not _lots_expire(settings):
+        detail = "expiryRounding is given without expiresInMonths or tierExpirations, whose end it rounds"
+        faults.append(FieldFault(detail, pointer="/expiryRounding"))
+    keys = [rule["loyaltyTierKey"] for rule in settings["tier_expirations"]]
+    for place, key in enumerate(keys):
+        if key in keys[:place]:
+            pointer = f"/tierExpirations/{place}/loyaltyTierKey"
+            faults.append(FieldFault(f"tierExpirations names the tier {key} twice", pointer=pointer))
+    return faults
 
 
 def _overdraft_faults(settings: Mapping[str, Any]) -> list[FieldFault]:

@@ -112,7 +112,7 @@ def compile_count(expression: str) -> Program:
 
 def count_sources(expression: str) -> list[tuple[str, Node]]:
     """The expression with its place in a mission, for searches of the names that it uses."""
-    return [(COUNT_EXPRESSION, compile_count(expression).checked.node)]
+    return [(COUNT_EXPRESSION, compile_count(expression).analysis.node)]
 
 
 def count_of(program: Program, variables: Mapping[str, Any], budget: Budget, functions: Functions) -> int:

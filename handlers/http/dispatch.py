@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from domain.calendar import instant_text
-from domain.organizations import Organization
+from domain.organizations import TEST, Organization
 from domain.problems import NotFound, Refusal
 from domain.test_clocks import TestClockAdvancing
 from handlers import metrics
@@ -128,10 +128,11 @@ class Dispatcher:
             transactions.wait_for_locks(db, BATCH_LOCK_MS)
         now = datetime.now(UTC)
         organization, callers, first = admission or _admit(db, route, requests, now)
-        if organization is not None and organization.clock_now is not None:
-            # What was read together with the organization was read as of the real time.
-            organization, first = _hold_clock(db, route, organization), None
-            now = organization.time_at(now)
+        if organization is not None:
+            organization = _hold_clock(db, route, organization)
+            if organization.clock_now is not None:
+                # What was read together with the organization was read as of the real time.
+                first, now = None, organization.clock_now
         batch = []
         for request, caller in zip(requests, callers, strict=True):
             refusal = caller if isinstance(caller, Exception) else None
@@ -231,10 +232,10 @@ def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datet
 
 
 def _hold_clock(db: Connection, route: Route, organization: Organization) -> Organization:
-    """The organization with its test clock as it stays until the call ends; raises TestClockAdvancing for a write."""
-    if not route.holds_clock:
+    """The organization with its time as it stays until the call ends; raises TestClockAdvancing for a write."""
+    if not route.holds_clock or organization.environment != TEST:
         return organization
-    held = test_clocks.hold(db, organization)
+    held = test_clocks.hold(db, organization.organization_id)
     if held is None:
         refusal = TestClockAdvancing("Nothing was written. Send the request again when the advance is done.")
         refusal.test_clock = organization.clock_now

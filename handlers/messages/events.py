@@ -14,7 +14,7 @@ from handlers.messages.base import Body, Shape, exact_number, json_able
 # What only some answers show, and what no answer does.
 _NOT_SHOWN = ("sponsor_member_id", "payload", "result", "actor", "user_id", "cause_loyalty_event_id", "evaluated_at")
 # Fields of results that earlier versions did not store.
-_UNSTORED = {"tiersAsOf": None}
+_UNSTORED = {"tiersAsOf": None, "discountTotal": 0}
 _RECORD = Shape(LoyaltyEvent, without=_NOT_SHOWN, optional=("last_error",))
 _INCOMING = Body(IncomingEvent)
 
@@ -42,6 +42,7 @@ def track_result(
         "status": status,
         "effects": [_effect(effect) for effect in evaluation.effects],
         "limitDiscardedTotalAmount": exact_number(evaluation.limit_discarded),
+        "discountTotal": exact_number(evaluation.discount_total) if evaluation.discount_total else 0,
         "tiersAsOf": json_able(evaluation.tiers_as_of),
         "missions": list(missions),
         "referrals": [],
@@ -91,6 +92,13 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
         "params": [{"id": name, "value": json_able(value)} for name, value in outcome.params],
         **outcome.details,
     }
+    if outcome.discount is not None:
+        answer["discountAmount"] = exact_number(outcome.discount.amount)
+        answer["allocation"] = [
+            {"itemIndex": index, "amount": exact_number(amount)} for index, amount in outcome.discount.allocation
+        ]
+    if outcome.worth is not None:
+        answer["worth"] = exact_number(outcome.worth)
     if outcome.error is not None:
         answer["error"] = outcome.error
     return answer

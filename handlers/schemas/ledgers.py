@@ -8,6 +8,7 @@ from typing import Any
 
 from marshmallow import fields
 
+from domain.ledger.expiry import NO_ROUNDING
 from domain.ledger.records import TRANSACTION_TYPES, Ledger, LedgerAccount
 from domain.ledger.views import DailyBalance, TransactionRow, WalletView
 from domain.problems import FieldFault, InvalidRequest
@@ -38,9 +39,15 @@ class AccountSettings:
     chain_sync_enabled: bool
     expires_in_months: int | None = None
     expiration_policies: Sequence[Mapping[str, Any]] = ()
+    expiry_rounding: str = NO_ROUNDING
+    expiry_year_start_month: int = 1
+    timezone: str | None = None
+    tier_expirations: Sequence[Mapping[str, Any]] = ()
+    restored_expiry_days: int = 0
     overdraft_limit: Decimal | None = None
     max_balance: Decimal | None = None
     offline_allowance: Mapping[str, Any] | None = None
+    fiat_per_point: Decimal | None = None
     redemption: Mapping[str, Any] | None = None
     is_default_account: bool = field(default=False, metadata=OF_REQUEST)
     external_key: str | None = None

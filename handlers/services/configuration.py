@@ -22,7 +22,7 @@ from domain.campaigns.compiled import (
     compile_campaign,
 )
 from domain.campaigns.context import Functions, host_functions
-from domain.campaigns.effects import ADVANCE_MISSION, SET_TIER
+from domain.campaigns.effects import ADVANCE_MISSION, DISCOUNT, SET_TIER
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.references import has_variable, names_variable
@@ -66,8 +66,9 @@ class Configuration:
     These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
-    one. `tier_accounts` are the accounts whose points can move tiers. `possible_types` are the types of derived
-    events that can occur, because other records ask for them. `location_timezones` are those of locations, by code.
+    one. `grants_discounts` is True if an effect is a discount. `member_accounts` are the accounts whose points can move
+    tiers or expire by them. `possible_types` are the types of derived events that can occur, because other records ask
+    for them. `location_timezones` are those of locations, by code.
     """
 
     organization_id: int
@@ -80,7 +81,7 @@ class Configuration:
     program_keys: frozenset[str]
     sets_tiers: bool
     tier_schedules: tuple[TierSchedule, ...]
-    tier_accounts: frozenset[int | None]
+    member_accounts: frozenset[int | None]
     custom_event_types: Mapping[str, str]
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
@@ -94,6 +95,7 @@ class Configuration:
     main_accounts: Mapping[int | None, LedgerAccount | None]
     default_account: LedgerAccount | None
     possible_types: frozenset[str]
+    grants_discounts: bool
     location_timezones: Mapping[str, str]
 
     def zone_of_location(self, code: str | None) -> tzinfo | None:
@@ -192,7 +194,10 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     referral_programs = ReferralPrograms(
         ready_program(program, accounts.by_program.get(program.loyalty_program_id)) for program in stored_programs
     )
-    sets_tiers = any(_sets_tiers(campaign) for campaign in compiled)
+    effect_ids = {
+        effect.effect.effect_id for campaign in compiled for action in campaign.actions for effect in action.effects
+    }
+    sets_tiers = SET_TIER in effect_ids
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
@@ -204,7 +209,12 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         program_keys=accounts.program_keys,
         sets_tiers=sets_tiers,
         tier_schedules=tier_schedules,
-        tier_accounts=frozenset(schedule.ledger_account_id for schedule in tier_schedules if schedule.moves),
+        member_accounts=frozenset(
+            [
+                *(schedule.ledger_account_id for schedule in tier_schedules if schedule.moves),
+                *(account_id for account_id, account in accounts.by_id.items() if account.tier_expirations),
+            ]
+        ),
         custom_event_types={
             event_type.api_code: event_type.schema_type
             for event_type in EVENT_TYPES.find_all(db, organization_id, active=True)
@@ -216,10 +226,13 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         functions=host_functions(item_matchers),
         missions={mission.mission.mission_id: mission for mission in compiled_missions},
         missions_by_type=missions_by_type,
-        speaks_of_missions=any(map(_speaks_of_missions, compiled)) or any(map(_counts_by_missions, compiled_missions)),
+        speaks_of_missions=ADVANCE_MISSION in effect_ids
+        or any(names_variable(campaign, "missions") for campaign in compiled)
+        or any(map(_counts_by_missions, compiled_missions)),
         referral_programs=referral_programs,
         main_accounts=accounts.by_program,
         default_account=accounts.default,
+        grants_discounts=DISCOUNT in effect_ids,
         location_timezones=organizations.find_location_timezones(db, organization_id),
         possible_types=_possible_types(
             moves_tiers=sets_tiers or any(schedule.moves for schedule in tier_schedules),
@@ -322,14 +335,5 @@ def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMi
     return by_type
 
 
-def _speaks_of_missions(campaign: CompiledCampaign) -> bool:
-    effects = (effect.effect.effect_id for action in campaign.actions for effect in action.effects)
-    return ADVANCE_MISSION in effects or names_variable(campaign, "missions")
-
-
 def _counts_by_missions(mission: CompiledMission) -> bool:
-    return mission.count is not None and has_variable(mission.count.checked.node, "missions")
-
-
-def _sets_tiers(campaign: CompiledCampaign) -> bool:
-    return any(effect.effect.effect_id == SET_TIER for action in campaign.actions for effect in action.effects)
+    return mission.count is not None and has_variable(mission.count.analysis.node, "missions")

@@ -49,12 +49,20 @@ ledger_accounts = record_table(
     index("uq_ledger_accounts_default", "ledger_id", unique=True, where="is_default_account"),
     CheckConstraint("decimals BETWEEN 0 AND 6", "decimals"),
     refers_to("ledgers", "ledger_id"),
-    types={"decimals": SmallInteger, "expires_in_months": Integer},
+    types={
+        "decimals": SmallInteger,
+        "expires_in_months": Integer,
+        "expiry_year_start_month": SmallInteger,
+        "restored_expiry_days": SmallInteger,
+    },
     defaults={
         "is_currency": "false",
         "decimals": "0",
         "chain_sync_enabled": "false",
         "point_tracking_enabled": "false",
+        "expiry_rounding": "'none'",
+        "expiry_year_start_month": "1",
+        "restored_expiry_days": "0",
         "is_default_account": "false",
     },
 )

@@ -133,6 +133,9 @@ def _program(organization: Organization) -> Sequence[Changeable]:
 
 
 def _account(organization: Organization) -> Sequence[Changeable]:
+    program_id = organization.created.loyalty_program_id
+    gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2}
+    tier = organization.administration.post(f"/loyalty-programs/{program_id}/tiers", gold)["tier"]
     body = {
         "alias": "stars",
         "name": "Stars",
@@ -145,9 +148,15 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "chainSyncEnabled": True,
         "expiresInMonths": 12,
         "expirationPolicies": [{"expirationType": "lastTransaction", "period": 3}],
+        "expiryRounding": "quarter",
+        "expiryYearStartMonth": 2,
+        "timezone": "Europe/Madrid",
+        "tierExpirations": [{"loyaltyTierKey": tier["loyaltyTierKey"], "months": 24}],
+        "restoredExpiryDays": 30,
         "overdraftLimit": 5,
         "maxBalance": 500,
         "offlineAllowance": {"enabled": True, "maxAmount": 5, "maxHours": 12, "syncHours": 0},
+        "fiatPerPoint": 3,
         "redemption": {"pointsPerUnit": 100, "currency": "EUR", "minPoints": 1, "multipleOf": 2, "maxShare": 0.5},
         "isDefaultAccount": True,
         "externalKey": "own-1",
@@ -307,6 +316,7 @@ def _book_body(organization: Organization) -> dict[str, Any]:
         "maxDiscountPerUse": 5,
         "minOrderTotal": 30,
         "restoreOnCancel": False,
+        "faceValue": 5,
         "assignmentRequiredPoints": 100,
         "usageRequiredPoints": 1,
         "requiredPointsConfig": {"ledgerKey": account["ledgerKey"], "ledgerAccountKey": account["ledgerAccountKey"]},

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
 
+from handlers import members
+from handlers.services.events import drain_queue
+from handlers.services.events.evaluate_queued import evaluate_claimed
 from handlers.services.organizations import test_clock as service
+from persistence import test_clocks
+from persistence.engine import create_engine
+from tests.builders.campaigns import mint
 from tests.builders.points import Points
+from tests.builders.queue import send
 from tests.builders.test_clocks import Clock
-from tests.builders.tracking import event
+from tests.builders.tracking import Shop, event, running
 from tests.concurrency.together import together
+from tests.processes.fleet import disposed
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 DAYS = 40
@@ -33,6 +45,13 @@ def points(clock):
     return points
 
 
+@contextmanager
+def impatient(api):
+    """An engine that does not wait long for locks."""
+    with disposed(create_engine(api.settings.database_url, threads=3, lock_timeout_ms=50)) as engine:
+        yield engine
+
+
 def expiries(clock):
     with clock.organization.api.engine.connect() as db:
         return [tuple(row) for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
@@ -45,6 +64,81 @@ def test_advances_to_one_moment_at_once_are_one(clock, points):
     assert (shown["status"], shown["steps"]) == ("ready", DAYS)
     assert datetime.fromisoformat(shown["now"]) == START + timedelta(days=DAYS)
     assert expiries(clock) == [(START.replace(hour=12) + timedelta(days=day), 1) for day in range(DAYS)]
+    assert clock.organization.administration.get("/audit-log", operationId="advanceTestClock")["totalCount"] == 1
+
+
+def test_a_step_of_somebody_else_is_waited_for(clock, points, busy_api, monkeypatch):
+    to = (START + timedelta(days=DAYS)).isoformat()
+    monkeypatch.setattr(service, "CALL_SECONDS", 0)
+    clock.advance(to)
+    with impatient(busy_api) as engine, engine.connect() as other:
+        test_clocks.take(other, clock.organization.id)
+        assert clock.advance(to)["status"] == "advancing"
+        end = time.monotonic() + 1
+        shown = service.advance_clock(
+            engine, busy_api.settings, clock.organization.id, lambda: time.monotonic() >= end
+        ).test_clock
+        assert (shown.status, shown.steps) == ("advancing", 0)
+        other.rollback()
+        shown = service.advance_clock(engine, busy_api.settings, clock.organization.id, lambda: False).test_clock
+    assert (shown.status, shown.steps) == ("ready", DAYS)
+
+
+def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_api, monkeypatch):
+    shop, to = Shop(clock.organization), START + timedelta(days=400)
+    created = clock.organization.created
+    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    body = {"alias": "points", "name": "Points", "active": True, "decimals": 0, "formatString": None}
+    shop.administration.put(account, {**body, "isRevolving": False, "chainSyncEnabled": False, "expiresInMonths": 12})
+    shop.campaign(running(mint(7), rule="event.eventType == 'member-generic-event'"))
+    member = shop.member()
+    send(shop, event(member))
+    monkeypatch.setattr(service, "CALL_SECONDS", 0)
+    clock.advance(to.isoformat())
+    claimed, go = threading.Event(), threading.Event()
+
+    def evaluate_late(*arguments):
+        claimed.set()
+        assert go.wait(10)
+        evaluate_claimed(*arguments)
+
+    def advance():
+        return service.advance_clock(busy_api.engine, busy_api.settings, clock.organization.id, lambda: False)
+
+    monkeypatch.setattr(drain_queue, "evaluate_claimed", evaluate_late)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(advance)
+        assert claimed.wait(10)
+        second = pool.submit(advance)
+        time.sleep(0.5)
+        assert not second.done()
+        assert clock.get()["now"] == "2026-03-01T09:00:00Z"
+        go.set()
+        assert {first.result().test_clock.status, second.result().test_clock.status} == {"ready"}
+    assert clock.get()["steps"] == 1
+    assert expiries(clock) == [(START.replace(year=2027), 7)]
+
+
+def test_a_clock_begins_after_what_is_being_written(busy_api, monkeypatch):
+    clock = Clock(busy_api.organization(environment="test"))
+    written, go = threading.Event(), threading.Event()
+    enrol = members.enrol_members
+
+    def enrol_slowly(*arguments):
+        enrolled = enrol(*arguments)
+        written.set()
+        assert go.wait(10)
+        return enrolled
+
+    monkeypatch.setattr(members, "enrol_members", enrol_slowly)
+    with ThreadPoolExecutor() as pool:
+        member = pool.submit(clock.organization.member)
+        assert written.wait(10)
+        refused = pool.submit(clock.start, expect=409, startsAt=START.isoformat())
+        time.sleep(0.2)
+        go.set()
+        assert datetime.fromisoformat(member.result()["createdAt"]) > START
+        assert refused.result()["type"] == "/problems/test-clock-backwards"
 
 
 def test_what_is_written_meanwhile_is_refused_or_dated_before_or_after_it(clock, points):

@@ -45,7 +45,10 @@ IN_PATH_AND_QUERY = {("listUsers", "organizationid")}
 # Left out of answers for another reason than being an unset object.
 LEFT_OUT = {
     # Results are answered again as they were stored, some before these were told.
+    ("AppliedEffect", "allocation"),
     ("AppliedEffect", "coupons"),
+    ("AppliedEffect", "discountAmount"),
+    ("AppliedEffect", "worth"),
     ("MissionReward", "code"),
     ("MissionReward", "requestedAmount"),
     ("ReferralReward", "code"),

@@ -7,8 +7,6 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from domain.members import is_loyalty_member_id
 from domain.partners import (
@@ -16,43 +14,24 @@ from domain.partners import (
     MemberNotCreated,
     PaymentEffect,
     PaymentIntent,
-    discounted,
     joined_missions,
     key_of,
     organization_of,
+    payment_effects,
     payment_exists,
     payment_id_of,
 )
 
-TOTALS = st.decimals(0, 18446744073709, places=4)
-DISCOUNTS = st.tuples(st.sampled_from(["percentage", "amount"]), st.decimals(-200, 10**15, places=6))
 
-
-def as_effects(discounts):
-    return [("discount", {"type": kind, "value": value}) for kind, value in discounts]
-
-
-@given(TOTALS, st.lists(DISCOUNTS, max_size=6))
-def test_discounts_take_off_what_they_say_and_never_more_than_there_is(total, discounts):
-    told = discounted(total, as_effects(discounts))
-    left = total
-    for effect, (kind, value) in zip(told, discounts, strict=True):
-        asked = left * value / 100 if kind == "percentage" else value
-        asked = min(max(asked, Decimal(0)), left)
-        assert 0 <= effect.discount <= left
-        assert abs(effect.discount - asked) <= Decimal("0.005")
-        assert effect.discounted_total == left - effect.discount
-        left = effect.discounted_total
-    assert sum((effect.discount for effect in told), Decimal(0)) + left == total
-
-
-def test_other_effects_have_no_discount():
-    assert discounted(Decimal(5), [("mint-points", {"amount": 5})]) == [PaymentEffect("mint-points")]
-
-
-def test_a_whole_percentage_takes_all():
-    [effect] = discounted(Decimal("0.001"), as_effects([("percentage", 100)]))
-    assert (effect.discount, effect.discounted_total) == (Decimal("0.001"), 0)
+def test_discounts_of_a_payment_have_what_they_leave():
+    params = [{"id": "type", "value": "percentage"}, {"id": "value", "value": 10}]
+    discount = {"effectId": "discount", "discountAmount": 2, "params": params}
+    effects = [discount, {"effectId": "mint-points", "params": []}, {**discount, "discountAmount": Decimal("1.80")}]
+    assert payment_effects(Decimal(20), effects) == [
+        PaymentEffect("discount", Decimal(2), Decimal(18), "percentage"),
+        PaymentEffect("mint-points"),
+        PaymentEffect("discount", Decimal("1.80"), Decimal("16.20"), "percentage"),
+    ]
 
 
 def outcome(mission, before, after, achieved, times):
@@ -179,20 +158,3 @@ def test_a_payment_is_known_by_its_id():
     assert payment_id_of(SimpleNamespace(event_type="member-payment-confirmed", payload=None)) is None
     assert payment_id_of(SimpleNamespace(event_type="till-opened", **confirmed)) is None
     assert str(payment_exists("p-1")) == "The paymentId p-1 belongs to another transaction."
-
-
-@pytest.mark.parametrize(
-    ("total", "kind", "value", "discount"),
-    [
-        ("10", "percentage", "12.345", "1.23"),
-        ("10", "percentage", "12.35", "1.24"),
-        ("10.000", "percentage", "12.345", "1.23"),
-        ("10.125", "percentage", "50", "5.063"),
-        ("10", "amount", "3.005", "3.01"),
-        ("10", "amount", "11", "10"),
-        ("10", "amount", "-1", "0"),
-    ],
-)
-def test_a_discount_is_rounded_half_up(total, kind, value, discount):
-    [effect] = discounted(Decimal(total), [("discount", {"type": kind, "value": value})])
-    assert effect == PaymentEffect("discount", Decimal(discount), Decimal(total) - Decimal(discount), kind)

@@ -15,7 +15,7 @@ UNSET = {
             *("externalId", "currentVersionId", "description", "subtitle", "pictureUrl", "detailPictureUrl"),
             *("rankingIndex", "discountAmount", "discountType", "maxCouponCount", "maxAssignedPerMember"),
             *("maxAssignedPerCoupon", "validFromDate", "validToDate", "maxDiscountPerPeriod", "discountPeriodType"),
-            *("maxUsagesPerPeriod", "usagePeriodType", "timezone", "maxDiscountPerUse", "minOrderTotal"),
+            *("maxUsagesPerPeriod", "usagePeriodType", "timezone", "maxDiscountPerUse", "minOrderTotal", "faceValue"),
             *(
                 "assignmentRequiredPoints",
                 "usageRequiredPoints",
@@ -63,6 +63,7 @@ PLAIN = {
     "maxDiscountPerUse": 5,
     "minOrderTotal": Decimal("30.50"),
     "restoreOnCancel": False,
+    "faceValue": Decimal("2.50"),
     "assignmentRequiredPoints": 100,
     "usageRequiredPoints": 0,
     "tags": ["coffee", "spring"],

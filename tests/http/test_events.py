@@ -21,6 +21,7 @@ RESULT = {
     "status": "success",
     "effects": [],
     "limitDiscardedTotalAmount": 0,
+    "discountTotal": 0,
     "tiersAsOf": None,
     "missions": [],
     "referrals": [],

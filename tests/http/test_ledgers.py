@@ -82,8 +82,14 @@ def test_an_account_is_created_with_every_property(organization, administration,
         "chainSyncEnabled": True,
         "expiresInMonths": 6,
         "expirationPolicies": [{"expirationType": "lastTransaction", "period": 12}],
+        "expiryRounding": "half-year",
+        "expiryYearStartMonth": 7,
+        "timezone": "Europe/Madrid",
+        "tierExpirations": [],
+        "restoredExpiryDays": 30,
         "overdraftLimit": Decimal("10.5"),
         "maxBalance": Decimal("99.25"),
+        "fiatPerPoint": Decimal("0.005"),
         "isDefaultAccount": False,
         "externalKey": "stars",
     }
@@ -116,6 +122,7 @@ def test_what_is_left_out_has_its_default(administration, accounts):
         "expirationPolicies": [],
         "overdraftLimit": None,
         "maxBalance": None,
+        "fiatPerPoint": None,
         "isDefaultAccount": False,
     }
     assert {name: created[name] for name in expected} == expected

@@ -332,8 +332,8 @@ def test_discounts_coupons_and_points_that_are_taken(shop, books):
     earn = simulate(shop, "37.60", loyaltyMemberId=member)["earn"]
     action = campaign["actions"][0]["actionId"]
     assert earn["discounts"] == [
-        {"campaignKey": campaign["campaignKey"], "actionId": action, "amount": Decimal("3.76")},
-        {"campaignKey": campaign["campaignKey"], "actionId": action, "amount": 5},
+        {"campaignKey": campaign["campaignKey"], "actionId": action, "amount": Decimal("3.76"), "allocation": []},
+        {"campaignKey": campaign["campaignKey"], "actionId": action, "amount": 5, "allocation": []},
     ]
     assert earn["discountTotal"] == Decimal("8.76")
     assert earn["coupons"] == [{"couponBookKey": book["couponBookKey"], "amount": 2}]

@@ -8,16 +8,20 @@ import jwt
 import pytest
 
 from handlers.server.jobs import evaluate_tiers, expire_points
+from handlers.services.events import drain_queue
 from handlers.services.organizations import test_clock as service
 from handlers.services.organizations.reset import reset_organization
 from handlers.services.verify import verify
-from persistence import transactions
+from persistence import ledger_lots, organizations, transactions
+from tests.builders.badges import Badges
 from tests.builders.campaigns import mint
+from tests.builders.coupons import CouponBooks
 from tests.builders.points import Points
-from tests.builders.queue import send, waiting
+from tests.builders.queue import outcome, send, waiting
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, key, running
+from tests.builders.users import Users
 
 START = "2026-03-01T09:00:00Z"
 IS_GENERIC = "event.eventType == 'member-generic-event'"
@@ -158,6 +162,22 @@ class TestOperations:
         assert problem(clock.remove(expect=409)) == "test-clock-in-use"
         assert clock.get()["status"] == "ready"
 
+    def test_changes_of_the_future_keep_it(self, clock, shop):
+        tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+        badges = Badges(shop)
+        badge = badges.create()
+        clock.advance(tomorrow)
+        badges.change(badge, name="Late bird")
+        assert problem(clock.remove(expect=409)) == "test-clock-in-use"
+
+    def test_users_go_by_the_real_time(self, api):
+        clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
+        users = Users.of(clock.organization)
+        group, user = users.group(), users.person()
+        for record in (group, user):
+            assert datetime.fromisoformat(record["createdAt"]) <= datetime.now(UTC)
+        clock.remove()
+
     def test_the_audit_log_tells_of_it_in_real_time(self, clock):
         clock.advance("2026-03-02T09:00:00Z")
         clock.advance("2026-03-02T09:00:00Z")
@@ -210,6 +230,19 @@ class TestAdvancing:
         [expiry, _] = transactions_of(idle)
         assert (expiry["amount"], expiry["createdAt"]) == (40, "2026-02-28T23:30:00Z")
 
+    def test_idle_balances_expire_in_the_order_of_the_organizations_zone(self, api, monkeypatch):
+        # In Madrid 30 January, 23:30 UTC, is the 31st, one month after which is 28 February, which begins before noon.
+        monkeypatch.setattr(ledger_lots, "_IDLE_AT_ONCE", 1)
+        clock = Clock.new(api, "2026-01-28T12:00:00Z")
+        idle = Points.new(clock.organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
+        first, second = idle.wallet(), idle.wallet()
+        idle.mint(first, 1)
+        clock.advance("2026-01-30T23:30:00Z")
+        idle.mint(second, 2)
+        assert clock.advance("2026-04-01T00:00:00Z")["steps"] == 2
+        expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle)[:2]]
+        assert expiries == [(1, "2026-02-28T12:00:00Z"), (2, "2026-02-27T23:30:00Z")]
+
     def test_a_tier_by_calendar_years_is_decided_anew(self, api):
         clock = Clock.new(api, START, timezone="UTC")
         shop = Shop(clock.organization)
@@ -237,6 +270,51 @@ class TestAdvancing:
         # 9:00 UTC is 10:00 in Madrid.
         assert (minted["amount"], minted["createdAt"]) == (11, START)
 
+    def test_events_in_the_queue_that_fail_are_tried_again_before_time_passes(self, clock, shop, monkeypatch):
+        shop.campaign(running(mint(5), rule=IS_GENERIC))
+        member = shop.member()
+        sent = send(shop, event(member), event(member))
+        evaluate, faults = drain_queue.evaluate_claimed, iter(range(3))
+
+        def fail_thrice(*arguments):
+            if next(faults, None) is not None:
+                raise ZeroDivisionError
+            evaluate(*arguments)
+
+        monkeypatch.setattr(drain_queue, "evaluate_claimed", fail_thrice)
+        assert clock.advance("2026-04-01T09:00:00Z")["status"] == "ready"
+        assert [outcome(shop, each)["event"]["status"] for each in sent] == ["success", "success"]
+        moments = shop.rows("ledger_transactions", "created_at")
+        assert moments == [(datetime.fromisoformat(START),)] * 2
+
+    def test_events_in_the_queue_that_keep_failing_are_given_up_before_time_passes(self, clock, shop, monkeypatch):
+        member = shop.member()
+        [sent] = send(shop, event(member))
+
+        def fail(*arguments):
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(drain_queue, "evaluate_claimed", fail)
+        assert clock.advance("2026-04-01T09:00:00Z")["status"] == "ready"
+        [dead] = shop.administration.get("/events/dead-letters")["results"]
+        assert dead["event"]["loyaltyEventKey"] == sent["loyaltyEventKey"]
+        assert (dead["event"]["status"], dead["event"]["updatedAt"]) == ("failed", START)
+
+    def test_a_receiver_that_is_gone_does_not_wait_for_a_step(self, clock, a_year, monkeypatch, api):
+        wallet = a_year.wallet()
+        a_year.mint(wallet, 100)
+        expire = service.expire_next
+
+        def deactivate_meanwhile(*arguments):
+            with api.engine.begin() as other:
+                other.exec_driver_sql("SET LOCAL lock_timeout = 500")
+                organizations.raise_configuration_version(other, clock.organization.id)
+            return expire(*arguments)
+
+        monkeypatch.setattr(service, "expire_next", deactivate_meanwhile)
+        assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
+        assert a_year.balance(wallet) == 0
+
     def test_nothing_else_is_written_during_an_advance(self, clock, shop, monkeypatch):
         member = shop.member()
         monkeypatch.setattr(service, "CALL_SECONDS", 0)
@@ -258,12 +336,20 @@ class TestAdvancing:
     def test_a_worker_goes_on_with_an_advance(self, clock, a_year, monkeypatch, api):
         wallet = a_year.wallet()
         a_year.mint(wallet, 100)
-        monkeypatch.setattr(service, "CALL_SECONDS", 0)
-        clock.advance("2027-03-02T00:00:00Z")
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "CALL_SECONDS", 0)
+            clock.advance("2027-03-02T00:00:00Z")
         assert service.advance_next(api.engine, api.settings, lambda: False)
         shown = clock.get()
         assert (shown["status"], shown["now"], shown["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
         assert a_year.balance(wallet) == 0
+
+    def test_a_worker_looks_at_other_clocks_after_a_while(self, clock, a_year, monkeypatch, api):
+        a_year.mint(a_year.wallet(), 100)
+        monkeypatch.setattr(service, "CALL_SECONDS", 0)
+        clock.advance("2027-03-02T00:00:00Z")
+        assert service.advance_next(api.engine, api.settings, lambda: False)
+        assert clock.get()["status"] == "advancing"
 
     def test_a_step_that_keeps_failing_ends_the_advance_until_it_is_repeated(self, clock, a_year, monkeypatch):
         wallet = a_year.wallet()
@@ -318,6 +404,18 @@ class TestRealTime:
             a_year.admin.post(f"{a_year.path}/transactions", body)
         listed = a_year.admin.get("/audit-log", operationId="createLedgerTransaction")
         assert listed["totalCount"] == 1
+
+    def test_repeated_requests_about_badges_and_coupons_are_audited_once(self, clock, shop):
+        member, badges, books = shop.member(), Badges(shop), CouponBooks(clock.organization)
+        badge, book = badges.create(maxAmount=9), books.make("A", "B")
+        path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
+        assigned, used, granted = key(), key(), key()
+        for _ in range(3):
+            shop.integration.post(f"{path}/assign", {"code": "A", "systemUniqueKey": assigned}, expect=200)
+            shop.integration.post(f"{path}/use", {"code": "A", "systemUniqueKey": used}, expect=200)
+            badges.assign(member, badge, systemUniqueKey=granted)
+        for operation in ("assignCoupon", "useCoupon", "assignBadge"):
+            assert shop.administration.get("/audit-log", operationId=operation)["totalCount"] == 1, operation
 
     def test_captured_events_are_audited_once(self, clock, shop):
         member = shop.member()

@@ -108,6 +108,29 @@ def test_only_what_differs_is_changed(engine, api, source, files):
     assert apply(engine, api, target, files).changes == []
 
 
+def test_accounts_may_name_tiers_which_are_made_after_them(engine, api, files):
+    [account] = (files / "ledgerAccount").iterdir()
+    tier = "      - loyaltyTierKey: !ref 'loyaltyTier/default/Gold'\n        months: 24"
+    text = account.read_text()
+    for old, new in (
+        ("tierExpirations: []", f"tierExpirations:\n{tier}"),
+        ("expiryRounding: none", "expiryRounding: year"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    account.write_text(text)
+    target = made(engine)
+    outcome = apply(engine, api, target, files)
+    ref = next(str(change.ref) for change in outcome.changes if change.ref.kind == "ledgerAccount")
+    [names] = [[name for name, _, _ in change.fields] for change in outcome.changes if str(change.ref) == ref]
+    assert {"tierExpirations", "expiryRounding"} <= {*names}
+    assert len(names) == len({*names})
+    exported = export(engine, api, target)[f"ledgerAccount/{account.name}"]
+    assert "!ref 'loyaltyTier/default/Gold'" in exported
+    assert "expiryRounding: year" in exported
+    assert apply(engine, api, target, files).changes == []
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "fault"),
     [

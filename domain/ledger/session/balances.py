@@ -1,13 +1,12 @@
 """Balances that a unit of work holds locked, the steps that change them with rollback, and amounts of steps."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TypeVar
 
-from domain.calendar import add_months
 from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, split_uses
 from domain.ledger.postings import ZERO, Earning, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
@@ -44,6 +43,8 @@ class Balances:
         self.accounts = accounts
         self.at = at
         self.zone = zone
+        # The keys of the tiers that the holder of a wallet had at a moment, for accounts with `tier_expirations`.
+        self.tier_keys_at: Callable[[int, datetime], Collection[str]] = _no_tiers
         self.steps: list[Step] = []
         self._holdings = dict(holdings)
         self._issued = dict(issued)
@@ -173,6 +174,14 @@ class Balances:
         if refusal is not None:
             raise refusal
 
+    def _expiry_of_mint(self, account: LedgerAccount, wallet_id: int, earned_at: datetime) -> datetime | None:
+        """When points earned at a moment expire by the account's own rules; None is never."""
+        tier_keys = self.tier_keys_at(wallet_id, earned_at) if account.tier_expirations else ()
+        months = account.months_in_tiers(tier_keys)
+        if months is None:
+            return None
+        return account.expiry_calendar(self.zone).expiry(earned_at, months, account.expiry_rounding)
+
     def _count_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
         if value:
             held = self.holding(wallet_id, account.ledger_account_id)
@@ -189,6 +198,10 @@ class Balances:
             before = self._issued.get(account.ledger_account_id, ZERO)
             self._undo_log.put(self._issued, account.ledger_account_id, before + issued)
         return step
+
+
+def _no_tiers(wallet_id: int, at: datetime) -> Collection[str]:
+    return ()
 
 
 _FIAT_DIGITS = Decimal("0.000001")
@@ -233,11 +246,6 @@ def share_of(account: LedgerAccount, amount: Decimal, part: Decimal, whole: Deci
     """The share of an amount that belongs to `part` of `whole`, rounded down to the digits of the account."""
     units = Fraction(amount) * Fraction(part) / Fraction(whole) * 10**account.decimals
     return Decimal(units.numerator // units.denominator).scaleb(-account.decimals)
-
-
-def expiry_of_mint(account: LedgerAccount, at: datetime, zone: tzinfo) -> datetime | None:
-    """The expiry, by the account's own policy in months of `zone`, of points minted at `at`; None is never."""
-    return None if account.expires_in_months is None else add_months(at, account.expires_in_months, zone)
 
 
 def refuse_untracked_expiry(account: LedgerAccount, expires_at: datetime | None) -> None:

@@ -11,7 +11,6 @@ from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed
 from domain.ledger.session.balances import (
     Balances,
     check_amount,
-    expiry_of_mint,
     moved,
     overdraft_of,
     refuse_untracked_expiry,
@@ -50,7 +49,7 @@ class Movements(Balances):
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         held, to_lot = self._credit(account, wallet_id, amount)
-        expiry = expires_at or expiry_of_mint(account, details.external_event_date or self.at, self.zone)
+        expiry = expires_at or self._expiry_of_mint(account, wallet_id, details.external_event_date or self.at)
         earned = amount if qualifying is None else qualifying
         self._earn(account, wallet_id, earned, details.external_event_date or self.at)
         tracked = account.point_tracking_enabled and to_lot

@@ -8,10 +8,8 @@ from domain.ledger.lots import (
     LotMove,
     LotUse,
     NewLot,
-    RestoreLots,
     SettleLots,
     TakeLots,
-    end_of_idle_balance,
     split_uses,
 )
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Fiat, Posting, Stored
@@ -29,15 +27,15 @@ from domain.ledger.refusals import (
 from domain.ledger.session.balances import (
     check_amount,
     expired_on_arrival,
-    expiry_of_mint,
     overdraft_of,
     prorated,
     taken,
 )
-from domain.ledger.session.claims import Claims, Returned, reversal
+from domain.ledger.session.claims import reversal
+from domain.ledger.session.returns import Returns, returned_by
 
 
-class LedgerSession(Claims):
+class LedgerSession(Returns):
     """The ledger session of one unit of work: movements, captures and reverts."""
 
     def capture(
@@ -114,8 +112,8 @@ class LedgerSession(Claims):
             entries += (Entry(None, -amount),)
             if stored.qualifying is None:
                 self._earn(account, stored.to_wallet_id or 0, amount, stored.external_event_date or self.at)
-            expiry = stored.pending_expires_at or expiry_of_mint(
-                account, stored.external_event_date or self.at, self.zone
+            expiry = stored.pending_expires_at or self._expiry_of_mint(
+                account, stored.to_wallet_id or 0, stored.external_event_date or self.at
             )
             if account.point_tracking_enabled and to_lots:
                 moves.append(NewLot(stored.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
@@ -163,7 +161,7 @@ class LedgerSession(Claims):
             posting = self._revert_transfer(stored, account, details)
         self._post_revert(stored, posting, is_mint=status == SETTLED and stored.transaction_type == MINT)
         cause = f"revert-{stored.ledger_transaction_id}"
-        self._settle_returned(account, stored, posting.amount, _returned(posting), before, cause, posting)
+        self._settle_returned(account, stored, posting.amount, returned_by(posting), before, cause, posting)
         return posting
 
     def end_hold(self, stored: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
@@ -183,7 +181,7 @@ class LedgerSession(Claims):
         )
         self._post_revert(stored, posting, is_mint=False)
         cause = f"hold-{stored.ledger_transaction_id}"
-        self._settle_returned(account, stored, posting.amount, _returned(posting), before, cause, posting, ended_at)
+        self._settle_returned(account, stored, posting.amount, returned_by(posting), before, cause, posting, ended_at)
 
     def _refuse_revert(
         self, stored: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
@@ -253,7 +251,7 @@ class LedgerSession(Claims):
         if stored.from_wallet_id is not None:
             held = self._unreserve(account, stored.from_wallet_id, debit=stored.amount)
             entries.append(Entry(stored.from_wallet_id, ZERO, held.current))
-            moves = self._restored(account, stored, stored.amount)
+            moves = self._restored(account, stored, stored.amount, revives=False)
         if stored.to_wallet_id is not None:
             held = self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
             entries.append(Entry(stored.to_wallet_id, ZERO, held.current))
@@ -309,61 +307,9 @@ class LedgerSession(Claims):
         entries = (*returned, Entry(sender, amount, held.current))
         return reversal(stored, account, details, amount, entries, lot_moves=moves)
 
-    def _restored(self, account: LedgerAccount, stored: Stored, to_lots: Decimal) -> tuple[LotMove, ...]:
-        """The lots of a reverted debit, `to_lots` in total: the last to expire come back first."""
-        if not account.point_tracking_enabled:
-            return ()
-        used = sum((use.amount for use in stored.uses), ZERO)
-        spent, returned = split_uses(stored.uses, max(ZERO, used - to_lots))
-        extra, expiry = max(ZERO, to_lots - used), expiry_of_mint(account, self.at, self.zone)
-        wallet_id = stored.from_wallet_id or 0
-        return (RestoreLots(wallet_id, account.ledger_account_id, returned, spent, extra, expiry),)
-
     def _left_of(self, stored: Stored) -> Decimal:
         """The part of a transaction that is not reverted yet."""
         return max(ZERO, self.reversible_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
-
-    def _available_of(self, stored: Stored) -> Decimal:
-        """The spendable amount of the wallet that a transaction debits."""
-        return self.holding(stored.from_wallet_id or 0, stored.ledger_account_id).available
-
-    def _settle_returned(
-        self,
-        account: LedgerAccount,
-        stored: Stored,
-        amount: Decimal,
-        uses: tuple[LotUse, ...],
-        before: Decimal,
-        cause: str,
-        step: Posting | Capture,
-        returned_at: datetime | None = None,
-    ) -> None:
-        """Settle `amount` returned to a wallet that could spend `before`, into lots by `uses`.
-
-        Amounts returned to lots that have expired meanwhile expire at once, at the moment `returned_at` (default now),
-        not when the lots expired. From the rest, missing amounts of reverted mints are taken.
-        """
-        wallet_id, repaid = stored.from_wallet_id, amount - self._available_of(stored) + before
-        if wallet_id is None:
-            return
-        expired: dict[datetime, list[LotUse]] = {}
-        for use in uses:
-            end = self._end_of(account, wallet_id, use)
-            if end is not None and end <= self.at:
-                expired.setdefault(max(end, returned_at or self.at), []).append(use)
-        for moment, lots_of_moment in sorted(expired.items()):
-            key = f"expiry-after-{cause}-{moment.timestamp():.6f}"
-            self.expire(account, wallet_id, tuple(lots_of_moment), moment, key, step)
-        arrived = self._available_of(stored) - before
-        gone = {use.ledger_lot_id: use.amount for moment in expired.values() for use in moment}
-        lots = (use for use in uses if use.ledger_lot_id not in gone)
-        self._take_missing(account, stored, Returned(arrived, repaid, gone), lots, step)
-
-    def _end_of(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> datetime | None:
-        """When an amount that is back in its lot expires: with the lot, or with the idle balance."""
-        idle_since = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
-        end_of_idle = end_of_idle_balance(account.expires_after_last_transaction, idle_since, self.zone)
-        return min((end for end in (use.expires_at, end_of_idle) if end is not None), default=None)
 
     def _expire_arrived(self, capture: Capture) -> None:
         """Expire at once what a capture has given to a wallet but expired while it was set aside."""
@@ -377,11 +323,6 @@ class LedgerSession(Claims):
 
     def _status(self, stored: Stored) -> int:
         return self._settled.get(stored.ledger_transaction_id, stored.status)
-
-
-def _returned(posting: Posting) -> tuple[LotUse, ...]:
-    """The lots to which a reversal gives back."""
-    return tuple(use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned)
 
 
 def _refuse_not_revertible(stored: Stored) -> None:

@@ -1,7 +1,7 @@
 """The difference between files and an organization, and carrying it out in one database transaction."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from domain.calendar import instant_of
@@ -45,6 +45,14 @@ class ConfigurationOutcome:
     secrets: list[tuple[Ref, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def add(self, change: Change) -> None:
+        """Add a change; the second one of a record includes the first, and leaves it what it is."""
+        for place, before in enumerate(self.changes):
+            if before.ref == change.ref:
+                self.changes[place] = change if before.action == UPDATE else before
+                return
+        self.changes.append(change)
+
 
 def exported(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
     """The fields of all records of the organization, by name."""
@@ -62,23 +70,50 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Conf
         raise FaultyFiles(misnamed)
     records, outcome = ConfigurationRecords.read(calls), ConfigurationOutcome()
     named = {file.ref for file in files}
-    for kind in KINDS:
-        for file in sorted(
-            (file for file in files if file.ref.kind == kind.name), key=lambda record_file: record_file.ref.name
-        ):
-            try:
-                stored = records.by_ref.get(file.ref) or _adopted(records, kind, file, named)
-                _apply_one(api, calls, records, kind, file, stored, outcome)
-            except InvalidRequest as refusal:
-                raise FaultyFiles(
-                    [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
-                ) from refusal
-            except Refusal as refusal:
-                raise FaultyFiles([f"{file.place('')}: {file.ref}: {refusal.detail}"]) from refusal
-            except UnknownNameAt as error:
-                raise FaultyFiles([f"{file.place(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
+    postponed: list[RecordFile] = []
+    for file in sorted(files, key=lambda file: (_PLACES[file.ref.kind], file.ref.name)):
+        first = _without_unknown(records, file)
+        if first is not file:
+            postponed.append(file)
+        _apply_file(api, calls, records, first, named, outcome)
+    for file in postponed:
+        _apply_file(api, calls, records, file, named, outcome)
+    outcome.unchanged = len(files) - len(outcome.changes)
     outcome.in_no_file = [ref for ref in records.by_ref if ref not in named]
     return outcome
+
+
+def _without_unknown(records: ConfigurationRecords, file: RecordFile) -> RecordFile:
+    """The file; without its `later` fields if they name a record that does not exist yet."""
+    later = {name: value for name, value in file.fields.items() if name in KIND_OF[file.ref.kind].later}
+    try:
+        records.in_bodies("", later)
+    except UnknownNameAt:
+        return replace(file, fields={name: value for name, value in file.fields.items() if name not in later})
+    return file
+
+
+def _apply_file(
+    api: LocalApi,
+    calls: LocalCalls,
+    records: ConfigurationRecords,
+    file: RecordFile,
+    named: Collection[Ref],
+    outcome: ConfigurationOutcome,
+) -> None:
+    """Make the record of a file as it says; raises FaultyFiles."""
+    kind = KIND_OF[file.ref.kind]
+    try:
+        stored = records.by_ref.get(file.ref) or _adopted(records, kind, file, named)
+        _apply_one(api, calls, records, kind, file, stored, outcome)
+    except InvalidRequest as refusal:
+        raise FaultyFiles(
+            [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
+        ) from refusal
+    except Refusal as refusal:
+        raise FaultyFiles([f"{file.place('')}: {file.ref}: {refusal.detail}"]) from refusal
+    except UnknownNameAt as error:
+        raise FaultyFiles([f"{file.place(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
 
 
 def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
@@ -149,19 +184,18 @@ def _apply_one(
         records.add(kind, file.ref, made, path)
         if kind.name == "trigger" and file.fields.get("settings", {}).get("secret") is None:
             outcome.secrets.append((file.ref, made["settings"]["secret"]))
-        outcome.changes.append(Change(file.ref, CREATE))
+        outcome.add(Change(file.ref, CREATE))
         return
     before = _fields(api, records, stored)
     differing = tuple(
         (name, before.get(name), value) for name, value in file.fields.items() if not _is_same(before.get(name), value)
     )
     if not differing:
-        outcome.unchanged += 1
         return
     _refuse_without_name(kind, stored, file)
     answer = _update(api, calls, kind, stored, file, body, [name for name, _, _ in differing])
     outcome.warnings += _warnings_in(answer, file)
-    outcome.changes.append(Change(file.ref, UPDATE, differing))
+    outcome.add(Change(file.ref, UPDATE, differing))
 
 
 def _warnings_in(answer: Mapping[str, Any], file: RecordFile) -> list[str]:

@@ -35,6 +35,8 @@ class Kind:
     address: str = ""
     parent: str | None = None
     parent_path: tuple[str, ...] = ()
+    # Fields that name records of later kinds, or need one that does: written once these are made.
+    later: frozenset[str] = frozenset()
     # Fields of the body that are no configuration, or that other records tell.
     left_out: frozenset[str] = frozenset()
     # What a creation or an update needs besides.
@@ -90,6 +92,8 @@ KINDS: tuple[Kind, ...] = (
         is_default=lambda record, organization: bool(record["isDefaultAccount"]),
         parent="ledger",
         parent_path=("ledgerId",),
+        # Tiers belong to programs, which name accounts.
+        later=frozenset({"tierExpirations", "expiryRounding"}),
     ),
     Kind(
         "loyaltyProgram",

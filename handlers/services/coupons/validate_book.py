@@ -48,6 +48,7 @@ class CouponBookProperties:
     max_discount_per_use: Decimal | None = None
     min_order_total: Decimal | None = None
     restore_on_cancel: bool = True
+    face_value: Decimal | None = None
     day_of_week_schedule: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
     assignment_required_points: Decimal | None = None
     usage_required_points: Decimal | None = None

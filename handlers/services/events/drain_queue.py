@@ -30,7 +30,7 @@ def _never() -> bool:
 class Drain:
     """The progress of one worker through the queue: a batch of each organization in turn.
 
-    Within an organization, members take turns.
+    Within an organization, members take turns. Unless it `is_patient`, events that failed are tried again at once.
     """
 
     def __init__(
@@ -40,9 +40,12 @@ class Drain:
         stopping: Callable[[], bool] = _never,
         chance: Callable[[], float] = random.random,
         find_organization: FindOrganization = find_held,
+        *,
+        is_patient: bool = True,
     ) -> None:
         self._engine = engine
         self._find_organization = find_organization
+        self._is_patient = is_patient
         self._batch = settings.queue_batch
         self._retries = Retries(settings.queue_attempts, timedelta(milliseconds=settings.queue_retry_ms))
         self._stopping = stopping
@@ -77,8 +80,11 @@ class Drain:
 
         def work(db: Connection) -> None:
             organization = self._find_organization(db, organization_id)
-            members[:] = queue.claim_members(db, organization_id, after, self._batch) if organization else []
-            if organization is None or not members:
+            members.clear()
+            if organization is None:
+                return
+            members[:] = queue.claim_members(db, organization_id, after, self._batch, is_patient=self._is_patient)
+            if not members:
                 return
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
             # An event that has failed before is evaluated alone, so that it cannot fail a batch again; later ones wait.
@@ -138,7 +144,9 @@ class Drain:
         organization = self._find_organization(db, organization_id)
         if organization is None:
             return
-        if queue.claim_head(db, organization_id, queued.event.member_id) == queued.event.loyalty_event_id:
+        member_id, is_patient = queued.event.member_id, self._is_patient
+        head = queue.claim_head(db, organization_id, member_id, is_patient=is_patient)
+        if head == queued.event.loyalty_event_id:
             evaluate_claimed(db, organization, [queued], organization.time_at(datetime.now(UTC)))
 
 

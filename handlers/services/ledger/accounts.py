@@ -10,29 +10,34 @@ from domain.offline_allowances import complete_policy
 from domain.redemptions import complete_redemption
 from handlers.call import Call
 from handlers.messages.base import Changes
+from handlers.services import references
+from handlers.services.configuration import configuration_of
 from persistence import ledger as ledgers
 from persistence import offline_allowances
 from persistence.ledger import ACCOUNTS, LEDGERS
 
 
 def create_account(call: Call, ledger: Ledger, settings: Mapping[str, Any]) -> LedgerAccount:
-    """Add an account to a ledger; the first account of a ledger is its default. Raises InvalidRequest."""
+    """Add an account to a ledger; the first account of a ledger is its default.
+
+    Raises InvalidRequest or UnknownTier.
+    """
     if settings["is_default_account"]:
         LEDGERS.lock(call.db, ledger)
         _audit_former_default(call, ledger)
-    values = {"ledger_account_key": call.new_key(), **_complete(settings)}
+    values = {"ledger_account_key": call.new_key(), **_complete(call, settings)}
     return ledgers.add_account(call.db, ledger, values, call.now)
 
 
 def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: Changes[Any]) -> LedgerAccount:
     """Change the settings of an account.
 
-    Settings that define the meaning of stored amounts are fixed once there are any. Raises LedgerAccountInUse, or
-    InvalidRequest.
+    Settings that define the meaning of stored amounts are fixed once there are any. Raises LedgerAccountInUse,
+    InvalidRequest or UnknownTier.
     """
     account = ledgers.lock_account(call.db, ledger, account)
     call.audit.keep_before(account)
-    settings = _complete(asdict(changes.of(account)), account)
+    settings = _complete(call, asdict(changes.of(account)), account)
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
     is_removed = account.offline_allowance is not None and settings["offline_allowance"] is None
@@ -47,9 +52,13 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
     return ledgers.store_account(call.db, ledger, account, settings, call.now)
 
 
-def _complete(settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
-    """The settings of an account with implied ones filled in; raises InvalidRequest."""
-    complete = complete_settings(settings, current)
+def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
+    """The settings of an account with implied ones filled in; raises InvalidRequest, or UnknownTier."""
+    tiers = [{**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]]
+    complete = complete_settings({**settings, "tier_expirations": tiers}, current)
+    if tiers:
+        keys = [rule["loyaltyTierKey"] for rule in tiers]
+        references.refuse_unknown_tiers(configuration_of(call.db, call.organization), keys)
     decimals = complete["decimals"]
     return {
         **complete,

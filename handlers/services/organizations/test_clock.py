@@ -7,13 +7,16 @@ one step after the other, each in a transaction of its own, until the clock show
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import Enum, auto
 from typing import Any
 
 from sqlalchemy import Connection, Engine
 
 from domain.organizations import TEST, Organization, OrganizationDetails
 from domain.test_clocks import (
+    ADVANCING,
     NotATestOrganization,
     TestClock,
     TestClockExists,
@@ -28,12 +31,14 @@ from handlers.services.events.drain_queue import Drain
 from handlers.services.ledger.expire import expire_next
 from handlers.services.tiers import evaluate_next
 from handlers.settings import Settings
-from persistence import ledger_lots, member_tiers, organizations, test_clocks, transactions
+from persistence import ledger_lots, member_tiers, organizations, queue, test_clocks, transactions
 from persistence.connections import TransactionDeadlineExceeded
 
-# The longest that one call advances; workers go on.
+# The longest that one call advances a clock, and that a worker does before it looks at the others.
 CALL_SECONDS = 10.0
 _RETRIES = 3
+# The pause until the next look at a clock that somebody else has.
+_PAUSE_SECONDS = 0.05
 
 _log = logging.getLogger("loyalty.clocks")
 
@@ -47,7 +52,15 @@ def clock_of(organization: OrganizationDetails) -> TestClock:
     return clock
 
 
-def start_clock(call: Call, starts_at: datetime | None) -> OrganizationDetails:
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """The organization before a request changed its clock, and after it."""
+
+    before: OrganizationDetails
+    after: OrganizationDetails
+
+
+def start_clock(call: Call, starts_at: datetime | None) -> ClockChange:
     """Give the organization a clock; raises TestClockExists, TestClockBackwards and InvalidRequest."""
     _refuse_live(call.organization)
     organization = _alone(call)
@@ -56,30 +69,43 @@ def start_clock(call: Call, starts_at: datetime | None) -> OrganizationDetails:
     moment = call.real_now if starts_at is None else starts_at
     refuse_moment(moment, call.real_now, "/startsAt")
     refuse_start(moment, test_clocks.newest_record(call.db, organization.organization_id))
-    return _store(call.db, organization, clock_now=moment, clock_steps=0)
+    return _changed(call, organization, clock_now=moment, clock_steps=0)
 
 
-def aim_clock(call: Call, to: datetime) -> OrganizationDetails:
-    """Begin an advance, or go on with the one to the same moment after it failed; raises the refusals of its target."""
+def aim_clock(call: Call, to: datetime) -> ClockChange:
+    """Begin an advance, or go on with the one to the same moment after it failed; raises the refusals of its target.
+
+    One that is under way stays as it is, and whoever is at a step of it is not waited for.
+    """
+    organization = organizations.find_details(call.db, call.organization.organization_id)
+    clock = clock_of(organization)
+    if (clock.status, clock.target) == (ADVANCING, to):
+        return ClockChange(organization, organization)
     organization = _alone(call)
     clock = clock_of(organization)
     refuse_moment(to, call.real_now, "/to")
     refuse_target(clock, to)
     if clock.target is not None:
-        return _store(call.db, organization, clock_error=None)
+        return _changed(call, organization, clock_error=None)
     if to == clock.now:
-        return organization
-    return _store(call.db, organization, clock_target=to, clock_started_at=call.real_now, clock_steps=0)
+        return ClockChange(organization, organization)
+    return _changed(call, organization, clock_target=to, clock_started_at=call.real_now, clock_steps=0)
 
 
-def remove_clock(call: Call) -> OrganizationDetails:
+def remove_clock(call: Call) -> ClockChange:
     """Let the organization go by the real time again; raises TestClockInUse if a record is dated later."""
     organization = _alone(call)
     clock = clock_of(organization)
     refuse_target(clock, clock.now)
     if test_clocks.has_later_record(call.db, organization.organization_id, call.real_now):
         raise TestClockInUse("A record is dated later than the real time: empty the organization instead.")
-    return _store(call.db, organization, **test_clocks.WITHOUT_CLOCK)
+    return _changed(call, organization, **test_clocks.WITHOUT_CLOCK)
+
+
+class _Progress(Enum):
+    """The result of an attempt to do the next step of an advance; BUSY if others have the clock, or queued events."""
+
+    MOVED, BUSY, ENDED = auto(), auto(), auto()
 
 
 def advance_clock(
@@ -87,16 +113,16 @@ def advance_clock(
 ) -> OrganizationDetails:
     """Advance the clock of an organization step by step until it shows its target, an advance fails, or `stopping`.
 
-    The events in the queue come first, at the time of the clock.
+    The events in the queue come first, at the time of the clock: those that failed are tried again at once. Where
+    somebody else is at a step, it is waited for.
     """
-    drain = Drain(engine, settings, stopping, find_organization=organizations.find)
-    while not stopping() and drain.evaluate_next(organization_id):
-        pass
-    failures = 0
-    while not stopping():
+    drain = Drain(engine, settings, stopping, find_organization=test_clocks.find_advancing, is_patient=False)
+    failures, progress = 0, _Progress.MOVED
+    while progress is not _Progress.ENDED and not stopping():
         try:
-            if not transactions.run(engine, lambda db: _advance_to_next(db, organization_id)):
-                break
+            while not stopping() and drain.evaluate_next(organization_id):
+                pass
+            progress = transactions.run(engine, lambda db: _advance_to_next(db, organization_id))
             failures = 0
         except TransactionDeadlineExceeded:
             raise
@@ -108,28 +134,41 @@ def advance_clock(
                 _log.exception("the advance of the clock of organization %s failed", organization_id)
                 _note_failure(engine, organization_id, error)
                 break
+        if progress is _Progress.BUSY:
+            time.sleep(_PAUSE_SECONDS)
     return transactions.run(engine, lambda db: organizations.find_details(db, organization_id))
 
 
 def advance_for_a_call(engine: Engine, settings: Settings, organization_id: int) -> OrganizationDetails:
     """Advance for at most ten seconds, or half of the time of a request."""
-    end = time.monotonic() + min(CALL_SECONDS, settings.request_timeout_ms / 2000)
-    return advance_clock(engine, settings, organization_id, lambda: time.monotonic() >= end)
+    return advance_clock(
+        engine, settings, organization_id, _after(min(CALL_SECONDS, settings.request_timeout_ms / 2000))
+    )
 
 
 def advance_next(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> bool:
-    """Go on with the advances under way, each to its end; False if there is none."""
+    """Go on for a while with each of the advances under way; False if there is none."""
     under_way = transactions.run(engine, test_clocks.advancing)
     for organization_id in under_way:
-        advance_clock(engine, settings, organization_id, stopping)
+        is_over = _after(CALL_SECONDS)
+        advance_clock(engine, settings, organization_id, lambda is_over=is_over: stopping() or is_over())
     return bool(under_way)
 
 
-def _advance_to_next(db: Connection, organization_id: int) -> bool:
-    """Do all that is due at the next due moment, with the clock at it; False at the target."""
-    organization = test_clocks.find_taken(db, organization_id)
+def _after(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
+
+
+def _advance_to_next(db: Connection, organization_id: int) -> _Progress:
+    """Do all that is due at the next due moment, with the clock at it."""
+    organization = test_clocks.find_free(db, organization_id)
+    if organization is None:
+        return _Progress.BUSY
     if organization.clock_now is None or organization.clock_target is None:
-        return False
+        return _Progress.ENDED
+    if queue.has_waiting(db, organization_id):
+        return _Progress.BUSY
     if organization.clock_steps == 0:
         # Of the time before the clock began, or that no job had come to.
         _do_due(db, organization, organization.clock_now)
@@ -137,10 +176,11 @@ def _advance_to_next(db: Connection, organization_id: int) -> bool:
     moment = _next_due(db, organization, organization.clock_now, target)
     if moment is None:
         _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
-        return False
-    organization = _store(db, organization, clock_now=moment, clock_steps=(organization.clock_steps or 0) + 1)
-    _do_due(db, organization, moment)
-    return True
+        return _Progress.ENDED
+    _do_due(db, replace(organization, clock_now=moment), moment)
+    # At the end, since it locks the organization, which those who deliver messages may change.
+    _store(db, organization, clock_now=moment, clock_steps=(organization.clock_steps or 0) + 1)
+    return _Progress.MOVED
 
 
 def _next_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
@@ -166,8 +206,9 @@ def _note_failure(engine: Engine, organization_id: int, error: Exception) -> Non
     told = f"A step met {type(error).__name__}; the log of the server has more."
 
     def note(db: Connection) -> None:
-        organization = test_clocks.find_taken(db, organization_id)
-        if organization.clock_target is not None:
+        # Whoever has the clock meanwhile goes on with the advance.
+        organization = test_clocks.find_free(db, organization_id)
+        if organization is not None and organization.clock_target is not None:
             _store(db, organization, clock_error=told)
 
     transactions.run(engine, note)
@@ -181,6 +222,10 @@ def _alone(call: Call) -> OrganizationDetails:
 def _refuse_live(organization: Organization) -> None:
     if organization.environment != TEST:
         raise NotATestOrganization("Only a test organization can have a test clock.")
+
+
+def _changed(call: Call, organization: OrganizationDetails, **values: Any) -> ClockChange:
+    return ClockChange(organization, _store(call.db, organization, **values))
 
 
 def _store(db: Connection, organization: OrganizationDetails, **values: Any) -> OrganizationDetails:

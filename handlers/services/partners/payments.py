@@ -21,8 +21,8 @@ from domain.partners import (
     PaymentIntent,
     PaymentOutcome,
     UnknownOrganization,
-    discounted,
     joined_missions,
+    payment_effects,
     payment_exists,
 )
 from domain.problems import Refusal, Unauthorized
@@ -204,19 +204,14 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
 def _outcome(payment: _Payment, unit: UnitOfWork, held: Sequence[MemberTier]) -> PaymentOutcome:
     call, member = payment.call, payment.member
     own = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
-    effects = [
-        (effect["effectId"], {param["id"]: param["value"] for param in effect["params"]})
-        for outcome in own
-        for effect in outcome["effects"]
-        if effect["status"] in (EXECUTED, PARTIAL)
-    ]
+    effects = [e for outcome in own for e in outcome["effects"] if e["status"] in (EXECUTED, PARTIAL)]
     return PaymentOutcome(
         loyalty_member_id=member.loyalty_member_id,
         tier=_tier_name(call, held),
         is_new_member=payment.is_new,
         accruals=_accruals(member, unit),
         missions=_with_messages(call, joined_missions(move for outcome in own for move in outcome["missions"])),
-        effects=discounted(payment.intent.total, effects),
+        effects=payment_effects(payment.intent.total, effects),
     )
 
 

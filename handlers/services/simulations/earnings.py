@@ -8,21 +8,20 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.compiled import CompiledCampaign
-from domain.campaigns.effects import DISCOUNT, MINT_POINTS, SPONSOR
-from domain.campaigns.outcomes import EVALUATED, LimitReached
+from domain.campaigns.effects import MINT_POINTS, SPONSOR
+from domain.campaigns.outcomes import EVALUATED, PARTIAL, LimitReached
 from domain.ledger.lots import NewLot
 from domain.ledger.postings import Posting
 from domain.ledger.refusals import BalanceLimitReached
 from domain.ledger.session import round_down
-from domain.partners import discounted
 from handlers.services.configuration import Configuration
 from handlers.services.simulations.dry_run import DryRun, Standing
 from handlers.services.simulations.results import (
     AccountEarning,
     BadgeEarning,
     CouponEarning,
-    Discount,
     Earnings,
+    SimulatedDiscount,
     TierChange,
 )
 from handlers.services.unit_of_work.tracked import EventOutcome
@@ -45,7 +44,7 @@ class EarningsReader:
         """The gains of the member; `outcomes` are those of the member's events, `after` what the member has then."""
         configuration = self._run.unit.configuration
         effects = [effect for outcome in outcomes for effect in outcome.answer["effects"]]
-        discounts = _discounts(configuration, self._run.scenario.total or _ZERO, effects)
+        discounts = _discounts(configuration, effects)
         return Earnings(
             accounts=list(self._accounts(effects, after)),
             discounts=discounts,
@@ -109,14 +108,18 @@ def params_of(effect: Effect) -> dict[str, Any]:
     return {param["id"]: param["value"] for param in effect["params"]}
 
 
-def _discounts(configuration: Configuration, total: Decimal, effects: Sequence[Effect]) -> list[Discount]:
-    """The discounts of the effects, each off what those before it have left of the total."""
+def _discounts(configuration: Configuration, effects: Sequence[Effect]) -> list[SimulatedDiscount]:
+    """The discounts of the effects."""
     campaigns = campaigns_by_id(configuration)
-    given = [effect for effect in effects if effect["effectId"] == DISCOUNT and effect["status"] == EVALUATED]
-    amounts = discounted(total, [(DISCOUNT, params_of(effect)) for effect in given])
     return [
-        Discount(campaigns[effect["campaignId"]].campaign.campaign_key, effect["actionId"], amount.discount or _ZERO)
-        for effect, amount in zip(given, amounts, strict=True)
+        SimulatedDiscount(
+            campaigns[effect["campaignId"]].campaign.campaign_key,
+            effect["actionId"],
+            Decimal(effect["discountAmount"]),
+            effect["allocation"],
+        )
+        for effect in effects
+        if "discountAmount" in effect and effect["status"] in (EVALUATED, PARTIAL)
     ]
 
 

@@ -21,12 +21,13 @@ class AccountEarning:
 
 
 @dataclass(frozen=True, slots=True)
-class Discount:
-    """An amount that an effect takes off the total."""
+class SimulatedDiscount:
+    """An amount that an effect takes off the total, and its parts by item as in the effect."""
 
     campaign_key: str
     action_id: int
     amount: Decimal
+    allocation: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Earnings:
     """The gains of the member by the event; missions and effects are as in the results of tracking."""
 
     accounts: Sequence[AccountEarning]
-    discounts: Sequence[Discount]
+    discounts: Sequence[SimulatedDiscount]
     discount_total: Decimal
     coupons: Sequence[CouponEarning]
     badges: Sequence[BadgeEarning]

@@ -4,8 +4,9 @@ These steps are the same for tracked, queued and captured events, and for the de
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from domain.campaigns.context import (
     payment_variable,
     spend_of,
 )
+from domain.campaigns.discounts import Basket
 from domain.campaigns.effects import (
     ADVANCE_MISSION,
     ASSIGN_BADGE,
@@ -128,6 +130,8 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     order: OrderWithItems | None = None
     refusal: Refusal | None = None
     reverted: list[RevertedEvent] = []
+    if tracked.cause_id is None:
+        unit.basket = None
     try:
         if tracked.order_status is not None and unit.orders is not None:
             order = unit.orders.changed_by(tracked)
@@ -285,9 +289,10 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
     audience_keys = [audience.audience_key for audience in unit.audiences[member.member_id]]
     balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
     speaks_of_missions = configuration.speaks_of_missions
+    order_, spend, currency = order_variable(record, items), spend_of(record, payment), currency_of(record, payment)
     context = {
         "event": event_variable(event, tracked.key, tracked.at),
-        "order": order_variable(record, items),
+        "order": order_,
         "payment": payment,
         "member": member_variable(member),
         "sponsor": member_variable(tracked.sponsor),
@@ -309,8 +314,9 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
         wallet_id=member.wallet_id,
         sponsor_member_id=None if tracked.sponsor is None else tracked.sponsor.member_id,
         sponsor_wallet_id=None if tracked.sponsor is None else tracked.sponsor.wallet_id,
-        spend=spend_of(record, payment),
-        currency=currency_of(record, payment),
+        spend=spend,
+        currency=currency,
+        home_currency=unit.organization.currency,
         location_code=location_code,
         location_zone=configuration.zone_of_location(location_code) if configuration.location_timezones else None,
         tier_keys=tier_keys,
@@ -321,7 +327,18 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
         is_active=member.active,
         is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,
         tiers_as_of=tiers_as_of,
+        basket=_basket(unit, member.member_id, spend, currency, order_) if configuration.grants_discounts else None,
     )
+
+
+def _basket(
+    unit: UnitOfWork, member_id: int, spend: Decimal | None, currency: str | None, order: Mapping[str, Any] | None
+) -> Basket | None:
+    """The basket of an event: a new one for an order or payment; a caused event has that of its cause."""
+    if spend is not None:
+        unit.basket = Basket(member_id, spend, currency, () if order is None else order["items"])
+    basket = unit.basket
+    return basket if basket is not None and basket.member_id == member_id else None
 
 
 def fail_event(unit: UnitOfWork, tracked: TrackedEvent, refusal: Refusal) -> Result:

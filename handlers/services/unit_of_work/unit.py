@@ -10,11 +10,12 @@ A wallet without a member is a part of the unit like any other; it only has no p
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import EvaluationPlan
+from domain.campaigns.discounts import Basket
 from domain.campaigns.limits import Counters
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.ledger.postings import Posting, Step
@@ -27,7 +28,7 @@ from handlers.services.configuration import Configuration, complete_plan, config
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
 from handlers.services.unit_of_work.event_limits import open_limits
-from handlers.services.unit_of_work.late_events import load_tier_history
+from handlers.services.unit_of_work.late_events import load_tier_history, tier_keys_at
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.coupons import CouponWork
@@ -101,8 +102,9 @@ class UnitOfWork:
         self.orders: OrderWork | None = None
         self.reversals: Reversals | None = None
         self.outcomes: list[EventOutcome] = []
-        # The number of derived events that the present event has caused.
+        # The number of derived events that the present event has caused, and the purchase that discounts are taken off.
         self.caused = 0
+        self.basket: Basket | None = None
         self._reported = frozenset(reported)
         self._held_tiers: dict[MemberProgram, HeldTier] = {}
         # The ids of members who were created in this database transaction.
@@ -172,11 +174,11 @@ class UnitOfWork:
                 self._held_tiers[member.member_id, program_id] = tier
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
-        """True if movements on these accounts can move a tier, or are to be reported themselves."""
+        """True if movements on these accounts can move a tier, depend on one, or are to be reported themselves."""
         configuration = self.configuration
         if configuration.reports_transactions:
             return bool(account_ids)
-        return not configuration.tier_accounts.isdisjoint(account_ids)
+        return not configuration.member_accounts.isdisjoint(account_ids)
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
@@ -255,6 +257,7 @@ class UnitOfWork:
         schedules = self.configuration.tier_schedules
         earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now)
         self.tier_points = TierPointsReader(self.ledger, earnings)
+        self.ledger.tier_keys_at = partial(tier_keys_at, weakref.proxy(self))
         self._transaction_ids = []
         self._event_ids = IdAllocator(self.db, "events", SPARE_IDS + spare_ids)
         self._allocator = transaction_ids or IdAllocator(self.db, "ledger_transactions", SPARE_IDS + spare_ids)

@@ -90,8 +90,8 @@ def _insert(
             "password_is_temporary": secret is not None,
             "password_expires_at": None if secret is None else expires_at,
             "pending_provisioning": True,
-            "created_at": call.now,
-            "updated_at": call.now,
+            "created_at": call.real_now,
+            "updated_at": call.real_now,
         }
         rows.append(row)
         call.audit.add("user", user_id, after=_audited(row, inline, groups))
@@ -100,7 +100,7 @@ def _insert(
     roles = tuple(sorted(inline.roles))
     users.add_users(call.db, rows)
     members = [Membership(organization_id, user, True, inline.is_admin, roles, (), False, ()) for user in ids]
-    users.save_memberships(call.db, members, call.now)
+    users.save_memberships(call.db, members, call.real_now)
     users.set_groups(call.db, organization_id, ids, [group.permission_group_id for group in groups])
     queue_invitations(call, invitations)
 
@@ -158,7 +158,7 @@ def reassign_many(call: Call, asked: UsersToChange) -> list[UserOutcome]:
             note_change(call, user, after)
 
         outcomes = _one_by_one(asked.emails, REASSIGNED, reassign)
-        users.save_memberships(call.db, list(changed.values()), call.now)
+        users.save_memberships(call.db, list(changed.values()), call.real_now)
         if keys is not None:
             users.set_groups(call.db, organization_id, list(changed), [group.permission_group_id for group in groups])
     return outcomes

@@ -125,8 +125,8 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
             password_hash=password_hash,
             password_is_temporary=is_temporary,
             password_expires_at=expires_at,
-            created_at=call.now,
-            updated_at=call.now,
+            created_at=call.real_now,
+            updated_at=call.real_now,
         )
         save(call, _membership(organization_id, user_id, new.active, inline))
         users.set_groups(call.db, organization_id, [user_id], [group.permission_group_id for group in groups])
@@ -180,7 +180,7 @@ def _change_common(call: Call, held: Grant, user: User, update: UserUpdate) -> N
         require_held(held, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
         changed["is_system_admin"] = update.is_system_admin
     if changed:
-        users.change_user(call.db, user.user_id, **changed, updated_at=call.now)
+        users.change_user(call.db, user.user_id, **changed, updated_at=call.real_now)
 
 
 def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None) -> None:
@@ -202,7 +202,7 @@ def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUp
         memberships[item.organization_id] = _membership(item.organization_id, user.user_id, was_active, inline)
     if active is not None:
         memberships[organization_id] = replace(memberships.get(organization_id, user.membership), active=active)
-    users.save_memberships(call.db, list(memberships.values()), call.now)
+    users.save_memberships(call.db, list(memberships.values()), call.real_now)
     for other, membership in memberships.items():
         if other != organization_id:
             after = {"organizationId": other, "isAdmin": membership.is_admin, "roles": list(membership.roles)}
@@ -274,7 +274,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
         require_held(held, user.grant, "The user has more permissions than the caller")
         refuse_shared(call, held, user, "the password")
         until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
-        users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.now)
+        users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.real_now)
         # The log does not show the passwords.
         before = {"password": "former", "passwordIsTemporary": user.password_is_temporary}
         after = {"password": "new", "passwordIsTemporary": until is not None}
@@ -283,7 +283,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
 
 def save(call: Call, membership: Membership) -> None:
     """Store the inline permissions of a membership."""
-    users.save_memberships(call.db, [membership], call.now)
+    users.save_memberships(call.db, [membership], call.real_now)
 
 
 def _membership(organization_id: int, user_id: int, active: bool, inline: Grant) -> Membership:

@@ -107,7 +107,7 @@ def test_a_matcher_costs_more_for_a_larger_item(item, cost):
     budget = Budget(1000)
     matches = host_functions({"hot": lambda item: True})["matches"]
     assert matches(budget, item, "hot") is True
-    assert budget.left == 1000 - cost
+    assert budget.remaining == 1000 - cost
 
 
 def test_an_unknown_matcher_is_an_error():

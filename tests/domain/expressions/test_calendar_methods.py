@@ -167,15 +167,15 @@ def test_calendar_methods_as_annotated_trees(text):
     tree = to_tree(parse(text), annotate=False)
     assert to_text(from_tree(tree)) == text
     assert program.type == TIMESTAMP
-    assert to_tree(program.checked.node, annotate=program.checked)["type"] == "timestamp"
+    assert to_tree(program.analysis.node, annotate=program.analysis)["type"] == "timestamp"
 
 
 def test_a_call_costs_one_unit_beside_its_arguments():
     budget = Budget(100)
     run("now.endOf('quarter')", budget)
-    assert budget.left == 100 - 3
+    assert budget.remaining == 100 - 3
     run("now.addDays(1, 'UTC')", budget)
-    assert budget.left == 100 - 3 - 4
+    assert budget.remaining == 100 - 3 - 4
 
 
 # The second implementation: of all moments, the first whose local time is the wanted one or a later one.

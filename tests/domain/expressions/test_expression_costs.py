@@ -68,7 +68,7 @@ def cost(text, deadline=None):
         return EVENT_COST
     except EvaluationError:
         pass
-    return EVENT_COST - budget.left
+    return EVENT_COST - budget.remaining
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_an_explanation_takes_room_for_its_texts_and_its_values():
     [text] = size["children"]
     words = sum(len(part["expression"]) + len(part["labelledExpression"]) for part in (trace, size, text))
     # A number and a truth take 10, a text as much as is shown of it.
-    assert room.left == 1_000 - words - 10 - 10 - len(text["value"].removesuffix("…"))
+    assert room.remaining == 1_000 - words - 10 - 10 - len(text["value"].removesuffix("…"))
 
 
 def test_the_deadline_ends_all_that_comes_after():

@@ -4,7 +4,7 @@ import pytest
 
 from domain.campaigns.variables import ENVIRONMENT as CAMPAIGNS
 from domain.expressions import BOOL, Budget, ExpressionError, Room, explain, label, parse, reason
-from domain.expressions.explain import shown
+from domain.expressions.explain import shorten
 from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS
 
 
@@ -156,7 +156,7 @@ def test_explaining_a_faulty_expression():
     with pytest.raises(ExpressionError):
         explain(parse("nope"), ENVIRONMENT, CONTEXT)
     with pytest.raises(ExpressionError):
-        explain(parse("count"), ENVIRONMENT, CONTEXT, expected=BOOL)
+        explain(parse("count"), ENVIRONMENT, CONTEXT, expected_type=BOOL)
 
 
 @pytest.mark.parametrize(
@@ -272,15 +272,15 @@ class TestReason:
     ids=str,
 )
 def test_long_values_are_cut(value, told):
-    assert shown(value) == told
+    assert shorten(value) == told
 
 
 def test_nothing_is_shown_without_room():
-    assert shown("abc", Room(1)) == "abc"
-    assert shown("abc", Room(0)) == "…"
+    assert shorten("abc", Room(1)) == "abc"
+    assert shorten("abc", Room(0)) == "…"
     room = Room(100)
-    shown(["ab", 5, "x" * 300], room)
-    assert room.left == 100 - 10 - 2 - 10 - 200
+    shorten(["ab", 5, "x" * 300], room)
+    assert room.remaining == 100 - 10 - 2 - 10 - 200
 
 
 def test_only_traces_of_loops_use_up_their_number():

@@ -27,7 +27,7 @@ from domain.expressions import (
 )
 from domain.expressions.codegen import generate
 from domain.expressions.environment import Environment
-from domain.expressions.explain import shown
+from domain.expressions.explain import shorten
 from domain.expressions.runtime import TypeValue
 from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS
 
@@ -323,7 +323,7 @@ def test_an_explanation_agrees_with_the_run(text, context):
         assert why is not None
         assert why["code"] in ("CONDITION_ERROR", "COST")
         return
-    assert trace["value"] == shown(value)
+    assert trace["value"] == shorten(value)
     assert (why is None) == (value is True)
 
 

@@ -325,7 +325,7 @@ class TestBudget:
         one, other = Budget(1000), Budget(1000)
         run("order.items.exists(i, i.quantity / 1 == 5) || true", one)
         run("order.items.exists(i, i.quantity / 0 == 5) || true", other)
-        assert (1000 - one.left) * 4 == 1000 - other.left
+        assert (1000 - one.remaining) * 4 == 1000 - other.remaining
 
     @pytest.mark.parametrize(
         "text",
@@ -342,7 +342,7 @@ class TestBudget:
     def test_large_values_cost(self, text):
         budget = Budget()
         run(text, budget, payload={"t": "a" * 80_000, "l": [1] * 4_000})
-        assert 100_000 - budget.left >= 4_000
+        assert 100_000 - budget.remaining >= 4_000
 
     def test_shared_parts_do_not_hide_cost(self):
         # Each pass makes a list of ten times the list before: small in memory, vast to compare.

@@ -15,6 +15,9 @@ PLAIN = {
     "is_revolving": True,
     "expires_in_months": None,
     "expiration_policies": (),
+    "expiry_rounding": "none",
+    "timezone": None,
+    "tier_expirations": (),
     "overdraft_limit": None,
 }
 IDLE = {"expirationType": "lastTransaction", "period": 6}
@@ -35,6 +38,7 @@ def pointers(**settings):
         ({"point_tracking_enabled": False}, account(point_tracking_enabled=True), False),
         ({"expires_in_months": 12}, None, True),
         ({"expires_in_months": 0}, None, True),
+        ({"tier_expirations": ({"loyaltyTierKey": "gold", "months": 12},)}, None, True),
         ({"expiration_policies": (IDLE,)}, None, True),
         ({}, account(point_tracking_enabled=True), True),
         ({}, account(point_tracking_enabled=False), False),
@@ -47,6 +51,24 @@ def test_an_account_whose_value_expires_is_tracked(settings, current, is_tracked
 def test_value_that_expires_is_not_untracked():
     assert pointers(point_tracking_enabled=False, expires_in_months=12) == ["/pointTrackingEnabled"]
     assert pointers(point_tracking_enabled=False, expiration_policies=(IDLE,)) == ["/pointTrackingEnabled"]
+
+
+def test_rounding_needs_an_end_that_it_rounds():
+    assert pointers(expiry_rounding="month", expiration_policies=(IDLE,)) == ["/expiryRounding"]
+    complete_settings(PLAIN | {"expiry_rounding": "month", "expires_in_months": 1})
+    complete_settings(
+        PLAIN | {"expiry_rounding": "month", "tier_expirations": ({"loyaltyTierKey": "gold", "months": 1},)}
+    )
+
+
+def test_tiers_are_named_once():
+    gold, silver = ({"loyaltyTierKey": key, "months": 1} for key in ("gold", "silver"))
+    assert pointers(tier_expirations=(gold, silver, gold)) == ["/tierExpirations/2/loyaltyTierKey"]
+
+
+def test_the_time_zone_is_one():
+    assert pointers(timezone="Europe/Atlantis") == ["/timezone"]
+    complete_settings(PLAIN | {"timezone": "Europe/Madrid"})
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from domain.coupons.conditions import context_of
 from domain.coupons.eligibility import MemberFacts
 from domain.coupons.service import Assignment, CouponService, Use
 from domain.coupons.usages import CouponUsage
+from domain.currencies import round_money
 from domain.event_types import BENEFIT_USED, COUPON_ASSIGNED, COUPON_USED
 from domain.events import UnknownMember
 from domain.hours import Occasion
@@ -202,7 +203,9 @@ class CouponWork:
     def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
         book, command = self.loader.book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
-        return Performed(amount, _moved_coupons([self.assign(event.member_id, book, command, _details_of(event))]))
+        usage = self.assign(event.member_id, book, command, _details_of(event))
+        worth = None if book.face_value is None else round_money(amount * book.face_value, event.home_currency)
+        return Performed(amount, _moved_coupons([usage]), worth)
 
     def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         amount = _whole(params["amount"], _MOST_USED_AT_ONCE)

@@ -1,14 +1,14 @@
 """Let points of accounts pay
 
-Follows: 1013
+Follows: 1015
 """
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "1014"
-down_revision = "1013"
+revision = "1016"
+down_revision = "1015"
 branch_labels = None
 depends_on = None
 

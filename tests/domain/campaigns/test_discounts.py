@@ -1,0 +1,151 @@
+"""Discounts on a basket: what each takes, how it is spread over the items, and what is left."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.campaigns.discounts import AMOUNT, PERCENTAGE, Basket
+from tests.builders.campaigns import Bench, action, campaign, effect, facts, statuses
+
+TOTALS = st.decimals(0, 18446744073709, places=4)
+PRICES = st.decimals(0, 1000, places=2)
+DISCOUNTS = st.tuples(st.sampled_from([PERCENTAGE, AMOUNT]), st.decimals(-200, 10**15, places=6))
+
+
+def basket(total, *items, currency=None):
+    lines = [{"total": None if item is None else Decimal(item)} for item in items]
+    return Basket(7, Decimal(total), currency, lines)
+
+
+def given_by(purchase, kind, value):
+    discount = purchase.discount(kind, Decimal(value))
+    purchase.take(discount)
+    return discount
+
+
+def shares(discount):
+    return [(index, str(amount)) for index, amount in discount.allocation]
+
+
+@given(TOTALS, st.lists(DISCOUNTS, max_size=6))
+def test_discounts_take_off_what_they_say_and_never_more_than_there_is(total, discounts):
+    purchase, left = basket(total), total
+    for kind, value in discounts:
+        asked = left * value / 100 if kind == PERCENTAGE else value
+        discount = given_by(purchase, kind, value)
+        assert 0 <= discount.amount <= left
+        assert abs(discount.amount - min(max(asked, Decimal(0)), left)) <= Decimal("0.005")
+        left -= discount.amount
+        assert purchase.left == left
+
+
+@given(st.lists(PRICES, min_size=1, max_size=8), PRICES, st.lists(DISCOUNTS, max_size=5))
+def test_allocations_add_up_exactly_and_leave_no_item_below_zero(prices, total, discounts):
+    purchase, left = basket(total, *prices), list(prices)
+    for kind, value in discounts:
+        discount = given_by(purchase, kind, value)
+        if any(prices):
+            assert sum(share.amount for share in discount.allocation) == discount.amount
+        for index, amount in discount.allocation:
+            left[index] -= amount
+            assert amount >= 0
+    assert min(left) >= 0
+    assert purchase.left >= 0
+
+
+@given(st.lists(st.decimals("0.01", 1000, places=2), min_size=1, max_size=8), st.decimals(0, 100, places=3))
+def test_each_share_is_within_one_cent_of_its_exact_part(prices, percent):
+    total = sum(prices)
+    discount = basket(total, *prices).discount(PERCENTAGE, percent)
+    for index, amount in discount.allocation:
+        assert abs(amount - discount.amount * prices[index] / total) < Decimal("0.01")
+    by_price = sorted(discount.allocation, key=lambda share: prices[share.item_index])
+    assert all(one.amount <= other.amount + Decimal("0.01") for one, other in pairwise(by_price))
+
+
+@pytest.mark.parametrize(
+    ("total", "kind", "value", "amount"),
+    [
+        ("10", PERCENTAGE, "12.345", "1.23"),
+        ("10", PERCENTAGE, "12.35", "1.24"),
+        ("10.000", PERCENTAGE, "12.345", "1.23"),
+        ("10.125", PERCENTAGE, "50", "5.063"),
+        ("0.001", PERCENTAGE, "100", "0.001"),
+        ("10", AMOUNT, "3.005", "3.01"),
+        ("10", AMOUNT, "11", "10"),
+        ("10", AMOUNT, "-1", "0"),
+    ],
+)
+def test_a_discount_is_rounded_half_away_from_zero(total, kind, value, amount):
+    assert basket(total).discount(kind, Decimal(value)).amount == Decimal(amount)
+
+
+def test_an_amount_of_equal_items_is_split_by_largest_remainder():
+    """Example 6 of stacking."""
+    assert shares(basket(30, 10, 10, 10).discount(AMOUNT, Decimal(10))) == [(0, "3.34"), (1, "3.33"), (2, "3.33")]
+    assert shares(basket(150, 20, 30, 100).discount(AMOUNT, Decimal(15))) == [(0, "2.00"), (1, "3.00"), (2, "10.00")]
+
+
+def test_items_of_nothing_get_nothing():
+    assert shares(basket(10, 0, 10, 0).discount(PERCENTAGE, Decimal(15))) == [(0, "0.00"), (1, "1.50"), (2, "0.00")]
+
+
+@pytest.mark.parametrize("items", [(), (5, None), (0, 0)])
+def test_without_the_totals_of_the_items_there_is_no_allocation(items):
+    discount = basket(10, *items).discount(PERCENTAGE, Decimal(50))
+    assert (discount.amount, discount.allocation) == (5, ())
+
+
+def test_a_discount_takes_no_more_than_the_items_have():
+    discount = basket(10, 4, 3).discount(AMOUNT, Decimal(9))
+    assert (discount.requested, discount.amount, shares(discount)) == (9, 7, [(0, "4.00"), (1, "3.00")])
+
+
+def test_later_discounts_find_what_earlier_ones_left():
+    """Example 1 of stacking: the order of a percentage and an amount matters."""
+    first, second = basket(100), basket(100)
+    given_by(first, PERCENTAGE, 20)
+    given_by(first, AMOUNT, 10)
+    given_by(second, AMOUNT, 10)
+    given_by(second, PERCENTAGE, 20)
+    assert (first.left, second.left) == (70, 72)
+
+
+@pytest.mark.parametrize(
+    ("currency", "total", "percent", "amount"),
+    [
+        ("JPY", "1055", 10, "106"),
+        ("KWD", "1.005", 10, "0.101"),
+        ("EUR", "10.05", 10, "1.01"),
+        (None, "10.05", 10, "1.01"),
+    ],
+)
+def test_the_currency_has_the_digits(currency, total, percent, amount):
+    assert str(basket(total, currency=currency).discount(PERCENTAGE, Decimal(percent)).amount) == amount
+
+
+def off(kind, value):
+    return effect("discount", type=kind, value=value)
+
+
+def test_a_discount_that_is_cut_is_partial_and_one_that_finds_nothing_is_skipped():
+    bench = Bench(campaign(action(1, off(AMOUNT, 8)), action(2, off(AMOUNT, 5)), action(3, off(AMOUNT, 1))))
+    found = bench.run(facts("10", basket=basket("10")))
+    assert statuses(found) == [(1, "executed"), (2, "partial"), (3, "skipped")]
+    assert [str(each.discount.amount) for each in found.effects] == ["8.00", "2.00", "0.00"]
+    assert [each.error and each.error["type"] for each in found.effects] == [
+        None,
+        "/problems/discount-exceeds-total",
+        "/problems/discount-exceeds-total",
+    ]
+    assert found.discount_total == 10
+
+
+def test_without_a_purchase_the_amount_of_a_discount_is_not_known():
+    [outcome] = Bench(campaign(action(1, off(AMOUNT, 8)))).run(facts()).effects
+    assert (outcome.status, outcome.discount, outcome.worth) == ("executed", None, None)

@@ -1,0 +1,118 @@
+"""Rounded dates of expiry: the end of the unit that contains the moment so many months later."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.calendar import LAST_MOMENT
+from domain.ledger.expiry import MONTHS_OF_UNIT, ExpiryCalendar
+from tests.builders.campaigns import account
+
+MADRID = ZoneInfo("Europe/Madrid")
+SILVER, GOLD = "5f9d0c9e-2d5b-4c57-9df0-1a2b3c4d5e6f", "7a1e0f3c-6b2d-4a8e-8f1c-0d9e8f7a6b5c"
+
+
+def local(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=MADRID)
+
+
+@pytest.mark.parametrize(
+    ("moment", "months", "rounding", "expected"),
+    [
+        pytest.param("2025-02-10T10:00", 12, "quarter", "2026-04-01T00:00", id="example-1"),
+        pytest.param("2020-07-06T10:00", 12, "month", "2021-08-01T00:00", id="example-2"),
+        pytest.param("2025-08-31T10:00", 6, "none", "2026-02-28T10:00", id="example-3-none"),
+        pytest.param("2025-08-31T10:00", 6, "month", "2026-03-01T00:00", id="example-3-month"),
+        pytest.param("2024-02-29T10:00", 12, "none", "2025-02-28T10:00", id="example-4-none"),
+        pytest.param("2024-02-29T10:00", 12, "month", "2025-03-01T00:00", id="example-4-month"),
+        pytest.param("2025-07-01T00:00", 12, "month", "2026-08-01T00:00", id="example-5"),
+        pytest.param("2025-07-01T00:00", 12, "half-year", "2027-01-01T00:00", id="first-moment-of-a-half-year"),
+        pytest.param("2025-06-30T23:59:59", 12, "half-year", "2026-07-01T00:00", id="last-second-of-a-half-year"),
+        pytest.param("2025-12-31T23:59:59", 12, "year", "2027-01-01T00:00", id="last-second-of-a-year"),
+    ],
+)
+def test_points_expire_at_the_end_of_the_unit(moment, months, rounding, expected):
+    assert ExpiryCalendar(MADRID).expiry(local(moment), months, rounding) == local(expected)
+
+
+def test_the_end_is_a_moment_of_the_zone():
+    """Example 1 in UTC: clocks were put forward three days before."""
+    end = ExpiryCalendar(MADRID).expiry(datetime(2025, 2, 10, 9, tzinfo=UTC), 12, "quarter")
+    assert (end, end.tzinfo) == (datetime(2026, 3, 31, 22, tzinfo=UTC), UTC)
+
+
+@pytest.mark.parametrize(
+    ("rounding", "start_month", "expected"),
+    [
+        ("quarter", 2, "2026-05-01"),
+        ("quarter", 3, "2026-03-01"),
+        ("half-year", 3, "2026-03-01"),
+        ("half-year", 12, "2026-06-01"),
+        ("year", 2, "2027-02-01"),
+        ("year", 3, "2026-03-01"),
+        ("month", 7, "2026-03-01"),
+    ],
+)
+def test_units_are_counted_from_the_first_month_of_a_year(rounding, start_month, expected):
+    end = ExpiryCalendar(MADRID, start_month).expiry(local("2025-02-10T10:00"), 12, rounding)
+    assert end == local(f"{expected}T00:00")
+
+
+def naive_end(day: date, months: int, start_month: int) -> date:
+    """The first day after `day` on which a unit of so many months begins, found by going from day to day."""
+    while True:
+        day += timedelta(days=1)
+        if day.day == 1 and (day.month - start_month) % months == 0:
+            return day
+
+
+@pytest.mark.parametrize("start_month", [1, 2, 6])
+def test_every_day_of_five_years_goes_to_the_end_of_its_quarter(start_month):
+    day = date(2024, 1, 1)
+    while day < date(2029, 1, 1):
+        for at in (time(0), time(23, 59, 59)):
+            end = ExpiryCalendar(MADRID, start_month).expiry(datetime.combine(day, at, MADRID), 0, "quarter")
+            assert end.astimezone(MADRID) == datetime.combine(naive_end(day, 3, start_month), time(0), MADRID)
+        day += timedelta(days=1)
+
+
+@given(
+    st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2400, 1, 1), timezones=st.just(UTC)),
+    st.integers(0, 1200),
+    st.sampled_from(sorted(MONTHS_OF_UNIT)),
+    st.integers(1, 12),
+)
+def test_rounding_adds_at_most_one_unit_and_never_nothing(moment, months, rounding, start_month):
+    calendar = ExpiryCalendar(MADRID, start_month)
+    unrounded, end = calendar.expiry(moment, months), calendar.expiry(moment, months, rounding)
+    first = end.astimezone(MADRID)
+    assert (first.day, first.time()) == (1, time(0))
+    assert (first.month - start_month) % MONTHS_OF_UNIT[rounding] == 0
+    # A unit may have a day's hour more or less, but never so many days.
+    assert unrounded < end <= unrounded + timedelta(days=31 * MONTHS_OF_UNIT[rounding] + 1)
+
+
+def test_what_lies_beyond_the_calendar_is_its_last_moment():
+    assert ExpiryCalendar().expiry(datetime(9999, 12, 1, tzinfo=UTC), 0, "year") == LAST_MOMENT
+
+
+def test_accounts_have_a_calendar_of_their_own():
+    own = account(timezone="Europe/Madrid", expiry_year_start_month=4)
+    assert own.expiry_calendar(UTC) == ExpiryCalendar(MADRID, 4)
+    assert account().expiry_calendar(MADRID) == ExpiryCalendar(MADRID, 1)
+
+
+def test_members_of_tiers_keep_points_for_the_longest_of_their_times():
+    by_tier = account(
+        expires_in_months=12,
+        tier_expirations=({"loyaltyTierKey": SILVER, "months": 6}, {"loyaltyTierKey": GOLD, "months": 24}),
+    )
+    assert by_tier.months_in_tiers(()) == 12
+    assert by_tier.months_in_tiers({SILVER}) == 6
+    assert by_tier.months_in_tiers({SILVER, GOLD}) == 24
+    assert account().months_in_tiers({GOLD}) is None

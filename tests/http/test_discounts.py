@@ -1,0 +1,113 @@
+"""Discounts and the worth of effects in the results of events."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.partners import PAYMENT, Partner
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+TEN_PERCENT = effect("discount", type="percentage", value=10)
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+def items(*totals):
+    return [{"productCode": f"p-{place}", "total": Decimal(total)} for place, total in enumerate(totals)]
+
+
+def simulated(shop, **body):
+    return shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]
+
+
+def told(result):
+    """The status, the amount, the shares and the worth of each effect."""
+    return [
+        (
+            each["status"],
+            each.get("discountAmount"),
+            [(share["itemIndex"], share["amount"]) for share in each.get("allocation", [])],
+            each.get("worth"),
+        )
+        for each in result["effects"]
+    ]
+
+
+@pytest.mark.parametrize("mode", ["full", "dryRun", "authorize"])
+def test_a_discount_is_spread_over_the_items_in_all_modes(shop, mode):
+    shop.campaign(running(TEN_PERCENT), eventType=ORDER_CREATED)
+    result = shop.track_one(order(shop.member(), 30, items=items(10, 20)), executionMode=mode)
+    status = {"full": "executed", "dryRun": "evaluated", "authorize": "authorized"}[mode]
+    assert told(result) == [(status, 3, [(0, 1), (1, 2)], 3)]
+    assert result["discountTotal"] == 3
+
+
+def test_effects_are_worth_what_points_and_coupons_are_worth(shop):
+    account = shop.account(fiatPerPoint=Decimal("0.03"))
+    book = CouponBooks(shop.organization).make(type="codeless", faceValue=Decimal("2.50"))
+    coupons = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=3)
+    shop.campaign(running(mint(300, ledgerAccountKey=account["ledgerAccountKey"]), mint(7), coupons), eventType=GENERIC)
+    result = shop.track_one(event(shop.member()))
+    assert [each[3] for each in told(result)] == [9, None, Decimal("7.5")]
+    assert result["discountTotal"] == 0
+
+
+def test_the_worth_of_points_is_that_of_what_a_limit_leaves(shop):
+    account = shop.account(fiatPerPoint=Decimal("0.03"))
+    shop.campaign(
+        running(mint(300, ledgerAccountKey=account["ledgerAccountKey"])),
+        eventType=GENERIC,
+        pointsMonthlyLimitPerMember=100,
+        allowPartialApplicationOnLimit=True,
+    )
+    assert told(shop.track_one(event(shop.member()))) == [("partial", None, [], 3)]
+
+
+def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
+    badge = shop.integration.post("/badges", {"name": "Buyer", "maxAmount": 9, "active": True})["badge"]
+    shop.campaign(running(TEN_PERCENT, effect("assign-badge", badgeKey=badge["badgeKey"])), eventType=ORDER_CREATED)
+    shop.campaign(running(TEN_PERCENT), eventType="badge-assigned")
+    member = shop.member()
+    earn = simulated(shop, loyaltyMemberId=member, order={"total": 100})
+    assert [each["amount"] for each in earn["discounts"]] == [10, 9]
+    assert earn["discountTotal"] == 19
+    # The next event is no purchase, so what a discount takes off is not known.
+    shop.campaign(running(TEN_PERCENT), eventType=GENERIC)
+    assert told(shop.track_one(event(member))) == [("executed", None, [], None)]
+
+
+def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
+    shop.campaign(
+        running(effect("discount", type="amount", value=8)),
+        running(effect("discount", type="amount", value=5), priority=2),
+        eventType=ORDER_CREATED,
+    )
+    earn = simulated(shop, order={"total": 10, "items": items(4, 6)})
+    assert [(each["amount"], each["allocation"]) for each in earn["discounts"]] == [
+        (8, [{"itemIndex": 0, "amount": Decimal("3.2")}, {"itemIndex": 1, "amount": Decimal("4.8")}]),
+        (2, [{"itemIndex": 0, "amount": Decimal("0.8")}, {"itemIndex": 1, "amount": Decimal("1.2")}]),
+    ]
+    assert earn["discountTotal"] == 10
+
+
+def test_a_partner_gets_the_discounts_of_the_results(shop):
+    shop.campaign(running(TEN_PERCENT, effect("discount", type="amount", value=5)), eventType=PAYMENT)
+    answer = Partner.of(shop).pay(shop.member(), 20)
+    assert [(each["discount"], each["discountedTotal"]) for each in answer["effects"]] == [(2, 18), (5, 13)]
+
+
+def test_results_of_earlier_versions_have_no_discounts(shop):
+    one = order(shop.member(), 10)
+    before = shop.track_one(one)
+    with shop.engine.begin() as db:
+        changed = "UPDATE events SET result = (result::jsonb - 'discountTotal')::json WHERE organization_id = :o"
+        db.execute(text(changed), {"o": shop.organization.id})
+    assert shop.track_one(one) == {**before, "discountTotal": 0}

@@ -1,0 +1,221 @@
+"""When points expire: rounded dates, months by tier, and what a revert gives back of lots that have expired."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+
+IS_ORDER = f"event.eventType == '{ORDER_CREATED}'"
+
+
+@pytest.fixture
+def clock(api):
+    """A clock at 10 February 2025, 10:00 in Madrid."""
+    return Clock.new(api, "2025-02-10T09:00:00Z")
+
+
+def lots_of(points, wallet):
+    """The amounts of a wallet by their moments of expiry."""
+    return {lot["expiresAt"]: lot["available"] for lot in points.wallet_of(wallet, include="lots")["lots"]["expiring"]}
+
+
+class TestRounding:
+    def test_points_of_a_quarter_expire_together(self, clock):
+        """Example 1."""
+        points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="quarter")
+        ana = points.wallet()
+        points.mint(ana, 100)
+        assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 100}
+        clock.advance("2025-03-31T21:59:59Z")
+        points.mint(ana, 50)
+        assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 150}
+        clock.advance("2025-03-31T22:00:00Z")
+        points.mint(ana, 7)
+        assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 150, "2026-06-30T22:00:00Z": 7}
+        assert points.verify() == []
+
+    def test_the_date_of_the_event_counts_and_the_zone_of_the_account(self, clock):
+        """Examples 2 and 3: the zone of the account is not that of the organization."""
+        points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="month", timezone="America/New_York")
+        ana = points.wallet()
+        points.mint(ana, 100, externalEventDate="2024-09-01T03:59:59Z")
+        points.mint(ana, 10, externalEventDate="2024-09-01T04:00:00Z")
+        assert lots_of(points, ana) == {"2025-09-01T04:00:00Z": 100, "2025-10-01T04:00:00Z": 10}
+
+    def test_years_begin_with_their_first_month(self, clock):
+        points = Points.new(clock.organization, expiresInMonths=1, expiryRounding="year", expiryYearStartMonth=4)
+        ana = points.wallet()
+        points.mint(ana, 100)
+        assert lots_of(points, ana) == {"2025-03-31T22:00:00Z": 100}
+
+    def test_a_moment_that_is_named_is_not_rounded(self, clock):
+        points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="quarter")
+        shop, key = Shop(clock.organization), points.account["ledgerAccountKey"]
+        params = {"ledgerAccountKey": key, "expirationDate": "2025-05-05T05:05:05Z"}
+        shop.campaign(running(mint(10, **params), rule=IS_ORDER))
+        member = clock.organization.member("ana")
+        shop.track_one(order("ana"))
+        assert lots_of(points, member["ledgerWalletId"]) == {"2025-05-05T05:05:05Z": 10}
+
+    def test_lots_that_exist_keep_their_expiry(self, clock):
+        points = Points.new(clock.organization, expiresInMonths=12)
+        ana = points.wallet()
+        points.mint(ana, 100)
+        body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+        changed = points.admin.put(points.path, {**body, "expiryRounding": "year"})["ledgerAccount"]
+        assert (changed["expiryRounding"], changed["expiresInMonths"]) == ("year", 12)
+        points.mint(ana, 1)
+        assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 100, "2026-12-31T23:00:00Z": 1}
+
+    def test_what_would_have_no_effect_is_refused(self, clock):
+        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+        body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+
+        def faults(**settings):
+            refused = clock.organization.administration.post(path, {**body, **settings}, expect=400)
+            return {error["pointer"]: error["detail"] for error in refused["errors"]}
+
+        detail = "expiryRounding is given without expiresInMonths or tierExpirations, whose end it rounds."
+        assert faults(expiryRounding="month") == {"/expiryRounding": detail}
+        assert list(faults(timezone="Europe/Atlantis")) == ["/timezone"]
+
+
+class TestTiers:
+    @pytest.fixture
+    def shop(self, clock):
+        return Shop(clock.organization)
+
+    @pytest.fixture
+    def tiers(self, shop):
+        return TierSchedule.new(shop, Gold=1000)
+
+    @pytest.fixture
+    def points(self, clock, tiers):
+        longer = [{"loyaltyTierKey": tiers.key("Gold"), "months": 24}]
+        return Points.new(clock.organization, expiresInMonths=12, tierExpirations=longer)
+
+    def test_points_live_as_long_as_the_tier_says_in_which_they_were_earned(self, clock, shop, tiers, points):
+        ana = clock.organization.member("ana")["ledgerWalletId"]
+        points.mint(ana, 1)
+        tiers.set("ana", "Gold")
+        points.mint(ana, 2)
+        clock.advance("2025-02-11T09:00:00Z")
+        tiers.set("ana")
+        assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 1, "2027-02-10T09:00:00Z": 2}
+        points.mint(ana, 4)
+        points.mint(ana, 8, externalEventDate="2025-02-10T20:00:00Z")
+        points.mint(ana, 16, externalEventDate="2025-02-10T08:00:00Z")
+        assert lots_of(points, ana) == {
+            "2026-02-10T08:00:00Z": 16,
+            "2026-02-10T09:00:00Z": 1,
+            "2026-02-11T09:00:00Z": 4,
+            "2027-02-10T09:00:00Z": 2,
+            "2027-02-10T20:00:00Z": 8,
+        }
+
+    def test_campaigns_and_dry_runs_see_the_same_expiry(self, clock, shop, tiers, points):
+        member = clock.organization.member("ana")
+        tiers.set("ana", "Gold")
+        shop.campaign(running(mint(10, ledgerAccountKey=points.account["ledgerAccountKey"]), rule=IS_ORDER))
+        asked = {"order": {"externalId": "basket", "total": 10}, "loyaltyMemberId": "ana", "include": ["earn"]}
+        [earned] = shop.integration.post("/simulations", asked, expect=200)["simulation"]["earn"]["accounts"]
+        shop.track_one(order("ana"))
+        assert earned["expiresAt"] == "2027-02-10T09:00:00Z"
+        assert lots_of(points, member["ledgerWalletId"]) == {"2027-02-10T09:00:00Z": 10}
+
+    def test_an_imagined_member_has_the_tiers_of_the_request(self, shop, tiers, points):
+        shop.campaign(running(mint(10, ledgerAccountKey=points.account["ledgerAccountKey"]), rule=IS_ORDER))
+        asked = {"order": {"externalId": "basket", "total": 10}, "include": ["earn"]}
+
+        def expiry(**person):
+            answer = shop.integration.post("/simulations", {**asked, "as": person}, expect=200)
+            return answer["simulation"]["earn"]["accounts"][0]["expiresAt"]
+
+        assert expiry() == "2026-02-10T09:00:00Z"
+        assert expiry(tierKeys=[tiers.key("Gold")]) == "2027-02-10T09:00:00Z"
+
+    def test_points_of_a_tier_alone_expire(self, clock, tiers):
+        only_gold = [{"loyaltyTierKey": tiers.key("Gold").upper(), "months": 1}]
+        points = Points.new(clock.organization, tierExpirations=only_gold, expiryRounding="month")
+        assert points.account["tierExpirations"] == [{"loyaltyTierKey": tiers.key("Gold"), "months": 1}]
+        assert points.account["pointTrackingEnabled"] is True
+        ana = clock.organization.member("ana")["ledgerWalletId"]
+        points.mint(ana, 1)
+        tiers.set("ana", "Gold")
+        points.mint(ana, 2)
+        assert lots_of(points, ana) == {"2025-03-31T22:00:00Z": 2, None: 1}
+
+    def test_unknown_tiers_and_repeated_ones_are_refused(self, clock, tiers):
+        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+        body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+        missing = [{"loyaltyTierKey": "00000000-0000-4000-8000-000000000000", "months": 1}]
+        refused = clock.organization.administration.post(path, {**body, "tierExpirations": missing}, expect=404)
+        assert refused["type"] == "/problems/unknown-tier"
+        twice = [{"loyaltyTierKey": tiers.key("Gold"), "months": 1}] * 2
+        refused = clock.organization.administration.post(path, {**body, "tierExpirations": twice}, expect=400)
+        assert [error["pointer"] for error in refused["errors"]] == ["/tierExpirations/1/loyaltyTierKey"]
+
+
+class TestReverts:
+    @pytest.fixture
+    def burn_of_the_past(self, clock):
+        """An account, a wallet, and a burn of 80 of a lot of 100 that has expired since: `burn_of_the_past(30)`."""
+
+        def make(days):
+            points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=days)
+            ana = points.wallet()
+            points.mint(ana, 60)
+            points.mint(ana, 40)
+            burn = points.move(ana, None, 80)[0]["ledgerTransactionId"]
+            clock.advance("2025-03-14T10:00:00Z")
+            assert points.balance(ana) == 0
+            return points, ana, burn
+
+        return make
+
+    def test_it_is_gone_at_once_without_days(self, burn_of_the_past):
+        """Example 11."""
+        points, ana, burn = burn_of_the_past(0)
+        points.revert(burn)
+        assert points.balance(ana) == 0
+        assert points.verify() == []
+
+    def test_it_is_one_lot_for_so_many_days(self, clock, burn_of_the_past):
+        """Example 11, with days."""
+        points, ana, burn = burn_of_the_past(30)
+        points.revert(burn)
+        # Clocks were put forward in between: it is 11:00 in Madrid on both days.
+        assert lots_of(points, ana) == {"2025-04-13T09:00:00Z": 80}
+        points.move(ana, None, 30)
+        clock.advance("2025-04-13T08:59:59Z")
+        assert points.balance(ana) == 50
+        clock.advance("2025-04-13T09:00:00Z")
+        assert points.balance(ana) == 0
+        assert points.verify() == []
+
+    def test_lots_that_live_get_their_part_back(self, clock):
+        points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
+        ana = points.wallet()
+        points.mint(ana, 50)
+        clock.advance("2025-02-20T09:00:00Z")
+        points.mint(ana, 50)
+        burn = points.move(ana, None, 70)[0]["ledgerTransactionId"]
+        clock.advance("2025-03-14T10:00:00Z")
+        points.revert(burn)
+        assert lots_of(points, ana) == {"2025-03-20T09:00:00Z": 50, "2025-04-13T09:00:00Z": 50}
+        assert points.verify() == []
+
+    def test_the_release_of_a_hold_gives_nothing_back_of_what_has_expired(self, clock):
+        points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
+        ana = points.wallet()
+        points.mint(ana, 50)
+        hold = points.move(ana, None, 50, captureMethod="manual")[0]["ledgerTransactionId"]
+        clock.advance("2025-03-14T10:00:00Z")
+        points.revert(hold)
+        assert points.balance(ana) == 0
+        assert points.verify() == []
