@@ -29,9 +29,9 @@ WITHOUT_CLOCK: Mapping[str, None] = dict.fromkeys(
     ("clock_now", "clock_target", "clock_started_at", "clock_steps", "clock_error")
 )
 
-# Dated by the real time, whatever the clock shows; users may belong to several organizations, and stay when one is
-# emptied.
-_REAL = frozenset({"audit_log", "audit_log_seals", "organization_users", "permission_groups"})
+# What stays when an organization is emptied: its own record, and what is dated by the real time, whatever the clock
+# shows.
+_LASTING = frozenset({"organizations", "organization_users", "permission_groups", "audit_log", "audit_log_seals"})
 
 FindOrganization = Callable[[Connection, int], Organization | None]
 
@@ -110,7 +110,7 @@ def has_later_record(db: Connection, organization_id: int, moment: datetime) -> 
     """True if a record of the organization was created or changed after a moment."""
     for records in metadata.sorted_tables:
         dates = [records.c[name] for name in ("created_at", "updated_at") if name in records.c]
-        if dates and "organization_id" in records.c and records.name not in _REAL:
+        if dates and "organization_id" in records.c and records.name not in _LASTING:
             is_later = or_(*(date > moment for date in dates))
             statement = select(exists().where(records.c.organization_id == organization_id, is_later))
             if db.execute(statement).scalar_one():

@@ -52,6 +52,11 @@ def transactions_of(points):
     return points.admin.get(f"{points.path}/transactions")["results"]
 
 
+def empty(clock):
+    organization_id, now = clock.organization.id, datetime.now(UTC)
+    transactions.run(clock.organization.api.engine, lambda db: reset_organization(db, organization_id, now))
+
+
 def problem(answer):
     return answer["type"].removeprefix("/problems/")
 
@@ -197,6 +202,23 @@ class TestOperations:
         now = datetime.now(UTC)
         transactions.run(api.engine, lambda db: reset_organization(db, clock.organization.id, now))
         assert problem(clock.get(expect=404)) == "test-clock-missing"
+    def test_an_organization_that_was_emptied_needs_no_clock(self, api):
+        clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
+        own = clock.organization.administration.get("")["organization"]
+        settings = {name: own[name] for name in ("locales", "defaultLocale")}
+        clock.organization.administration.put("", {"name": "Tea", **settings})
+        empty(clock)
+        clock.start()
+        clock.remove()
+
+    def test_the_audit_log_tells_what_it_showed_to_commands(self, clock):
+        organization_id, now = clock.organization.id, datetime.now(UTC)
+        transactions.run(clock.organization.api.engine, lambda db: reset_credentials(db, organization_id, None, now))
+        empty(clock)
+        for operation in ("resetCredentials", "resetOrganization"):
+            [entry] = clock.organization.administration.get("/audit-log", operationId=operation)["results"]
+            assert entry["testClock"] == START
+
 
 
 class TestAdvancing:

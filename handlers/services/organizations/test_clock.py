@@ -142,7 +142,7 @@ def advance_clock(
 def advance_for_a_call(engine: Engine, settings: Settings, organization_id: int) -> OrganizationDetails:
     """Advance for at most ten seconds, or half of the time of a request."""
     return advance_clock(
-        engine, settings, organization_id, _after(min(CALL_SECONDS, settings.request_timeout_ms / 2000))
+        engine, settings, organization_id, _stopping_after(min(CALL_SECONDS, settings.request_timeout_ms / 2000))
     )
 
 
@@ -150,14 +150,13 @@ def advance_next(engine: Engine, settings: Settings, stopping: Callable[[], bool
     """Go on for a while with each of the advances under way; False if there is none."""
     under_way = transactions.run(engine, test_clocks.advancing)
     for organization_id in under_way:
-        is_over = _after(CALL_SECONDS)
-        advance_clock(engine, settings, organization_id, lambda is_over=is_over: stopping() or is_over())
+        advance_clock(engine, settings, organization_id, _stopping_after(CALL_SECONDS, stopping))
     return bool(under_way)
 
 
-def _after(seconds: float) -> Callable[[], bool]:
+def _stopping_after(seconds: float, stopping: Callable[[], bool] = lambda: False) -> Callable[[], bool]:
     end = time.monotonic() + seconds
-    return lambda: time.monotonic() >= end
+    return lambda: stopping() or time.monotonic() >= end
 
 
 def _advance_to_next(db: Connection, organization_id: int) -> _Progress:
