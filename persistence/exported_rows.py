@@ -281,7 +281,7 @@ QUERIES: Mapping[str, RowsQuery] = {
     AUDIT_LOG: _rows(
         _same(
             *("audit_log_id", "created_at", "actor", "user_id", "token_id", "surface", "operation_id", "request_id"),
-            *("entity_type", "entity_id", "member_ids", "reason", "changes"),
+            *("entity_type", "entity_id", "member_ids", "reason", "changes", "test_clock"),
         ),
         "audit_log t",
         "audit_log_id",

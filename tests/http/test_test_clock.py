@@ -10,7 +10,7 @@ import pytest
 from handlers.server.jobs import evaluate_tiers, expire_points
 from handlers.services.events import drain_queue
 from handlers.services.organizations import test_clock as service
-from handlers.services.organizations.reset import reset_organization
+from handlers.services.organizations.reset import reset_credentials, reset_organization
 from handlers.services.verify import verify
 from persistence import ledger_lots, organizations, transactions
 from tests.builders.badges import Badges
@@ -199,9 +199,9 @@ class TestOperations:
 
     def test_emptying_the_organization_removes_it(self, clock, shop, api):
         shop.member()
-        now = datetime.now(UTC)
-        transactions.run(api.engine, lambda db: reset_organization(db, clock.organization.id, now))
+        empty(clock)
         assert problem(clock.get(expect=404)) == "test-clock-missing"
+
     def test_an_organization_that_was_emptied_needs_no_clock(self, api):
         clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
         own = clock.organization.administration.get("")["organization"]
@@ -218,7 +218,6 @@ class TestOperations:
         for operation in ("resetCredentials", "resetOrganization"):
             [entry] = clock.organization.administration.get("/audit-log", operationId=operation)["results"]
             assert entry["testClock"] == START
-
 
 
 class TestAdvancing:

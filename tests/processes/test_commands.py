@@ -577,4 +577,7 @@ def test_the_clock_of_a_test_organization_is_moved(shared_home):
     assert "which is after 2026-04-01T00:00:00Z" in clock("advance", "--to", "2026-04-01T00:00:00Z", exit_code=1).stderr
     assert "P1H is not a duration" in clock("advance", "--by", "P1H", exit_code=2).stderr
     assert "2026-04-03T08:00:00Z" in clock("show").stdout
+    exported = loyalty(shared_home, "export", "audit-log", "--organization", name)
+    *_, own = [json.loads(line) for line in exported.stdout.splitlines()]
+    assert (own["operationId"], own["testClock"]) == ("export", "2026-04-03T08:00:00Z")
     assert "goes by the real time" in clock("remove").stdout

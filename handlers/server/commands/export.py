@@ -47,8 +47,7 @@ def export_rows(
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
         organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
         told = {"kind": kind, "format": file_format, "updatedFrom": since, "after": after, "filters": criteria or None}
-        transactions.run(engine, lambda db: _add_to_audit_log(db, organization_id, told))
-        now = transactions.run(engine, lambda db: organizations.find_time(db, organization_id))
+        now = transactions.run(engine, lambda db: _begin(db, organization_id, told))
         rows, last = _write(engine, kind, file_format, ExportRange(organization_id, after, since, criteria, now))
     click.echo(f"{rows:,} rows, the last id is {last}.", err=True)
 
@@ -91,7 +90,12 @@ def _write(engine: Engine, kind: str, file_format: str, asked: ExportRange) -> t
     return rows, last
 
 
-def _add_to_audit_log(db: Connection, organization_id: int, told: Mapping[str, Any]) -> None:
+def _begin(db: Connection, organization_id: int, told: Mapping[str, Any]) -> datetime:
+    """Add an entry to the audit log; return the time of the organization."""
     changes = {name: {"from": None, "to": value} for name, value in told.items() if value is not None}
     entry = NewEntry("export", str(organization_id), as_json(changes))
-    audit_log.add_entries(db, organization_id, datetime.now(UTC), [(Origin.by_operator("export"), entry)])
+    organization, now = organizations.find_details(db, organization_id), datetime.now(UTC)
+    audit_log.add_entries(
+        db, organization_id, now, [(Origin.by_operator("export"), entry)], test_clock=organization.clock_now
+    )
+    return organization.time_at(now)

@@ -37,7 +37,8 @@ def reset_organization(db: Connection, organization_id: int, now: datetime) -> R
     records = add_default_records(db, organization_id, now)
     organizations.raise_configuration_version(db, organization_id)
     entry = NewEntry("organization", str(organization_id), "{}")
-    audit_log.add_entries(db, organization_id, now, [(Origin.by_operator("resetOrganization"), entry)])
+    entries = [(Origin.by_operator("resetOrganization"), entry)]
+    audit_log.add_entries(db, organization_id, now, entries, test_clock=organization.clock_now)
     return ResetOrganization(removed, records)
 
 
@@ -50,7 +51,8 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
 
     Without a `client_id` the organization must have exactly one API user. Raises CredentialsNotFound.
     """
-    if organizations.find(db, organization_id) is None:
+    organization = organizations.find(db, organization_id)
+    if organization is None:
         raise CredentialsNotFound(f"there is no organization {organization_id}")
     api_users = users.find_api_users(db, organization_id)
     named = [user for user in api_users if client_id in (None, user.auth_client_id)]
@@ -63,7 +65,8 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
     secret = passwords.new_secret()
     users.set_password(db, user.user_id, passwords.hash_secret(secret), temporary_until=None, now=now)
     entry = NewEntry("user", str(user.user_id), as_json({"password": {"from": NOT_SHOWN, "to": NOT_SHOWN}}))
-    audit_log.add_entries(db, organization_id, now, [(Origin.by_operator("resetCredentials"), entry)])
+    entries = [(Origin.by_operator("resetCredentials"), entry)]
+    audit_log.add_entries(db, organization_id, now, entries, test_clock=organization.clock_now)
     return user.auth_client_id, secret
 
 
