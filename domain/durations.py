@@ -20,6 +20,12 @@ class Duration:
     days: int
     seconds: int
 
+    @property
+    def longest(self) -> timedelta:
+        """An exact time that is at least as long, from whatever moment and in whatever zone it is counted."""
+        # Clocks that are changed, and zones that skip a day, make calendar days longer than 24 hours.
+        return timedelta(days=31 * self.months + self.days + 2, seconds=self.seconds)
+
     def after(self, moment: datetime, zone: tzinfo) -> datetime:
         """The moment so much later, in UTC; months and days are counted by the calendar of `zone`."""
         later = add_days(add_months(moment, self.months, zone), self.days, zone)

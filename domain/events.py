@@ -95,6 +95,8 @@ class LoyaltyEvent:
     last_error: Personal[Mapping[str, Any] | None]
     limit_discarded_total_amount: Decimal
     limit_counters: tuple[Mapping[str, Any], ...]
+    # The campaigns with a cooldown that had an effect; None for none.
+    cooldown_campaign_ids: Internal[tuple[int, ...] | None]
     result: Personal[Mapping[str, Any] | None]
     evaluated_at: datetime | None
     created_at: datetime

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from domain.campaigns.cooldowns import Application
 from domain.campaigns.limits import ALL_MEMBERS, CounterKey
 from domain.events import LoyaltyEvent
 from domain.members import Member
@@ -97,6 +98,12 @@ ON CONFLICT (organization_id, member_id, campaign_id, type, period, period_start
     DO UPDATE SET used = c.used + excluded.used
 """)
 
+_APPLICATIONS = Prepared("""
+SELECT unnest(cooldown_campaign_ids), member_id, loyalty_event_id, coalesce(external_event_date, created_at)
+FROM events WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND cooldown_campaign_ids IS NOT NULL
+    AND coalesce(external_event_date, created_at) BETWEEN %s AND %s AND reversal_loyalty_event_id IS NULL
+""")
+
 _FINISHED = (
     "loyalty_event_id",
     "location",
@@ -106,6 +113,7 @@ _FINISHED = (
     "last_error",
     "limit_discarded_total_amount",
     "limit_counters",
+    "cooldown_campaign_ids",
     "result",
     "evaluated_at",
     "updated_at",
@@ -229,6 +237,13 @@ def find_counters(
     """The values of the counters of these members, in these campaigns and periods."""
     values = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
     return {CounterKey(*row[:-1]): row[-1] for row in query(db, _COUNTERS_OF_MEMBERS, values)}
+
+
+def find_applications(
+    db: Connection, organization_id: int, member_ids: Collection[int], first: datetime, last: datetime
+) -> list[Application]:
+    """The events of these members between two moments on which campaigns with a cooldown had an effect."""
+    return [Application(*row) for row in query(db, _APPLICATIONS, (organization_id, list(member_ids), first, last))]
 
 
 def count(db: Connection, organization_id: int, counted: Mapping[CounterKey, Decimal]) -> None:

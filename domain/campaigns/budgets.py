@@ -5,6 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.cooldowns import Application
 from domain.campaigns.limits import ALL_ACCOUNTS, POINTS, Counters, EventLimits, LimitRule
 
 ZERO = Decimal(0)
@@ -13,13 +14,16 @@ ZERO = Decimal(0)
 class LimitBudget:
     """The limits of every campaign that an event reaches, counted in the counters of its batch."""
 
-    def __init__(self, member_id: int, at: datetime, counters: Counters) -> None:
+    def __init__(self, member_id: int, loyalty_event_id: int, at: datetime, counters: Counters) -> None:
         self._member_id = member_id
+        self._loyalty_event_id = loyalty_event_id
         self._at = at
         self._counters = counters
+        self._cooling: dict[int, datetime | None] = {}
         self._limits: dict[int, EventLimits] = {}
         self._shut: dict[int, LimitRule | None] = {}
         self._counted: set[int] = set()
+        self._applied: list[int] = []
 
     def of(self, campaign: CompiledCampaign) -> EventLimits:
         """The limits of a campaign with the counters of this event."""
@@ -36,6 +40,22 @@ class LimitBudget:
         if campaign_id not in self._shut:
             self._shut[campaign_id] = self.of(campaign).exhausted(self._counters)
         return self._shut[campaign_id]
+
+    def cooling_by(self, campaign: CompiledCampaign) -> datetime | None:
+        """The date of an event before this one on which the campaign had an effect, and that is too near."""
+        if campaign.cooldown is None:
+            return None
+        campaign_id = campaign.campaign.campaign_id
+        if campaign_id not in self._cooling:
+            self._cooling[campaign_id] = self._counters.applications.too_near(
+                campaign_id, self._member_id, self._at, campaign.cooldown, campaign.zone
+            )
+        return self._cooling[campaign_id]
+
+    @property
+    def cooldown_campaign_ids(self) -> tuple[int, ...]:
+        """The campaigns with a cooldown that have had an effect on the event."""
+        return tuple(self._applied)
 
     def broken_by(self, campaign: CompiledCampaign, mints: Sequence[tuple[int, Decimal]]) -> LimitRule | None:
         """The points rule that all mints of an action together would break; `mints` are (ledger account id, amount)."""
@@ -67,3 +87,7 @@ class LimitBudget:
         if campaign.limits and campaign_id not in self._counted:
             self._counted.add(campaign_id)
             self.of(campaign).count_transaction(self._counters)
+        if campaign.cooldown is not None and campaign_id not in self._applied:
+            self._applied.append(campaign_id)
+            application = Application(campaign_id, self._member_id, self._loyalty_event_id, self._at)
+            self._counters.applications.add(application)

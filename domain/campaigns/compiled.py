@@ -15,6 +15,7 @@ from domain.campaigns.limits import LimitRule
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.restrictions import Restriction, restrictions_of
 from domain.campaigns.variables import ENVIRONMENT
+from domain.durations import Duration, duration_of
 from domain.expression_faults import invalid_expression
 from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
 from domain.expressions.types import BOOL, DECIMAL, STRING, TIMESTAMP, Type
@@ -69,6 +70,7 @@ class CompiledCampaign:
     restrictions: tuple[Restriction, ...]
     idle_actions: tuple[Action, ...] = ()
     zone: tzinfo = UTC
+    cooldown: Duration | None = None
 
     def considers(self, event_type: str) -> bool:
         """True if the campaign evaluates events of this type; a campaign without event types evaluates all."""
@@ -95,6 +97,7 @@ def compile_campaign(
         event_types=types,
         restrictions=restrictions_of(campaign, types, zone),
         zone=zone,
+        cooldown=None if campaign.cooldown is None else duration_of(campaign.cooldown),
     )
 
 
@@ -290,6 +293,7 @@ class EvaluationPlans:
 
     def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
         self.campaigns = tuple(campaigns)
+        self.have_cooldowns = any(campaign.cooldown is not None for campaign in self.campaigns)
         self._by_type: dict[str, EvaluationPlan] = {}
 
     def of(self, event_type: str) -> EvaluationPlan:

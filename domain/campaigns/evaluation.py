@@ -10,11 +10,13 @@ from datetime import tzinfo
 from decimal import Decimal
 from typing import Any
 
+from domain.calendar import instant_text
 from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, EvaluationPlan, constant, is_bad
 from domain.campaigns.context import EventFacts, Executor, Performed, balances_by_name
+from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
-from domain.campaigns.limits import Counters, LimitRule
+from domain.campaigns.limits import Counters
 from domain.campaigns.outcomes import (
     AUTHORIZED,
     EVALUATED,
@@ -93,7 +95,7 @@ class Evaluator:
         self._deadline = deadline
         self._telling: tuple[Budget, Room] | None = None
         self._evaluation = Evaluation()
-        self._allowances = LimitBudget(event.member_id, event.at, counters)
+        self._allowances = LimitBudget(event.member_id, event.loyalty_event_id, event.at, counters)
         self._points = PointEffects(event, session, accounts, self._allowances, self._authorizing)
         self._aborted: set[int] = set()
         self._groups: set[str] = set()
@@ -118,6 +120,7 @@ class Evaluator:
             if campaign.campaign.campaign_id not in blocked:
                 self._consider(campaign, action)
         self._evaluation.counted = self._counters.journal[journal_start:]
+        self._evaluation.cooldown_campaign_ids = self._allowances.cooldown_campaign_ids
         self._evaluation.limit_discarded = self._points.discarded
         return self._evaluation
 
@@ -166,10 +169,11 @@ class Evaluator:
     def _apply(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
         """Run the effects of an action whose rule holds; True if one failed."""
         computed = [self._compute(effect) for effect in action.effects]
-        over = self._broken_limit(campaign, computed) if campaign.limits else None
-        if over is not None:
-            self._skip(campaign, action, computed, over)
-            return False
+        if campaign.limits or campaign.cooldown is not None:
+            why = self._blocked_by(campaign, computed)
+            if why is not None:
+                self._skip(campaign, action, computed, *why)
+                return False
         if self._explaining:
             self._explain(campaign, action.action, True, None, self._trace(campaign, action))
         failed = moves_points = False
@@ -184,11 +188,21 @@ class Evaluator:
             self._refresh_balances()
         return failed
 
-    def _broken_limit(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> LimitRule | None:
-        """The limit that does not allow an action of the campaign."""
-        return self._allowances.shut_by(campaign) or self._allowances.broken_by(
-            campaign, self._mints(campaign, computed)
-        )
+    def _blocked_by(
+        self, campaign: CompiledCampaign, computed: Sequence[_Computed]
+    ) -> tuple[CooldownActive | LimitReached, Reason] | None:
+        """The refusal of an action by the cooldown or a limit of its campaign, with its explanation."""
+        allowances = self._allowances
+        near = allowances.cooling_by(campaign)
+        if near is not None:
+            detail = f"The campaign had an effect at {instant_text(near)}, and its cooldown is"
+            cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
+            return cooling, Reason("COOLDOWN", cooling.detail, near)
+        rule = allowances.shut_by(campaign) or allowances.broken_by(campaign, self._mints(campaign, computed))
+        if rule is None:
+            return None
+        refusal = LimitReached.of(rule)
+        return refusal, Reason("LIMIT_REACHED", refusal.detail, allowances.used(campaign, rule))
 
     def _refresh_balances(self) -> None:
         """Update `balancesAfter` to the balances that the action has left."""
@@ -262,13 +276,17 @@ class Evaluator:
         return [mint for mint in mints if mint is not None]
 
     def _skip(
-        self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[_Computed], rule: LimitRule
+        self,
+        campaign: CompiledCampaign,
+        action: CompiledAction,
+        computed: Sequence[_Computed],
+        refusal: CooldownActive | LimitReached,
+        why: Reason,
     ) -> None:
-        refusal = LimitReached.of(rule)
-        why = Reason("LIMIT_REACHED", refusal.detail, self._allowances.used(campaign, rule))
+        is_over_limit = isinstance(refusal, LimitReached)
         self._explain(campaign, action.action, False, why, self._trace(campaign, action))
         for effect in computed:
-            if effect.effect_id == MINT_POINTS and effect.fault is None:
+            if is_over_limit and effect.effect_id == MINT_POINTS and effect.fault is None:
                 self._points.discard(campaign, effect.params)
             self._report(campaign, action, effect, Done(SKIPPED, effect.fault or refusal, ZERO))
 

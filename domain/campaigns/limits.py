@@ -8,6 +8,7 @@ from datetime import date, datetime, tzinfo
 from decimal import Decimal
 
 from domain.calendar import MONTHLY, TOTAL, period_start
+from domain.campaigns.cooldowns import Applications
 from domain.campaigns.records import Campaign
 
 MEMBER, CAMPAIGN = "member", "campaign"
@@ -77,10 +78,14 @@ def counter_of(rule: LimitRule, campaign_id: int, member_id: int, at: datetime, 
 
 
 class Counters:
-    """The locked counters of a unit of work; `journal` lists the counts made, in order."""
+    """The locked counters of a unit of work; `journal` lists the counts made, in order.
 
-    def __init__(self, used: Mapping[CounterKey, Decimal]) -> None:
+    `applications` are the events that cooldowns go by.
+    """
+
+    def __init__(self, used: Mapping[CounterKey, Decimal], applications: Applications | None = None) -> None:
         self._used = dict(used)
+        self.applications = applications or Applications()
         self.journal: list[tuple[CounterKey, Decimal]] = []
 
     @property

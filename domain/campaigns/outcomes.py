@@ -132,5 +132,7 @@ class Evaluation:
     limit_discarded: Decimal = ZERO
     discount_total: Decimal = ZERO
     counted: list[tuple[CounterKey, Decimal]] = field(default_factory=list)
+    # The campaigns with a cooldown that have had an effect.
+    cooldown_campaign_ids: tuple[int, ...] = ()
     # The moment whose tiers counted; None for the present ones.
     tiers_as_of: datetime | None = None

@@ -25,6 +25,7 @@ class Campaign:
 
     `campaign_version_id` counts its changes, including those of its actions. Days and periods of limits are in its
     `timezone`, or else in that of the organization; days and hours in that of the event's location, if it has one.
+    `cooldown` is the least time between the dates of two events of a member on which it has an effect.
     One with a `currency` applies to orders and payments in it; its amounts of money are in it.
     """
 
@@ -52,6 +53,7 @@ class Campaign:
     max_transactions_per_member: int | None
     limit_rules: tuple[Mapping[str, Any], ...]
     min_spend_value: Decimal | None
+    cooldown: str | None
     currency: str | None
     custom_attributes: Mapping[str, Any]
     smart_rewards: Mapping[str, Any]

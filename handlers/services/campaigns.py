@@ -8,6 +8,7 @@ from typing import Any
 from domain.calendar import localized, zone_faults
 from domain.campaigns.checks import faults_of_constants, faults_of_length, faults_of_limits
 from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules, without_nulls
+from domain.campaigns.cooldowns import faults_of_cooldown
 from domain.campaigns.records import Action, Campaign, CampaignChanged
 from domain.campaigns.references import faults_of_matches, sources_of, unknown_keys, unknown_matchers
 from domain.expressions import Node
@@ -46,6 +47,7 @@ class CampaignProperties:
     max_transactions_per_member: int | None = None
     limit_rules: Sequence[Mapping[str, Any]] = ()
     min_spend_value: Decimal | None = None
+    cooldown: str | None = None
     currency: str | None = None
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     smart_rewards: Mapping[str, Any] = field(default_factory=dict)
@@ -80,7 +82,7 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
     body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
     if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
         raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
-    faults = [*zone_faults(body.timezone), *faults_of_limits(body.limit_rules)]
+    faults = [*zone_faults(body.timezone), *faults_of_limits(body.limit_rules), *faults_of_cooldown(body.cooldown)]
     faults += hours_faults(body.day_of_week_schedule, names_days=bool(body.days_of_week))
     if faults:
         raise InvalidRequest(faults)

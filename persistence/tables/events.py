@@ -35,8 +35,20 @@ events = record_table(
     index("ix_events_date", text("coalesce(external_event_date, created_at)")),
     index("ix_events_reversal", "reversal_loyalty_event_id", where="reversal_loyalty_event_id IS NOT NULL"),
     index("ix_events_cause", "cause_loyalty_event_id", where="cause_loyalty_event_id IS NOT NULL"),
+    # Cooldowns look at what campaigns gave a member around a moment.
+    index(
+        "ix_events_cooldown",
+        "member_id",
+        text("coalesce(external_event_date, created_at)"),
+        where="cooldown_campaign_ids IS NOT NULL",
+    ),
     refers_to("members", "member_id"),
-    types={"payload": JSON, "evaluation_status": SmallInteger, "limit_counters": JSONB},
+    types={
+        "payload": JSON,
+        "evaluation_status": SmallInteger,
+        "limit_counters": JSONB,
+        "cooldown_campaign_ids": ARRAY(BigInteger),
+    },
     defaults={"limit_discarded_total_amount": "0"},
 )
 

@@ -137,6 +137,7 @@ def campaign(
         "max_transactions_per_member": None,
         "limit_rules": (),
         "min_spend_value": None,
+        "cooldown": None,
         "currency": None,
         "custom_attributes": {},
         "smart_rewards": {},

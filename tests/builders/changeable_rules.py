@@ -48,6 +48,7 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
             }
         ],
         "minSpendValue": 5,
+        "cooldown": "PT24H",
         "currency": "EUR",
         "smartRewards": {"a": 1},
         "externalKey": "own-1",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from domain.calendar import DAILY, period_start
 from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.cooldowns import Applications, span_around
 from domain.campaigns.limits import ALL_MEMBERS, MEMBER, CounterKey, Counters, counter_of
 from persistence import events
 
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 
 
 def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: Collection[CounterKey]) -> Counters:
-    """The counters of all limits that may count the events, or the derived events that are possible.
+    """The counters of all limits that may count the events, or the derived events that are possible, and cooldowns.
 
     Counters of all members are locked unless this is a dry run; a member's own are protected by the member's lock.
     `given_back` are counters that are needed whatever the campaigns are now.
     """
     limited = [campaign for campaign in unit.plans.campaigns if campaign.limits]
+    applications = _applications(unit) if unit.plans.have_cooldowns else None
     if not (limited or given_back):
-        return Counters({})
+        return Counters({}, applications)
     moments = _moments(tracked, unit.possible_types, unit.now, {campaign.zone for campaign in limited})
     shared: set[CounterKey] = set(given_back)
     own: set[int] = set()
@@ -40,7 +42,14 @@ def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: C
     counters = events.open_counters(unit.db, unit.organization_id, shared, lock=not unit.is_dry_run)
     if own:
         counters |= events.find_counters(unit.db, unit.organization_id, unit.members, own, starts)
-    return Counters(counters)
+    return Counters(counters, applications)
+
+
+def _applications(unit: UnitOfWork) -> Applications:
+    """The events of the members that cooldowns go by, as far as they are near to what the unit evaluates."""
+    cooldowns = [campaign.cooldown for campaign in unit.plans.campaigns if campaign.cooldown is not None]
+    span = span_around(unit.moments, cooldowns)
+    return Applications(events.find_applications(unit.db, unit.organization_id, unit.members, *span))
 
 
 def _shared_counters(campaign: CompiledCampaign, counted_at: Collection[datetime]) -> set[CounterKey]:

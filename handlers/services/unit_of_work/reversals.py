@@ -180,7 +180,10 @@ class Reversals:
                 kept.append({**counted, "givenBack": exact_number(total)})
             else:
                 kept.append(counted)
-        reversal = by.loyalty_event_id if by.extent.is_whole else None
+        reversal = None
+        if by.extent.is_whole:
+            reversal = by.loyalty_event_id
+            counters.applications.remove(event.loyalty_event_id)
         self._events[event.loyalty_event_id] = replace(
             event, limit_counters=tuple(kept), reversal_loyalty_event_id=reversal
         )

@@ -144,6 +144,7 @@ def event_row(
         "last_error": result.get("error"),
         "limit_discarded_total_amount": Decimal(0) if evaluation is None else evaluation.limit_discarded,
         "limit_counters": [limit_counter(*counter) for counter in counted],
+        "cooldown_campaign_ids": (evaluation.cooldown_campaign_ids if evaluation else None) or None,
         "result": result,
         "evaluated_at": tracked.evaluated_at,
         "created_at": tracked.tracked_at or now,

@@ -1,0 +1,120 @@
+"""Cooldowns of campaigns: which moments are too near to each other, and what an event that comes too early gets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.campaigns.cooldowns import Application, Applications, faults_of_cooldown, span_around
+from domain.durations import duration_of
+from tests.builders.campaigns import NOON, Bench, action, campaign, facts, mint, statuses, why
+
+DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
+MADRID = ZoneInfo("Europe/Madrid")
+
+
+def near(at, *moments, cooldown="PT24H", zone=UTC):
+    known = Applications(Application(1, 7, number, moment) for number, moment in enumerate(moments))
+    return known.too_near(1, 7, at, duration_of(cooldown), zone)
+
+
+@pytest.mark.parametrize(
+    ("distance", "is_near"),
+    [
+        (timedelta(), True),
+        (DAY - SECOND, True),
+        (DAY, False),
+        (DAY + SECOND, False),
+    ],
+)
+def test_two_moments_are_too_near_in_both_directions_unless_they_are_the_cooldown_apart(distance, is_near):
+    assert near(NOON + distance, NOON) == (NOON if is_near else None)
+    assert near(NOON - distance, NOON) == (NOON if is_near else None)
+
+
+def test_the_last_moment_is_told_and_other_campaigns_and_members_do_not_count():
+    assert near(NOON, NOON - SECOND, NOON + SECOND, NOON - 2 * SECOND) == NOON + SECOND
+    known = Applications([Application(2, 7, 1, NOON), Application(1, 8, 2, NOON)])
+    assert known.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None
+    known.add(Application(1, 7, 3, NOON))
+    assert known.too_near(1, 7, NOON, duration_of("PT1H"), UTC) == NOON
+    known.remove(3)
+    assert known.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None
+
+
+def test_days_are_those_of_the_calendar_and_hours_are_exact():
+    # Clocks go forward on 29 March at 02:00: the day has 23 hours.
+    before = datetime(2026, 3, 28, 12, tzinfo=MADRID)
+    at = datetime(2026, 3, 29, 12, tzinfo=MADRID)
+    assert at.astimezone(UTC) - before.astimezone(UTC) == timedelta(hours=23)
+    assert near(at, before, cooldown="P1D", zone=MADRID) is None
+    assert near(at - SECOND, before, cooldown="P1D", zone=MADRID) == before
+    assert near(at, before, cooldown="PT24H", zone=MADRID) == before
+    assert near(at, before, cooldown="P1D", zone=UTC) == before
+
+
+@given(
+    first=st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 31), timezones=st.just(UTC)),
+    later=st.timedeltas(timedelta(), timedelta(days=800)),
+    cooldown=st.sampled_from(["PT1S", "PT24H", "P1D", "P1W", "P1M", "P1Y", "P1M2DT3H"]),
+)
+def test_what_is_too_near_lies_within_the_span_that_is_read(first, later, cooldown):
+    at, duration = first + later, duration_of(cooldown)
+    for moment, other in ((at, first), (first, at)):
+        begin, end = span_around([moment], [duration])
+        if near(moment, other, cooldown=cooldown, zone=MADRID) is not None:
+            assert begin <= other <= end
+
+
+def test_a_span_ends_with_the_calendar():
+    begin, end = span_around([NOON], [duration_of("P9999Y")])
+    assert (begin.year, end.year) == (1, 9999)
+
+
+@pytest.mark.parametrize("text", ["PT", "P", "PT0S", "P0D", "1 day"])
+def test_what_is_no_cooldown(text):
+    assert [fault.pointer for fault in faults_of_cooldown(text)] == ["/cooldown"]
+    assert faults_of_cooldown(None) == faults_of_cooldown("P1M") == []
+
+
+def test_all_actions_of_an_event_apply_and_those_of_the_next_one_are_skipped():
+    bench = Bench(campaign(action(1, mint(5)), action(2, mint(7)), cooldown="PT24H"))
+    first = bench.run(facts(), explaining=True)
+    assert statuses(first) == [(1, "evaluated"), (2, "evaluated")]
+    assert first.cooldown_campaign_ids == (1,)
+    second = bench.run(facts(at=NOON + DAY - SECOND, loyalty_event_id=2), explaining=True)
+    assert statuses(second) == [(1, "skipped"), (2, "skipped")]
+    assert second.effects[0].error["type"] == "/problems/cooldown"
+    assert second.effects[0].error["detail"].endswith("and its cooldown is PT24H.")
+    assert why(second)[1:] == [(1, 1, "COOLDOWN"), (1, 2, "COOLDOWN")]
+    assert second.explanations[1].reason.actual == NOON
+    assert (second.limit_discarded, second.cooldown_campaign_ids) == (0, ())
+    third = bench.run(facts(at=NOON + DAY, loyalty_event_id=3))
+    assert statuses(third) == [(1, "executed"), (2, "executed")]
+
+
+def test_an_event_without_an_effect_does_not_begin_a_cooldown():
+    bench = Bench(campaign(action(1, mint(("=", "0"))), action(2, mint(1), rule="false"), cooldown="P1D"))
+    assert statuses(bench.run(facts())) == [(1, "skipped")]
+    assert statuses(bench.run(facts())) == [(1, "skipped")]
+    assert bench.counters.applications.too_near(1, facts().member_id, NOON, duration_of("P1D"), UTC) is None
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.randoms())
+def test_events_far_apart_or_of_the_same_group_give_the_same_in_any_order(sizes, random):
+    """Where each event has at most one neighbour within the cooldown, as many apply whatever came first."""
+    groups = [min(size, 2) for size in sizes]
+    events = [
+        facts(at=NOON + 3 * number * DAY + part * SECOND, loyalty_event_id=10 * number + part)
+        for number, size in enumerate(groups)
+        for part in range(size)
+    ]
+    random.shuffle(events)
+    bench = Bench(campaign(action(1, mint(5)), cooldown="P1D"))
+    for event in events:
+        bench.run(event)
+    assert bench.balance() == 5 * sum(1 for size in groups if size)

@@ -1,0 +1,153 @@
+"""Cooldowns of campaigns over HTTP: late events, cancelled and returned orders, all ways of tracking."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.calendar import instant_text
+from tests.builders.campaigns import effect, mint
+from tests.builders.queue import drain, send
+from tests.builders.statements import count
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
+
+# Past, so that events may be dated so; later than the enrolment does not matter to campaigns.
+TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)
+COOLING = "/problems/cooldown"
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+@pytest.fixture
+def daily(shop):
+    return shop.campaign(running(mint(5)), eventType=GENERIC, cooldown="PT24H")
+
+
+def at(moment):
+    return {"externalEventDate": instant_text(moment)}
+
+
+def told(result):
+    [found] = result["effects"]
+    return found["status"], found.get("error", {}).get("type")
+
+
+APPLIED, SKIPPED = ("executed", None), ("skipped", COOLING)
+
+
+def test_example_3_a_day_between_two_events_and_late_ones(shop, member, daily):
+    assert daily["cooldown"] == "PT24H"
+
+    def track(moment):
+        return told(shop.track_one(event(member, **at(moment))))
+
+    assert track(TEN) == APPLIED
+    assert track(TEN + timedelta(hours=23, minutes=59, seconds=59)) == SKIPPED
+    assert track(TEN + timedelta(hours=24)) == APPLIED
+    # Three hours before the first.
+    assert track(TEN - timedelta(hours=3)) == SKIPPED
+    assert track(TEN - timedelta(hours=24)) == APPLIED
+    assert shop.balance(member) == 15
+    # Of another member nothing is known.
+    assert told(shop.track_one(event(shop.member(), **at(TEN)))) == APPLIED
+
+
+def test_events_of_one_call_and_queued_ones_go_by_each_other(shop, member, daily):
+    results = shop.track(*(event(member, **at(TEN + timedelta(hours=hours))) for hours in (0, 12, 24, 25)))
+    assert [*map(told, results)] == [APPLIED, SKIPPED, APPLIED, SKIPPED]
+    send(shop, event(member, **at(TEN + timedelta(hours=26))), event(member, **at(TEN + timedelta(hours=48))))
+    drain(shop)
+    assert shop.balance(member) == 15
+    for hours in (71, 72):
+        one = event(member, **at(TEN + timedelta(hours=hours)))
+        captured = shop.track_one(one, executionMode="captureOnly")
+        shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
+    assert shop.balance(member) == 20
+    assert told(shop.track_one(event(member, **at(TEN + timedelta(hours=90))))) == SKIPPED
+
+
+def test_a_dry_run_explains_it_and_begins_none(shop, member, daily):
+    for _ in range(2):
+        [dry] = shop.track(event(member, **at(TEN)), executionMode="dryRun")
+        assert told(dry) == ("evaluated", None)
+    shop.track_one(event(member, **at(TEN)))
+    [dry] = shop.track(event(member, **at(TEN + timedelta(hours=1))), executionMode="dryRun")
+    assert told(dry) == SKIPPED
+    [why] = [explained["reason"] for explained in dry["explain"] if explained["actionId"] is not None]
+    assert (why["code"], why["actual"]) == ("COOLDOWN", "2026-03-02T10:00:00Z")
+    assert why["label"] == "The campaign had an effect at 2026-03-02T10:00:00Z, and its cooldown is PT24H."
+
+
+def test_what_is_authorized_begins_a_cooldown(shop, member, daily):
+    authorized = shop.track_one(event(member, **at(TEN)), executionMode="authorize")
+    assert told(authorized) == ("authorized", None)
+    assert told(shop.track_one(event(member, **at(TEN + timedelta(hours=1))))) == SKIPPED
+
+
+@pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned", "partially-returned"])
+def test_an_order_that_is_undone_gives_the_cooldown_back(shop, member, way):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, cooldown="P1D")
+    first = shop.track_one(order(member, 10, external_id="one", **at(TEN)))
+    if way == "cancelEvent":
+        shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
+    else:
+        if "returned" in way:
+            shop.track_one(order(member, None, "confirmed", "one"))
+        items = {"items": [{"total": Decimal(4)}]} if way == "partially-returned" else {}
+        shop.track_one(order(member, None, way, "one", **items))
+    second = order(member, 3, external_id="two", **at(TEN + timedelta(hours=1)))
+    assert told(shop.track_one(second)) == (SKIPPED if way == "partially-returned" else APPLIED)
+    assert shop.balance(member) == (6 if way == "partially-returned" else 3)
+
+
+def test_an_order_that_is_undone_in_the_same_call_gives_the_cooldown_back(shop, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, cooldown="P1D")
+    one, two, three = (order(member, 3, external_id=name, **at(TEN)) for name in ("one", "two", "three"))
+    results = shop.track(one, two, order(member, None, "cancelled", "one"), three)
+    assert [told(result) for result in results if result["effects"]] == [APPLIED, SKIPPED, APPLIED]
+    assert shop.balance(member) == 3
+
+
+def test_all_effects_of_a_campaign_are_skipped_and_those_of_others_are_not(shop, member, daily):
+    shop.campaign(running(mint(1), effect("notify", name="Hello")), eventType=GENERIC, cooldown="P1W")
+    shop.campaign(running(mint(100)), eventType=GENERIC)
+    shop.track_one(event(member, **at(TEN)))
+    found = shop.track_one(event(member, **at(TEN + timedelta(days=3))))["effects"]
+    assert [(e["effectId"], e["status"]) for e in found] == [
+        ("mint-points", "executed"),
+        ("mint-points", "skipped"),
+        ("notify", "skipped"),
+        ("mint-points", "executed"),
+    ]
+
+
+def test_a_cooldown_that_is_set_later_counts_from_then_on(shop, member):
+    made = shop.campaign(running(mint(5)), eventType=GENERIC)
+    shop.track_one(event(member, **at(TEN)))
+    body = {"code": made["code"], "name": made["name"], "eventType": GENERIC, "cooldown": "P1D"}
+    shop.administration.put(f"/campaigns/{made['campaignId']}", body)
+    assert [told(shop.track_one(event(member, **at(TEN)))) for _ in range(2)] == [APPLIED, SKIPPED]
+    shop.administration.put(f"/campaigns/{made['campaignId']}", {**body, "cooldown": None})
+    assert told(shop.track_one(event(member, **at(TEN)))) == APPLIED
+
+
+def test_a_cooldown_takes_one_statement_however_many_events(shop, member, daily):
+    shop.track_one(event(member, **at(TEN)))
+
+    def track(number):
+        sent = [event(member, **at(TEN + timedelta(days=2 * n + 2))) for n in range(number)]
+        return count(shop.engine, lambda: shop.track(*sent))
+
+    assert track(10) == track(20)
