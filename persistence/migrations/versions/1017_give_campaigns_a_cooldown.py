@@ -1,14 +1,14 @@
 """Give campaigns a cooldown
 
-Follows: 1014
+Follows: 1016
 """
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "1015"
-down_revision = "1014"
+revision = "1017"
+down_revision = "1016"
 branch_labels = None
 depends_on = None
 
