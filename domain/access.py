@@ -47,7 +47,7 @@ class Grant:
         return (*((ADMIN,) if self.is_admin or self.is_system_admin else ()), *sorted(self.roles))
 
 
-def merged(grants: Iterable[Grant]) -> Grant:
+def merge_grants(grants: Iterable[Grant]) -> Grant:
     """The union of several grants; for each resource only the highest action is kept."""
     roles: set[str] = set()
     is_admin = is_system_admin = False
@@ -60,35 +60,35 @@ def merged(grants: Iterable[Grant]) -> Grant:
 
 def highest(roles: Iterable[str]) -> frozenset[str]:
     """The roles without those that another of them implies, such as `x:read` beside `x:write`."""
-    given = frozenset(roles)
-    return frozenset(role for role in given if not (role.endswith(":read") and _write(role) in given))
+    all_roles = frozenset(roles)
+    return frozenset(role for role in all_roles if not (role.endswith(":read") and _write(role) in all_roles))
 
 
-def limited(claimed: Grant, current: Grant) -> Grant:
+def limit_grant(token_grant: Grant, current: Grant) -> Grant:
     """The grant of a token limited to `current`, the present permissions of its user.
 
     The result never exceeds either of the two.
     """
-    if not lacking(current, claimed):
-        return claimed
+    if not missing_permissions(current, token_grant):
+        return token_grant
     return Grant(
-        roles=highest(_implied(claimed) & _implied(current)),
-        is_admin=_administers(claimed) and _administers(current),
-        is_system_admin=claimed.is_system_admin and current.is_system_admin,
+        roles=highest(_implied(token_grant) & _implied(current)),
+        is_admin=_administers(token_grant) and _administers(current),
+        is_system_admin=token_grant.is_system_admin and current.is_system_admin,
     )
 
 
-def lacking(held: Grant, required: Grant) -> list[str]:
-    """Permissions in `required` that `held` lacks, as named in requests; empty if `held` covers all of `required`."""
-    missing = []
-    if required.is_system_admin and not held.is_system_admin:
-        missing.append("isSystemAdmin")
-    if required.is_admin and not _administers(held):
-        missing.append("isAdmin")
-    return missing + sorted(required.roles - _implied(held))
+def missing_permissions(grant: Grant, required: Grant) -> list[str]:
+    """Permissions in `required` that `grant` lacks, as named in requests; empty if it covers all of them."""
+    permissions = []
+    if required.is_system_admin and not grant.is_system_admin:
+        permissions.append("isSystemAdmin")
+    if required.is_admin and not _administers(grant):
+        permissions.append("isAdmin")
+    return permissions + sorted(required.roles - _implied(grant))
 
 
-def added(before: Grant, after: Grant) -> Grant:
+def added_permissions(before: Grant, after: Grant) -> Grant:
     """Permissions that a change from one grant to another adds."""
     return Grant(
         roles=after.roles - _implied(before),
@@ -116,21 +116,21 @@ def _write(role: str) -> str:
     return role.replace(":read", ":write")
 
 
-def narrowed(held: Grant, requested_scopes: Iterable[str]) -> Grant | None:
+def narrow_grant(grant: Grant, requested_scopes: Iterable[str]) -> Grant | None:
     """The part of a grant that the requested scopes name; None if they ask for more than is held.
 
     `x:write` includes `x:read`, and an administrator holds every role. A request for less than `admin` gets only what
     it names.
     """
     scopes = frozenset(requested_scopes)
-    allowed = _implied(held)
-    if held.is_admin or held.is_system_admin:
-        allowed |= {ADMIN}
-    if not scopes <= allowed:
+    available_scopes = _implied(grant)
+    if grant.is_admin or grant.is_system_admin:
+        available_scopes |= {ADMIN}
+    if not scopes <= available_scopes:
         return None
     stays_admin = ADMIN in scopes
     return Grant(
         roles=scopes - {ADMIN},
-        is_admin=held.is_admin and stays_admin,
-        is_system_admin=held.is_system_admin and stays_admin,
+        is_admin=grant.is_admin and stays_admin,
+        is_system_admin=grant.is_system_admin and stays_admin,
     )

@@ -171,5 +171,6 @@ def _escaped(name: str) -> str:
 def _attribute_is(member: Member, name: str, accepted: frozenset[Any]) -> bool:
     """True if the attribute, or one of its elements, has an accepted value; the profile is the fallback."""
     own = member.custom_attributes
-    stored = own[name] if name in own else (member.profile.get("customAttributes") or {}).get(name)
-    return any(token(value) in accepted for value in (stored if isinstance(stored, list | tuple) else [stored]))
+    attribute = own[name] if name in own else (member.profile.get("customAttributes") or {}).get(name)
+    values = attribute if isinstance(attribute, list | tuple) else [attribute]
+    return any(token(value) in accepted for value in values)

@@ -148,10 +148,10 @@ class BadgeChanges:
 
     balances: Mapping[Place, int]
     trackings: tuple[BadgeTracking, ...]
-    changed: tuple[BadgeTracking, ...]
+    changed_trackings: tuple[BadgeTracking, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.balances or self.trackings or self.changed)
+        return bool(self.balances or self.trackings or self.changed_trackings)
 
 
 class BadgeBalances:
@@ -183,9 +183,9 @@ class BadgeBalances:
         self._touched: set[Place] = set()
         self._changed: set[int] = set()
 
-    def know(self, stored: Iterable[BadgeTracking]) -> None:
+    def know(self, trackings: Iterable[BadgeTracking]) -> None:
         """Register stored trackings, to recognize their keys and to revert them."""
-        for tracking in stored:
+        for tracking in trackings:
             if tracking.badge_tracking_id not in self._trackings:
                 self._trackings[tracking.badge_tracking_id] = tracking
                 self._add_key(tracking)
@@ -199,11 +199,11 @@ class BadgeBalances:
 
         Raises KeyReused, MemberInactive, BadgeInactive or BadgeLimit.
         """
-        return self._answered(grant) or self._grant(grant, grant.amount)
+        return self._tracking_by_key(grant) or self._grant(grant, grant.amount)
 
     def unassign(self, grant: BadgeGrant) -> BadgeTracking:
         """Take a badge away, as `assign`; raises KeyReused, MemberInactive, BadgeInactive or InsufficientBadges."""
-        return self._answered(grant) or self._grant(grant, -grant.amount)
+        return self._tracking_by_key(grant) or self._grant(grant, -grant.amount)
 
     def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
         """Revert a registered tracking, less what later reversals are missing; the badge need not be active.
@@ -226,11 +226,11 @@ class BadgeBalances:
     def reverse(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
         """Revert a tracking as far as possible: take what the member still holds, or give up to the maximum."""
         tracking = self._trackings[badge_tracking_id]
-        held = self.balance(tracking.member_id, badge.badge_id)
+        balance = self.balance(tracking.member_id, badge.badge_id)
         claims = self._claims_on(tracking)
         target = -tracking.amount_assigned - sum(claims.values())
-        amount = max(target, -held) if target < 0 else min(target, max(badge.max_amount - held, 0))
-        return self._revert(tracking, amount, claims, loyalty_event_id, missing=amount - target)
+        amount = max(target, -balance) if target < 0 else min(target, max(badge.max_amount - balance, 0))
+        return self._revert(tracking, amount, claims, loyalty_event_id, shortfall=amount - target)
 
     def standing(self, loyalty_event_id: int) -> list[BadgeTracking]:
         """Trackings of an event that are not reverted yet, newest first."""
@@ -253,12 +253,12 @@ class BadgeBalances:
         changes = BadgeChanges(
             balances={place: self._balances[place] for place in sorted(self._touched)},
             trackings=tuple(self._trackings[tracking_id] for tracking_id in self._new),
-            changed=tuple(self._trackings[tracking_id] for tracking_id in sorted(self._changed)),
+            changed_trackings=tuple(self._trackings[tracking_id] for tracking_id in sorted(self._changed)),
         )
         self._new, self._touched, self._changed = [], set(), set()
         return changes
 
-    def _answered(self, grant: BadgeGrant) -> BadgeTracking | None:
+    def _tracking_by_key(self, grant: BadgeGrant) -> BadgeTracking | None:
         """The tracking that the request's key has made, if any; raises KeyReused for another request."""
         tracking_id = self._ids_by_key.find(grant.system_unique_key, grant.request_digest)
         return None if tracking_id is None else self._trackings[tracking_id]
@@ -290,24 +290,24 @@ class BadgeBalances:
 
     def _refuse(self, member_id: int, badge: Badge, amount: int) -> None:
         """Refuse a change that leaves 0..max_amount; amounts above a lowered maximum may be reduced."""
-        held = self.balance(member_id, badge.badge_id)
-        if amount > 0 and held + amount > badge.max_amount:
-            raise BadgeLimit(f"The member holds {held} of at most {badge.max_amount} of the badge {badge.name}.")
-        if held + amount < 0:
+        balance = self.balance(member_id, badge.badge_id)
+        if amount > 0 and balance + amount > badge.max_amount:
+            raise BadgeLimit(f"The member holds {balance} of at most {badge.max_amount} of the badge {badge.name}.")
+        if balance + amount < 0:
             raise InsufficientBadges(
-                f"The member holds {held} of the badge {badge.name}, {-amount} are to be taken away."
+                f"The member holds {balance} of the badge {badge.name}, {-amount} are to be taken away."
             )
 
     def _claims_on(self, tracking: BadgeTracking) -> dict[int, int]:
         """The parts of what the tracking's reversal returns that later reversals are missing, by their ids."""
-        returned, claims = -tracking.amount_assigned, {}
+        amount, claims = -tracking.amount_assigned, {}
         for claim_id in sorted(self._trackings):
             claim = self._trackings[claim_id]
             is_same_place = (claim.member_id, claim.badge_id) == (tracking.member_id, tracking.badge_id)
-            if is_same_place and claim_id > tracking.badge_tracking_id and claim.missing * returned > 0:
-                part = min(claim.missing, returned, key=abs)
+            if is_same_place and claim_id > tracking.badge_tracking_id and claim.missing * amount > 0:
+                part = min(claim.missing, amount, key=abs)
                 claims[claim_id] = part
-                returned -= part
+                amount -= part
         return claims
 
     def _revert(
@@ -316,7 +316,7 @@ class BadgeBalances:
         amount: int,
         claims: Mapping[int, int],
         loyalty_event_id: int | None,
-        missing: int = 0,
+        shortfall: int = 0,
     ) -> BadgeTracking:
         for claim_id, part in claims.items():
             claim = self._trackings[claim_id]
@@ -333,7 +333,7 @@ class BadgeBalances:
             external_id=None,
             loyalty_event_id=loyalty_event_id,
             reverted_badge_tracking_id=tracking.badge_tracking_id,
-            missing=missing,
+            shortfall=shortfall,
         )
         self._change(replace(tracking, reversal_badge_tracking_id=reversal.badge_tracking_id))
         return reversal
@@ -344,7 +344,7 @@ class BadgeBalances:
         if tracking.badge_tracking_id not in self._new:
             self._changed.add(tracking.badge_tracking_id)
 
-    def _track(self, amount: int, *, system_unique_key: str | None, missing: int = 0, **values: Any) -> BadgeTracking:
+    def _track(self, amount: int, *, system_unique_key: str | None, shortfall: int = 0, **values: Any) -> BadgeTracking:
         place = values["member_id"], values["badge_id"]
         total = self._balances.get(place, 0) + amount
         name, key = self._new_name()
@@ -355,7 +355,7 @@ class BadgeBalances:
             amount_assigned=amount,
             updated_total_assigned=total,
             reversal_badge_tracking_id=None,
-            missing=missing,
+            missing=shortfall,
             created_at=self._at,
             **values,
         )

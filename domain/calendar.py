@@ -33,9 +33,9 @@ def instant_of(text: str) -> datetime:
 
     Raises ValueError for anything but a moment between the years 1 and 9999.
     """
-    parsed = _parsed(text)
+    moment = _parse_moment(text)
     try:
-        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("a moment between the years 1 and 9999") from error
 
@@ -48,10 +48,10 @@ def instant_text(moment: datetime) -> str:
 def local_of(text: str) -> datetime:
     """As `instant_of`, but a text without an offset stays without one: a local time whose zone is not known yet."""
     instant = instant_of(text)
-    return instant if _parsed(text).tzinfo is not None else instant.replace(tzinfo=None)
+    return instant if _parse_moment(text).tzinfo is not None else instant.replace(tzinfo=None)
 
 
-def _parsed(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     return datetime.fromisoformat(_OFFSET_WITHOUT_COLON.sub(r"\1:\2", text.upper().replace(" ", "T")))
 
 
@@ -161,8 +161,8 @@ Zoned = TypeVar("Zoned", bound=_Zoned)
 
 def not_a_zone(name: str, field: str = "timezone") -> str:
     """The fault of a name that is no time zone."""
-    meant = did_you_mean(name, sorted(ZONE_NAMES))
-    return f"{field} {name[:LONGEST_NAME]} is not a time zone of the IANA database, such as Europe/Madrid.{meant}"
+    suggestion = did_you_mean(name, sorted(ZONE_NAMES))
+    return f"{field} {name[:LONGEST_NAME]} is not a time zone of the IANA database, such as Europe/Madrid.{suggestion}"
 
 
 def zone_faults(name: str | None) -> list[FieldFault]:
@@ -174,6 +174,6 @@ def localized(record: Zoned, names: Iterable[str], default: str) -> Zoned:
     """The record with an offset for its moments `names` that lack one: that of its `timezone`, or else of `default`."""
     own = record.timezone
     zone = zone_named(own if own is not None and is_zone(own) else default)
-    given = {name: moment for name in names if (moment := getattr(record, name)) is not None}
-    moments: dict[str, Any] = {name: moment_in(zone, moment) for name, moment in given.items()}
-    return replace(record, **moments)
+    moments = {name: moment for name in names if (moment := getattr(record, name)) is not None}
+    localized_moments: dict[str, Any] = {name: moment_in(zone, moment) for name, moment in moments.items()}
+    return replace(record, **localized_moments)

@@ -81,12 +81,12 @@ def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, 
     check = _CHECKS.get(schema_type)
     if check is None:
         return
-    expected, is_one = check
+    form, is_one = check
     value = (payload or {}).get("value")
     if value is None:
-        raise PayloadInvalid(f"payload.value is missing: an event of type {api_code} carries {expected} there.")
+        raise PayloadInvalid(f"payload.value is missing: an event of type {api_code} carries {form} there.")
     if not is_one(value):
-        raise PayloadInvalid(f"payload.value is not {expected}: an event of type {api_code} carries {expected} there.")
+        raise PayloadInvalid(f"payload.value is not {form}: an event of type {api_code} carries {form} there.")
 
 
 def _is_number(value: Any) -> bool:

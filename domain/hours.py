@@ -81,15 +81,15 @@ def _window_faults(windows: list[Mapping[str, Any]]) -> Iterator[FieldFault]:
     following = [(Window(*(minute + MINUTES_OF_WEEK for minute in first)), place) for first, place in placed[:1]]
     for (one, place), (other, other_place) in pairwise(placed + following if len(placed) > 1 else placed):
         if one.end > other.begin:
-            shown = [_shown(windows[index]) for index in (place, other_place)]
-            yield FieldFault(f"schedule has overlapping windows, {' and '.join(shown)}", pointer=_pointer(other_place))
+            texts = [_window_text(windows[index]) for index in (place, other_place)]
+            yield FieldFault(f"schedule has overlapping windows, {' and '.join(texts)}", pointer=_pointer(other_place))
 
 
 def _pointer(place: int) -> str:
     return f"/{FIELD}/schedule/{place}"
 
 
-def _shown(window: Mapping[str, Any]) -> str:
+def _window_text(window: Mapping[str, Any]) -> str:
     return f"day {window['day']} {window['from']} to {window['to']}"
 
 

@@ -14,9 +14,9 @@ class ResultsByKey(Generic[Result]):
     Each is given with the digest of its request; it is None where the server itself caused the result.
     """
 
-    def __init__(self, stored: Iterable[tuple[str, bytes | None, Result]] = ()) -> None:
+    def __init__(self, stored_results: Iterable[tuple[str, bytes | None, Result]] = ()) -> None:
         self._results: dict[str, tuple[bytes | None, Result]] = {}
-        for key, digest, result in stored:
+        for key, digest, result in stored_results:
             self._results[key] = digest, result
 
     def __contains__(self, key: str) -> bool:
@@ -31,9 +31,9 @@ class ResultsByKey(Generic[Result]):
 
         Raises KeyReused if the key was used for a request with another digest.
         """
-        used = self._results.get(key) if key is not None else None
-        if used is None:
+        stored_result = self._results.get(key) if key is not None else None
+        if stored_result is None:
             return None
-        if used[0] != digest:
+        if stored_result[0] != digest:
             raise KeyReused(f"The key {key} was used for another request.")
-        return used[1]
+        return stored_result[1]

@@ -62,7 +62,7 @@ class _Field:
 
     operators: frozenset[str]
     accepts: Callable[[Any], bool]
-    expected: str
+    value_description: str
 
 
 _TEXT_FIELD = _Field(_TEXT_OPERATORS, is_text, _TEXT)
@@ -98,16 +98,19 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredic
     field = _ATTRIBUTE if name.startswith(_ATTRIBUTES) else _FIELDS.get(name)
     path = name.split(".")
     if field is None or not all(path):
-        known = (*_FIELDS, f"{_ATTRIBUTES}<name>")
-        raise _fault(f"field {name} is not one of: {', '.join(known)}.{did_you_mean(name, known)}", f"{pointer}/field")
+        names = (*_FIELDS, f"{_ATTRIBUTES}<name>")
+        raise _fault(
+            f"field {name} is not one of: {', '.join(names)}.{did_you_mean(name, names)}",
+            f"{pointer}/field",
+        )
     if sign not in field.operators:
         raise _fault(f"operator {sign} does not go with the field {name}", f"{pointer}/operator")
-    expected = _expected(field, sign)
+    description = _describe_value(field, sign)
     if sign == "in":
         if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):
-            raise _fault(f"value is not a list of 1 to {MOST_VALUES} values, each {expected}", f"{pointer}/value")
+            raise _fault(f"value is not a list of 1 to {MOST_VALUES} values, each {description}", f"{pointer}/value")
     elif not _accepted(field, sign, value):
-        raise _fault(f"operator {sign} needs {expected}", f"{pointer}/value")
+        raise _fault(f"operator {sign} needs {description}", f"{pointer}/value")
     test = _test(sign, value)
     if len(path) == 1:
         return lambda item: test(item.get(name))
@@ -118,10 +121,10 @@ def _fault(detail: str, pointer: str) -> InvalidRequest:
     return InvalidRequest([FieldFault(detail, pointer=pointer)])
 
 
-def _expected(field: _Field, sign: str) -> str:
+def _describe_value(field: _Field, sign: str) -> str:
     if sign in _COMPARISONS:
         return "a number"
-    return _TEXT if sign == "startsWith" else field.expected
+    return _TEXT if sign == "startsWith" else field.value_description
 
 
 def _accepted(field: _Field, sign: str, value: Any) -> bool:

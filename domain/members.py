@@ -78,7 +78,7 @@ class MemberTier:
     floor_expires_at: Internal[datetime | None] = None
 
     @property
-    def held(self) -> HeldTier:
+    def held_tier(self) -> HeldTier:
         """The tier with its hold."""
         floor = None if self.floor_tier_id is None else TierFloor(self.floor_tier_id, self.floor_expires_at)
         return HeldTier(self.loyalty_tier_id, self.is_manual, self.expires_at, floor)
@@ -149,19 +149,19 @@ def inactive(member: Member) -> MemberInactive:
     return MemberInactive(f"The member {member.loyalty_member_id} is not active.")
 
 
-def merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields after an update: those in `changes` replace known ones, and None removes one."""
-    return {name: value for name, value in {**known, **changes}.items() if value is not None}
+def merge_fields(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge an update into fields: those in `changes` replace them, and None removes one."""
+    return {name: value for name, value in {**fields, **changes}.items() if value is not None}
 
 
-def merged_profile(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The profile after an update: as `merged`, also inside objects with parts; lists are replaced as a whole."""
+def merge_profile(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge an update into a profile, also inside objects with parts; lists are replaced as a whole."""
     parts = {
-        name: merged(known.get(name, {}), changes[name]) or None
+        name: merge_fields(profile.get(name, {}), changes[name]) or None
         for name, profile_field in PROFILE.items()
         if profile_field.parts and changes.get(name) is not None
     }
-    return merged(known, {**changes, **parts})
+    return merge_fields(profile, {**changes, **parts})
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:

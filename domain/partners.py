@@ -50,14 +50,14 @@ class MemberInfo:
 
     def profile(self, gov_id: str | None) -> dict[str, Any]:
         """The data as a member's profile with this government id, without unknown fields and blank names."""
-        known = {
+        profile_fields = {
             "name": _without_blanks_alone(self.first_name),
             "lastName": _without_blanks_alone(self.last_name),
             "email": self.email,
             "phoneNumber": self.phone,
             "govId": None if gov_id is None else {"id": gov_id},
         }
-        return {name: value for name, value in known.items() if value is not None}
+        return {name: value for name, value in profile_fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class PaymentIntent:
     @property
     def new_member_id(self) -> str:
         """The `loyaltyMemberId` for the member that would be created."""
-        named = None if self.member_info is None else self.member_info.loyalty_member_id
-        return self.loyalty_member_id if named is None else named
+        reported_id = None if self.member_info is None else self.member_info.loyalty_member_id
+        return self.loyalty_member_id if reported_id is None else reported_id
 
     @property
     def new_gov_id(self) -> str | None:
@@ -208,16 +208,16 @@ def payment_effects(total: Decimal, effects: Iterable[Mapping[str, Any]]) -> lis
 
     They are those of the results of events, in the order of the evaluation.
     """
-    left, applied = total, []
+    remaining, results = total, []
     for effect in effects:
         if "discountAmount" not in effect:
-            applied.append(PaymentEffect(effect["effectId"]))
+            results.append(PaymentEffect(effect["effectId"]))
             continue
         discount = Decimal(effect["discountAmount"])
-        left -= discount
+        remaining -= discount
         kind = next(param["value"] for param in effect["params"] if param["id"] == "type")
-        applied.append(PaymentEffect(effect["effectId"], discount, left, kind))
-    return applied
+        results.append(PaymentEffect(effect["effectId"], discount, remaining, kind))
+    return results
 
 
 def joined_missions(outcomes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -73,8 +73,8 @@ class InvalidRequest(Refusal):
 
     def __init__(self, faults: Sequence[FieldFault], detail: str | None = None) -> None:
         more = len(faults) - _MOST_SHOWN
-        shown = [fault.detail for fault in faults[:_MOST_SHOWN]] + ([f"And {more} more."] if more > 0 else [])
-        super().__init__(detail or " ".join(shown))
+        details = [fault.detail for fault in faults[:_MOST_SHOWN]] + ([f"And {more} more."] if more > 0 else [])
+        super().__init__(detail or " ".join(details))
         self.faults = tuple(faults)
         self.members = {"errors": [fault.as_member() for fault in faults]}
 
@@ -177,21 +177,21 @@ _MOST_KNOWN = 1000
 _LONGEST_WORD = 30
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, names: Iterable[str]) -> str | None:
     """The known name that comes close to the given one, in letters of any case; None if there is none."""
-    written = {word.casefold(): word for word in islice(known, _MOST_KNOWN)}
+    names_by_fold = {word.casefold(): word for word in islice(names, _MOST_KNOWN)}
     # Any two keys have much in common.
     least = 0.8 if len(name) > _LONGEST_WORD else 0.6
-    close = get_close_matches(name[:LONGEST_NAME].casefold(), written, n=1, cutoff=least)
-    return written[close[0]] if close else None
+    close = get_close_matches(name[:LONGEST_NAME].casefold(), names_by_fold, n=1, cutoff=least)
+    return names_by_fold[close[0]] if close else None
 
 
-def unknown_key(what: str, key: str, known: Iterable[str]) -> str:
+def unknown_key(what: str, key: str, keys: Iterable[str]) -> str:
     """The sentence about a key that is not known, and the known one that comes close."""
-    return f"There is no {what} with the key {key[:LONGEST_NAME]}.{did_you_mean(key, known)}"
+    return f"There is no {what} with the key {key[:LONGEST_NAME]}.{did_you_mean(key, keys)}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The sentence that follows one about an unknown name, a blank before it; empty if no known name comes close."""
-    close = nearest(name, known)
+    close = nearest(name, names)
     return f" Did you mean {close}?" if close is not None else ""

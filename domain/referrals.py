@@ -212,11 +212,11 @@ def ready_program(program: ReferralProgram, main_account: LedgerAccount | None) 
 class ReferralPrograms:
     """All referral programs of an organization, active or not; `types` are the event types that they consider."""
 
-    def __init__(self, ready: Iterable[ReadyProgram] = ()) -> None:
-        self.by_id: Mapping[int, ReadyProgram] = {program.program.referral_program_id: program for program in ready}
-        programs = [program.program for program in self.by_id.values()]
-        self.types = frozenset(program.event_type for program in programs)
-        self.active_types = frozenset(program.event_type for program in programs if program.active)
+    def __init__(self, programs: Iterable[ReadyProgram] = ()) -> None:
+        self.by_id: Mapping[int, ReadyProgram] = {program.program.referral_program_id: program for program in programs}
+        records = [program.program for program in self.by_id.values()]
+        self.types = frozenset(program.event_type for program in records)
+        self.active_types = frozenset(program.event_type for program in records if program.active)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,13 +303,13 @@ class ReferralUsageState:
         once = program.max_redeems_per_referred_member_per_code or 1
         of_pair = self.of_pairs.get((code.referral_code_id, referred_member_id), 0)
         of_referrer = self.of_referrers.get((program.referral_program_id, code.member_id), 0)
-        for name, most, used in (
+        for name, maximum, uses in (
             ("maxRedeemsPerReferredMemberPerCode", once, of_pair),
             ("maxPerCode", program.max_per_code, code.total_usages),
             ("maxReferralsPerMember", program.max_referrals_per_member, of_referrer),
         ):
-            if used >= most:
-                raise ReferralLimitReached(f"{name} is {most}, and {used} uses have been counted.", limit=name)
+            if uses >= maximum:
+                raise ReferralLimitReached(f"{name} is {maximum}, and {uses} uses have been counted.", limit=name)
 
     def add(self, use: CodeUse) -> None:
         """Count a use."""

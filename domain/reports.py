@@ -189,19 +189,19 @@ def report_range(
     return ReportRange(since_from, since_to, zone)
 
 
-def days_of(asked: ReportRange) -> list[Day]:
+def days_of(report_range: ReportRange) -> list[Day]:
     """The days of a range, in order; raises InvalidRequest for more than `MOST_DAYS` of them."""
-    if (asked.end - asked.begin).days > MOST_DAYS:
+    if (report_range.end - report_range.begin).days > MOST_DAYS:
         fault = f"sinceFrom is more than {MOST_DAYS:,} days before sinceTo, and a series has at most so many"
         raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
     days: list[Day] = []
-    begin = asked.begin
-    day = _local_date(begin, asked.zone)
-    while begin < asked.end:
+    begin = report_range.begin
+    day = _local_date(begin, report_range.zone)
+    while begin < report_range.end:
         # A day that the zone skipped when it crossed the date line has no time at all.
-        next_begin = _start_of_next(day, asked.zone)
+        next_begin = _start_of_next(day, report_range.zone)
         if next_begin is None or next_begin > begin:
-            end = asked.end if next_begin is None else min(next_begin, asked.end)
+            end = report_range.end if next_begin is None else min(next_begin, report_range.end)
             days.append(Day(day, begin, end))
             begin = end
         if day == date.max:

@@ -49,12 +49,12 @@ class RevertedTransaction:
     is_release: bool
 
     @classmethod
-    def of(cls, stored: Stored, posting: Posting, due: Decimal) -> RevertedTransaction:
-        """The part of `stored` that `posting` took back, out of the `due` amount."""
+    def of(cls, transaction: Stored, posting: Posting, due: Decimal) -> RevertedTransaction:
+        """The part of `transaction` that `posting` took back, out of the `due` amount."""
         overdraft = -sum((entry.amount for entry in posting.entries if entry.is_overdraft), ZERO)
         is_release = posting.status == REVERTED
-        missing = ZERO if is_release else due - posting.amount
-        return cls(stored, posting.account, posting.amount, overdraft, missing, posting.is_partial, is_release)
+        shortfall = ZERO if is_release else due - posting.amount
+        return cls(transaction, posting.account, posting.amount, overdraft, shortfall, posting.is_partial, is_release)
 
 
 class ReversedPart(NamedTuple):
@@ -105,29 +105,29 @@ class Extent:
 WHOLE = Extent(Fraction(1), is_whole=True)
 
 
-def counter_key(counted: Mapping[str, Any], member_id: int) -> CounterKey:
+def counter_key(limit_count: Mapping[str, Any], member_id: int) -> CounterKey:
     """The counter of one of an event's `limit_counters`."""
     return CounterKey(
-        campaign_id=counted["campaignId"],
-        member_id=ALL_MEMBERS if counted["scope"] == CAMPAIGN else member_id,
-        ledger_account_id=counted["ledgerAccountId"] or ALL_ACCOUNTS,
-        type=counted["type"],
-        period=counted["period"],
-        period_start=date.fromisoformat(counted["periodStart"]),
+        campaign_id=limit_count["campaignId"],
+        member_id=ALL_MEMBERS if limit_count["scope"] == CAMPAIGN else member_id,
+        ledger_account_id=limit_count["ledgerAccountId"] or ALL_ACCOUNTS,
+        type=limit_count["type"],
+        period=limit_count["period"],
+        period_start=date.fromisoformat(limit_count["periodStart"]),
     )
 
 
-def amount_to_reverse(counted: Mapping[str, Any], extent: Extent, decimals: int) -> Decimal:
+def amount_to_reverse(limit_count: Mapping[str, Any], extent: Extent, decimals: int) -> Decimal:
     """The part of a count still to be subtracted: of points their share, of transactions all or nothing.
 
     Transactions are subtracted only with the whole event.
     """
-    amount, given = Decimal(counted["amount"]), Decimal(counted.get("givenBack", 0))
+    amount, given_back = Decimal(limit_count["amount"]), Decimal(limit_count.get("givenBack", 0))
     if extent.is_whole:
-        return amount - given
-    return extent.of(amount, decimals) - given if counted["type"] == POINTS else ZERO
+        return amount - given_back
+    return extent.of(amount, decimals) - given_back if limit_count["type"] == POINTS else ZERO
 
 
-def counted_back(reverted: Sequence[RevertedEvent]) -> list[tuple[CounterKey, Decimal]]:
+def negated_counts(events: Sequence[RevertedEvent]) -> list[tuple[CounterKey, Decimal]]:
     """The counts that a reversal subtracts from limits: the negative of what it gave back."""
-    return [(key, -amount) for reverted_event in reverted for key, amount in reverted_event.limits]
+    return [(key, -amount) for reverted_event in events for key, amount in reverted_event.limits]

@@ -50,17 +50,17 @@ def tier_status(
     counted = schedule.counted(points, at)
     least = _least_of(schedule, held)
     to_keep, projected = None, None
-    hold = None if held is None else held.held.hold(at)
+    hold = None if held is None else held.held_tier.hold(at)
     if held is not None and held.expires_at is not None:
         then = schedule.counted(points, held.expires_at)
         to_keep = None if least is None else max(ZERO, least - then)
-        place = schedule.place_of(points, held.expires_at, held.held.floor)
+        place = schedule.place_of(points, held.expires_at, held.held_tier.floor)
         projected = None if place is None else tiers.get(place.loyalty_tier_id)
     return TierStatus(
         loyalty_program_id=schedule.loyalty_program_id,
         loyalty_program_key=schedule.loyalty_program_key,
         tier=None if held is None else tiers.get(held.loyalty_tier_id),
-        is_manual=held is not None and hold is not None and _is_held(schedule, held.held, counted),
+        is_manual=held is not None and hold is not None and _is_held(schedule, held.held_tier, counted),
         tier_hold=hold,
         since=None if held is None else held.created_at,
         expires_at=None if held is None else held.expires_at,

@@ -10,7 +10,7 @@ Savepoint = NewType("Savepoint", tuple[int, ...])
 
 
 class UndoLog:
-    """Records changes of dictionaries, which are made by `put`, and of lists that are only appended to."""
+    """Records changes of dictionaries, made by `put`, and of lists that are only appended to."""
 
     def __init__(self, *lists: list[Any]) -> None:
         self._lists = lists
@@ -21,9 +21,9 @@ class UndoLog:
         self._changes.append((store, key, store.get(key)))
         store[key] = value
 
-    def changed(self, store: dict[Key, Value]) -> set[Key]:
+    def changed_keys_of(self, store: dict[Key, Value]) -> set[Key]:
         """The keys of a dictionary that were set since the log was begun or cleared."""
-        return {key for changed, key, _ in self._changes if changed is store}
+        return {key for target, key, _ in self._changes if target is store}
 
     def changed_keys(self) -> dict[int, set[Any]]:
         """The keys that were set of each dictionary, by the dictionary's `id`."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from domain.access import Grant, lacking, merged
+from domain.access import Grant, merge_grants, missing_permissions
 from domain.problems import Conflict, Forbidden, NotFound
 
 # How long a temporary password, and with it an invitation, is valid.
@@ -57,7 +57,7 @@ class Membership:
     @property
     def grant(self) -> Grant:
         """The user's permissions in the organization: inline and by groups, the highest action of each resource."""
-        return merged([self.inline, Grant(frozenset(self.group_roles), self.group_is_admin)])
+        return merge_grants([self.inline, Grant(frozenset(self.group_roles), self.group_is_admin)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class User:
     @property
     def grant(self) -> Grant:
         """The user's permissions in the organization."""
-        held = self.membership.grant
-        return Grant(held.roles, held.is_admin, self.is_system_admin)
+        grant = self.membership.grant
+        return Grant(grant.roles, grant.is_admin, self.is_system_admin)
 
     @property
     def administers(self) -> bool:
@@ -162,19 +162,19 @@ class PasswordChangeRequired(Forbidden):
     title = "The temporary password has to be changed"
 
 
-def require_held(held: Grant, required: Grant, what: str) -> None:
+def require_held(grant: Grant, required: Grant, what: str) -> None:
     """Refuse, in words that name `what`, if the caller lacks any of the permissions; raises PermissionNotHeld."""
-    missing = lacking(held, required)
-    if missing:
-        raise PermissionNotHeld(f"{what}: the caller does not have {', '.join(missing)}.")
+    missing_names = missing_permissions(grant, required)
+    if missing_names:
+        raise PermissionNotHeld(f"{what}: the caller does not have {', '.join(missing_names)}.")
 
 
-def require_rank(held: Grant, target: Grant) -> None:
+def require_rank(grant: Grant, target: Grant) -> None:
     """Refuse changes of an administrator by others than administrators; the same for system administrators."""
     rank = Grant(frozenset(), target.is_admin, target.is_system_admin)
-    require_held(held, rank, "The user has more permissions than the caller")
+    require_held(grant, rank, "The user has more permissions than the caller")
 
 
 def granted_by(groups: Sequence[PermissionGroup], beyond: Collection[str] = ()) -> Grant:
     """The permissions of all groups together, except those whose keys are in `beyond`."""
-    return merged(group.grant for group in groups if group.permission_group_key not in beyond)
+    return merge_grants(group.grant for group in groups if group.permission_group_key not in beyond)

@@ -64,8 +64,8 @@ def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collec
     if parts.fragment:
         return "has a fragment, the part behind #, which no receiver is sent"
     if ports is not None and (port or _PORTS[parts.scheme]) not in ports:
-        allowed = ", ".join(map(str, sorted(ports)))
-        return f"names a port that is not called; LOYALTY_WEBHOOK_PORTS allows {allowed}"
+        allowed_ports = ", ".join(map(str, sorted(ports)))
+        return f"names a port that is not called; LOYALTY_WEBHOOK_PORTS allows {allowed_ports}"
     if not private_allowed and not _may_be_public(parts.hostname):
         return "names an address that is not public; such are called only where LOYALTY_WEBHOOK_ALLOW_PRIVATE is set"
     return None
@@ -82,11 +82,11 @@ def header_fault(name: str) -> str | None:
 
 def repeated_header(headers: Collection[str]) -> str | None:
     """A header name that repeats another one in different case, None if there is none."""
-    seen: set[str] = set()
+    lower_names: set[str] = set()
     for name in headers:
-        if name.lower() in seen:
+        if name.lower() in lower_names:
             return name
-        seen.add(name.lower())
+        lower_names.add(name.lower())
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from domain.access import Grant, limited
+from domain.access import Grant, limit_grant
 from domain.events import EventOrigin
 from handlers.audit_trail import AuditTrail
 
@@ -67,7 +67,7 @@ class Caller:
 
     def limited_to(self, current: Grant) -> Caller:
         """The caller limited to the present permissions of its user."""
-        left = limited(self.grant, current)
+        left = limit_grant(self.grant, current)
         if left == self.grant:
             return self
         return replace(self, roles=left.roles, is_admin=left.is_admin, is_system_admin=left.is_system_admin)

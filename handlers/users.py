@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.access import Grant, added, highest
+from domain.access import Grant, added_permissions, highest
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound
 from domain.users import PermissionGroup, PermissionGroupInUse, User, require_held
 from handlers.audit_trail import Audited
@@ -149,7 +149,7 @@ def update_permission_group(
         properties = body.of(before)
         values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
         after = Grant(frozenset(values["roles"]), properties.is_admin)
-        require_held(held, added(before.grant, after), "The group cannot give this")
+        require_held(held, added_permissions(before.grant, after), "The group cannot give this")
         _require_rank_of_group(held, before)
         return PERMISSION_GROUPS.store(call.db, before, values, call.real_now)
 

@@ -123,13 +123,13 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
         ]
         defer(db, _STORE_BALANCES, (as_json(held),))
     add_all(db, badge_trackings, _TRACKING_NAMES, as_rows(changes.trackings, _TRACKING_NAMES))
-    if changes.changed:
+    if changes.changed_trackings:
         changed = [
             {
                 "badge_tracking_id": tracking.badge_tracking_id,
                 "reversal_badge_tracking_id": tracking.reversal_badge_tracking_id,
                 "missing": tracking.missing,
             }
-            for tracking in changes.changed
+            for tracking in changes.changed_trackings
         ]
         defer(db, _CHANGE_TRACKINGS, (*given(changed), organization_id))

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, SmallInteger, and_, literal, or_, tuple_
 
-from domain.cursors import cursor_of, foreign_cursor, told_by
+from domain.cursors import decode_cursor, encode_cursor, foreign_cursor
 from persistence.rows import AnySelect
 
 _LARGEST_PAGE = 2**31 - 1
@@ -42,7 +42,7 @@ class Position:
     @classmethod
     def told_by(cls, cursor: str) -> Position:
         """The position that a cursor tells, `last` unread; raises InvalidRequest for a cursor that tells none."""
-        told = told_by(cursor)
+        told = decode_cursor(cursor)
         match told:
             case {
                 "list": str(listing),
@@ -62,7 +62,7 @@ class Position:
     def cursor(self) -> str:
         """The cursor that tells this position."""
         before = {} if self.rows_before is None else {"before": self.rows_before}
-        return cursor_of(
+        return encode_cursor(
             {
                 "list": self.listing,
                 "order": self.order,

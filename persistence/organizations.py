@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, insert, select, update
 
-from domain.access import Grant, merged
+from domain.access import Grant, merge_grants
 from domain.organizations import Organization, OrganizationDetails
 from persistence.connections import CompiledStatement, query
 from persistence.permission_groups import groups_administer, roles_of_groups
@@ -139,7 +139,7 @@ def _organization_and_rights(
         ]
         held = Grant(frozenset(), is_system_admin=is_system_admin and is_active)
         if is_member:
-            held = merged([held, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
+            held = merge_grants([held, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
         if user_id is not None:
             rights[user_id] = CurrentRights(is_active, is_member, held, generation)
     return organization, rights

@@ -93,16 +93,16 @@ def slug_fault(slug: str | None) -> FieldFault | None:
     return FieldFault(f"slug is {slug}, which is a key or a reserved word", pointer="/slug")
 
 
-def slug_of(name: str, taken: Collection[str]) -> str:
+def slug_of(name: str, existing_slugs: Collection[str]) -> str:
     """The slug made from a name; if it is taken, with the first free number from 2 on appended."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[: LONGEST_SLUG - 10].strip("-") or "collection"
     if is_uuid(slug) or slug == RESERVED_SLUG:
         slug = f"collection-{slug}"
-    if slug not in taken:
+    if slug not in existing_slugs:
         return slug
     number = 2
-    while f"{slug}-{number}" in taken:
+    while f"{slug}-{number}" in existing_slugs:
         number += 1
     return f"{slug}-{number}"
 

@@ -80,10 +80,10 @@ class SearchReader:
             keys.append(SortKey(name, direction == "desc", of_record, kind))
         return tuple(keys)
 
-    def facets(self, given: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, tuple[str, ...]]:
+    def facets(self, pairs_by_field: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, tuple[str, ...]]:
         """The values by field, from (parameter, value) pairs by field."""
         facets: dict[str, tuple[str, ...]] = {}
-        for name, pairs in given.items():
+        for name, pairs in pairs_by_field.items():
             if not self._collection.declares(name):
                 self._unknown(pairs[0][0], name)
                 continue
@@ -108,10 +108,10 @@ class SearchReader:
             return [value, number_text(number)]
         return [value]
 
-    def ranges(self, given: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Bounds, ...]:
+    def ranges(self, ends_by_field: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Bounds, ...]:
         """The bounds of fields, from (parameter, text) by `min` and `max` by field."""
         ranges = []
-        for name, ends in given.items():
+        for name, ends in ends_by_field.items():
             if not self._collection.declares(name):
                 self._unknown(next(iter(ends.values()))[0], name)
                 continue
@@ -147,9 +147,9 @@ class SearchReader:
         return Bounds(name, kind, least=least, most=most)
 
     def _unknown(self, parameter: str, name: str) -> None:
-        known = (*self._collection.facet_fields, *self._collection.properties)
+        field_names = (*self._collection.facet_fields, *self._collection.properties)
         detail = f"The field {name[:100]} is neither in facetFields nor in jsonschema of the collection."
-        self.fault(parameter, detail + did_you_mean(name, known))
+        self.fault(parameter, detail + did_you_mean(name, field_names))
 
 
 def sort_of(collection: ContentCollection, text: str | None) -> Any:

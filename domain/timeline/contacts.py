@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from domain.timeline.rows import MESSAGE, PROFILE, TimelineRow, told
+from domain.timeline.rows import MESSAGE, PROFILE, TimelineRow, after_colon
 
 _MOST_FIELDS_NAMED = 5
 
@@ -24,8 +24,8 @@ class ProfileFact:
 
     def row(self) -> TimelineRow:
         """The row of the entry: the names of the fields, not their values, which the audit log has."""
-        named, more = sorted(self.fields)[:_MOST_FIELDS_NAMED], len(self.fields) - _MOST_FIELDS_NAMED
-        listed = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+        first_names, more = sorted(self.fields)[:_MOST_FIELDS_NAMED], len(self.fields) - _MOST_FIELDS_NAMED
+        listed = ", ".join(first_names) + (f" and {more} more" if more > 0 else "")
         if self.operation_id == "eraseMember":
             text = "The member's personal data was erased"
         elif self.operation_id == "updateMember":
@@ -39,7 +39,7 @@ class ProfileFact:
             "changedFields": sorted(self.fields),
             "reason": self.reason,
         }
-        text = f"{text}, by {self.actor}{told(self.reason)}."
+        text = f"{text}, by {self.actor}{after_colon(self.reason)}."
         return TimelineRow(PROFILE, self.created_at, self.created_at, text, self.actor, None, False, details)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.event_types import EVENTS_WITH_ORDER
 from domain.events import NOT_EVALUATED, SUCCESS, WAITING
-from domain.timeline.rows import EVENT, MISSION, REFERRAL, TIER, TimelineRow, amount_text, clause, told
+from domain.timeline.rows import EVENT, MISSION, REFERRAL, TIER, TimelineRow, after_colon, amount_text, clause
 
 _AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 _LONGEST_ID = 255
@@ -71,9 +71,9 @@ class EventFact:
             is_amount = self.order_total is not None and _AMOUNT.fullmatch(self.order_total)
             total = f" over {amount_text(Decimal(self.order_total or 0))}" if is_amount else ""
             return f"The order {(self.order_external_id or '(unknown)')[:_LONGEST_ID]}{total} was {what}."
-        known = _SENTENCES.get(self.event_type)
-        if known is not None:
-            return known
+        sentence = _SENTENCES.get(self.event_type)
+        if sentence is not None:
+            return sentence
         described = f": {clause(self.description)}" if self.description else ""
         return f"The event {self.type_name or self.event_type} happened{described}."
 
@@ -88,12 +88,12 @@ class EventFact:
             return "It reversed an earlier event."
         if self.evaluation_status == NOT_EVALUATED:
             return "It was stored without evaluation."
-        done: dict[str, list[str]] = {}
+        effects_by_campaign: dict[str, list[str]] = {}
         for effect in effects:
             if effect["status"] not in ("skipped", "failed"):
                 amount = "" if effect["amount"] is None else f" {amount_text(Decimal(effect['amount']))}"
-                done.setdefault(effect["campaignCode"], []).append(f"{effect['effectId']}{amount}")
-        return " ".join(f"Campaign {code}: {', '.join(what)}." for code, what in done.items())
+                effects_by_campaign.setdefault(effect["campaignCode"], []).append(f"{effect['effectId']}{amount}")
+        return " ".join(f"Campaign {code}: {', '.join(what)}." for code, what in effects_by_campaign.items())
 
 
 _SENTENCES: Mapping[str, str] = {
@@ -204,7 +204,7 @@ class MissionFact:
             MISSION,
             self.created_at,
             self.happened_at,
-            f"{text}{told(self.description)}.",
+            f"{text}{after_colon(self.description)}.",
             self.actor,
             self.loyalty_event_id,
             is_reversed,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from domain.timeline.rows import BADGE, COUPON, TimelineRow, amount_text, told
+from domain.timeline.rows import BADGE, COUPON, TimelineRow, after_colon, amount_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class CouponFact:
         """The row of the usage."""
         amount = self.amount_used or self.amount_assigned
         number = "" if abs(amount) == 1 else f"{amount_text(abs(amount))} times "
-        done = "used" if self.amount_used else "assigned"
+        participle = "used" if self.amount_used else "assigned"
         if self.reverted_usage_id is not None:
-            done = "given back after its use was reverted" if self.amount_used else "taken away again"
-        text = f"The coupon {self.book_name} was {number}{done}{told(self.description)}."
+            participle = "given back after its use was reverted" if self.amount_used else "taken away again"
+        text = f"The coupon {self.book_name} was {number}{participle}{after_colon(self.description)}."
         details = {
             "couponUsageId": self.coupon_usage_id,
             "couponUsageKey": str(self.coupon_usage_key),
@@ -67,9 +67,9 @@ class BadgeFact:
     def row(self, by: str | None = None) -> TimelineRow:
         """The row of the badge tracking."""
         number = "" if abs(self.amount) == 1 else f"{abs(self.amount)} times "
-        done = "received" if self.amount > 0 else "taken away"
+        participle = "received" if self.amount > 0 else "taken away"
         why = "" if self.reverted_badge_tracking_id is None else " by a reversal"
-        text = f"The badge {self.badge_name} was {number}{done}{why}; the member holds {self.balance}."
+        text = f"The badge {self.badge_name} was {number}{participle}{why}; the member holds {self.balance}."
         details = {
             "badgeTrackingId": self.badge_tracking_id,
             "badgeTrackingKey": str(self.badge_tracking_key),

@@ -53,6 +53,6 @@ def clause(text: str) -> str:
     return text.strip().rstrip(".")
 
 
-def told(text: str | None) -> str:
-    """The text after a colon; nothing for none."""
+def after_colon(text: str | None) -> str:
+    """The text preceded by a colon, or the empty text."""
     return f": {clause(text)}" if text else ""

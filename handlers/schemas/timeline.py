@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of, instant_text
-from domain.cursors import cursor_of, foreign_cursor, told_by
+from domain.cursors import decode_cursor, encode_cursor, foreign_cursor
 from domain.timeline.rows import TimelineRow
 from handlers.messages.base import exact_number
 from handlers.services.members.timeline import TimelinePage, TimelineQuery
@@ -29,7 +29,7 @@ def timeline_page(page: TimelinePage) -> dict[str, Any]:
     """A page with the cursor of the next one."""
     return {
         "limit": page.limit,
-        "nextCursor": None if page.next is None else cursor_of(page.next),
+        "nextCursor": None if page.next is None else encode_cursor(page.next),
         "results": [timeline_row(row) for row in page.rows],
     }
 
@@ -57,7 +57,7 @@ def _exact(value: Any) -> Any:
 
 
 def _positions(cursor: str) -> dict[str, int]:
-    told = told_by(cursor)
+    told = decode_cursor(cursor)
     if not all(_is_position(name, place) for name, place in told.items()):
         raise foreign_cursor()
     return told

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
-from domain.access import Grant, narrowed
+from domain.access import Grant, narrow_grant
 from domain.users import PasswordChangeRequired
 from handlers.call import Call, RequestContext
 from handlers.services import passwords, tokens
@@ -165,7 +165,7 @@ def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, s
 
 
 def _narrowed(held: Grant, scope: str | None) -> Grant:
-    grant = held if scope is None else narrowed(held, scope.split(" "))
+    grant = held if scope is None else narrow_grant(held, scope.split(" "))
     if grant is None:
         raise TokenRefused(400, "invalid_scope", "The scope asks for a role that the user does not have.")
     return grant

@@ -162,7 +162,7 @@ def tiers_by_now(
                 else tier
                 for tier in stored[member.member_id]
             ]
-    lapsed = [m for m in members if any(tier.held.has_lapsed(call.now) for tier in stored[m.member_id])]
+    lapsed = [m for m in members if any(tier.held_tier.has_lapsed(call.now) for tier in stored[m.member_id])]
     if lapsed:
         tier_assignments = TierAssignments(configuration_of(call.db, call.organization).tier_schedules, {}, call.now)
         points = points_of(call, lapsed, balances or None)
@@ -211,7 +211,7 @@ def points_of(call: Call, members: Sequence[Member], balances: Balances | None =
 
 
 def _evaluated(tier: MemberTier, tier_assignments: TierAssignments, points: Points) -> MemberTier | None:
-    held = tier.held
+    held = tier.held_tier
     if not held.has_lapsed(tier_assignments.at) or tier.expires_at is None:
         return tier
     now = tier_assignments.place_now(tier.loyalty_program_id, held, points)

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.access import ADMIN, ROLES, Grant, added, lacking, limited, merged, narrowed
+from domain.access import (
+    ADMIN,
+    ROLES,
+    Grant,
+    added_permissions,
+    limit_grant,
+    merge_grants,
+    missing_permissions,
+    narrow_grant,
+)
 
 TILL = Grant(frozenset({"orders:write", "members:read"}))
 ADMINISTRATOR = Grant(frozenset(), is_admin=True)
@@ -13,23 +22,23 @@ OPERATOR = Grant(frozenset(), is_admin=True, is_system_admin=True)
 
 @pytest.mark.parametrize("wanted", [{"orders:write"}, {"orders:read"}, {"members:read", "orders:write"}])
 def test_less_than_is_held(wanted):
-    assert narrowed(TILL, wanted) == Grant(frozenset(wanted))
+    assert narrow_grant(TILL, wanted) == Grant(frozenset(wanted))
 
 
 @pytest.mark.parametrize("wanted", [{"members:write"}, {ADMIN}, {"orders:write", "coupons:read"}, {"nonsense"}, {""}])
 def test_more_than_is_held(wanted):
-    assert narrowed(TILL, wanted) is None
+    assert narrow_grant(TILL, wanted) is None
 
 
 def test_an_administrator_who_asks_for_less_is_none_then():
-    assert narrowed(ADMINISTRATOR, ROLES) == Grant(ROLES)
-    assert narrowed(OPERATOR, {"users:write"}) == Grant(frozenset({"users:write"}))
-    assert narrowed(ADMINISTRATOR, {"everything"}) is None
+    assert narrow_grant(ADMINISTRATOR, ROLES) == Grant(ROLES)
+    assert narrow_grant(OPERATOR, {"users:write"}) == Grant(frozenset({"users:write"}))
+    assert narrow_grant(ADMINISTRATOR, {"everything"}) is None
 
 
 def test_an_administrator_who_asks_to_stay_one():
-    assert narrowed(ADMINISTRATOR, {ADMIN}) == ADMINISTRATOR
-    assert narrowed(OPERATOR, {ADMIN, "users:read"}) == Grant(frozenset({"users:read"}), True, True)
+    assert narrow_grant(ADMINISTRATOR, {ADMIN}) == ADMINISTRATOR
+    assert narrow_grant(OPERATOR, {ADMIN, "users:read"}) == Grant(frozenset({"users:read"}), True, True)
 
 
 def test_a_grant_as_scopes():
@@ -51,24 +60,24 @@ def amounts_to(grant):
 
 @given(st.lists(GRANTS, max_size=4))
 def test_what_is_merged_allows_what_its_parts_allow_and_says_it_shortly(grants):
-    found = merged(grants)
+    found = merge_grants(grants)
     assert amounts_to(found) == set().union(*map(amounts_to, grants))
     assert not any(role.replace(":write", ":read") in found.roles for role in found.roles if role.endswith(":write"))
-    assert merged([found, *reversed(grants)]) == found
+    assert merge_grants([found, *reversed(grants)]) == found
 
 
 @given(GRANTS, GRANTS)
 def test_a_token_is_limited_to_what_its_user_has_by_now(claimed, current):
-    assert amounts_to(limited(claimed, current)) == amounts_to(claimed) & amounts_to(current)
+    assert amounts_to(limit_grant(claimed, current)) == amounts_to(claimed) & amounts_to(current)
 
 
 @given(GRANTS, GRANTS)
 def test_what_is_lacking_is_what_could_not_be_given(held, wanted):
-    assert (lacking(held, wanted) == []) == (amounts_to(wanted) <= amounts_to(held))
+    assert (missing_permissions(held, wanted) == []) == (amounts_to(wanted) <= amounts_to(held))
 
 
 @given(GRANTS, GRANTS)
 def test_what_a_change_adds_leads_from_one_grant_to_the_other(before, after):
-    assert amounts_to(merged([before, added(before, after)])) >= amounts_to(after)
-    assert not amounts_to(added(before, after)) - amounts_to(after)
-    assert added(before, before) == Grant(frozenset())
+    assert amounts_to(merge_grants([before, added_permissions(before, after)])) >= amounts_to(after)
+    assert not amounts_to(added_permissions(before, after)) - amounts_to(after)
+    assert added_permissions(before, before) == Grant(frozenset())

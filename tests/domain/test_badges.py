@@ -165,7 +165,7 @@ def test_news_and_changes_are_told_once():
     assert held.news() == [back]
     changes = held.drain()
     assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (back,))
-    [changed] = changes.changed
+    [changed] = changes.changed_trackings
     assert (changed.badge_tracking_id, changed.reversal_badge_tracking_id) == (
         given.badge_tracking_id,
         back.badge_tracking_id,
@@ -356,7 +356,7 @@ class Shelves(RuleBasedStateMachine):
     def store_and_load(self):
         changes = self.balances.drain()
         self.stored |= {tracking.badge_tracking_id: tracking for tracking in changes.trackings}
-        for each in changes.changed:
+        for each in changes.changed_trackings:
             before = self.stored[each.badge_tracking_id]
             assert each == replace(
                 before, reversal_badge_tracking_id=each.reversal_badge_tracking_id, missing=each.missing

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.cursors import cursor_of, told_by
+from domain.cursors import decode_cursor, encode_cursor
 from domain.problems import InvalidRequest
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -23,9 +23,9 @@ def in_base64(content):
 
 @given(st.dictionaries(TEXTS, VALUES))
 def test_a_cursor_tells_what_it_was_made_of(told):
-    cursor = cursor_of(told)
+    cursor = encode_cursor(told)
     assert re.fullmatch("[A-Za-z0-9_-]+", cursor)
-    assert told_by(cursor) == told
+    assert decode_cursor(cursor) == told
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_a_cursor_tells_what_it_was_made_of(told):
 )
 def test_a_text_that_tells_no_object_is_refused(cursor):
     with pytest.raises(InvalidRequest) as refused:
-        told_by(cursor)
+        decode_cursor(cursor)
     assert [fault.parameter for fault in refused.value.faults] == ["cursor"]
 
 
 @given(st.text() | st.binary().map(in_base64))
 def test_any_text_tells_an_object_or_is_refused(cursor):
     try:
-        told = told_by(cursor)
+        told = decode_cursor(cursor)
     except InvalidRequest:
         return
     assert isinstance(told, dict)

@@ -14,8 +14,8 @@ from domain.members import (
     differences,
     is_reserved_id,
     member_exists,
-    merged,
-    merged_profile,
+    merge_fields,
+    merge_profile,
     public_id_taken,
     refuse_erased,
     refuse_inactive,
@@ -47,17 +47,17 @@ KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "
     ],
 )
 def test_a_profile_changes_where_it_is_told_to(changes, expected):
-    assert merged_profile(KNOWN, changes) == expected
+    assert merge_profile(KNOWN, changes) == expected
 
 
 def test_what_is_known_stays_as_it_was():
-    merged_profile(KNOWN, {"govId": {"id": "2"}, "city": "Lima"})
+    merge_profile(KNOWN, {"govId": {"id": "2"}, "city": "Lima"})
     assert KNOWN["govId"] == {"id": "1", "type": "x"}
     assert KNOWN["city"] == "Rosario"
 
 
 def test_null_forgets():
-    assert merged({"email": True, "push": False}, {"push": None, "phone": True}) == {"email": True, "phone": True}
+    assert merge_fields({"email": True, "push": False}, {"push": None, "phone": True}) == {"email": True, "phone": True}
 
 
 def test_differences_name_the_place():
@@ -124,6 +124,6 @@ def test_ids_that_are_operations_are_reserved():
 def test_a_stored_tier_has_its_hold():
     until = datetime(2026, 3, 4, tzinfo=UTC)
     stored = MemberTier(1, 7, 2, 20, True, until, until)
-    assert stored.held == HeldTier(20, True, until)
-    assert replace(stored, floor_tier_id=19).held.floor == TierFloor(19)
-    assert replace(stored, floor_tier_id=19, floor_expires_at=until).held.floor == TierFloor(19, until)
+    assert stored.held_tier == HeldTier(20, True, until)
+    assert replace(stored, floor_tier_id=19).held_tier.floor == TierFloor(19)
+    assert replace(stored, floor_tier_id=19, floor_expires_at=until).held_tier.floor == TierFloor(19, until)

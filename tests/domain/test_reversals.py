@@ -24,8 +24,8 @@ from domain.reversals import (
     RevertedEvent,
     RevertedTransaction,
     amount_to_reverse,
-    counted_back,
     counter_key,
+    negated_counts,
     refuse_uncancellable,
 )
 from tests.builders.campaigns import account
@@ -134,7 +134,7 @@ def test_a_count_belongs_to_a_member_and_an_account_or_to_all():
 
 def test_limits_get_back_the_opposite_of_what_was_counted():
     key = counter_key(COUNTED, 7)
-    assert counted_back([RevertedEvent(EVENT, (), ((key, Decimal(4)), (key, Decimal(1))))]) == [(key, -4), (key, -1)]
+    assert negated_counts([RevertedEvent(EVENT, (), ((key, Decimal(4)), (key, Decimal(1))))]) == [(key, -4), (key, -1)]
 
 
 def reverted(amount, *entries, due="10", status=SETTLED, is_partial=False):

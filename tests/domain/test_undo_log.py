@@ -27,7 +27,7 @@ def test_a_rollback_leaves_what_was_there_at_the_savepoint(before, since):
     do(since)
     undo_log.rollback_to(savepoint)
     assert (store, appended) == copies
-    assert undo_log.changed(store) == {step[0] for step in before if isinstance(step, tuple)}
+    assert undo_log.changed_keys_of(store) == {step[0] for step in before if isinstance(step, tuple)}
 
 
 def test_what_was_cleared_stays():
@@ -36,9 +36,9 @@ def test_what_was_cleared_stays():
     undo_log.clear()
     savepoint = undo_log.savepoint()
     undo_log.put(store, "a", 2)
-    assert undo_log.changed(store) == {"a"}
+    assert undo_log.changed_keys_of(store) == {"a"}
     undo_log.rollback_to(savepoint)
-    assert (store, undo_log.changed(store)) == ({"a": 1}, set())
+    assert (store, undo_log.changed_keys_of(store)) == ({"a": 1}, set())
 
 
 def test_the_changed_keys_of_all_stores_come_in_one_pass():

@@ -66,7 +66,7 @@ class Balances:
 
     def changed_holdings(self) -> list[tuple[Pair, Holding]]:
         """The holdings that the steps have changed, in the order of wallets and accounts."""
-        return [(pair, self._holdings[pair]) for pair in sorted(self._undo_log.changed(self._holdings))]
+        return [(pair, self._holdings[pair]) for pair in sorted(self._undo_log.changed_keys_of(self._holdings))]
 
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
         """The present holding of the wallet, including everything posted so far; zero where there is no balance yet."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from domain.members import Member, differences, merged, merged_profile, refuse_erased
+from domain.members import Member, differences, merge_fields, merge_profile, refuse_erased
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.call import Call
@@ -55,9 +55,9 @@ def changed_values(before: Member, changes: Changes[Any]) -> dict[str, Any]:
     update = changes.of(before)
     values = values_of(update)
     if "profile" in changes.sent:
-        values["profile"] = merged_profile(before.profile, update.profile)
+        values["profile"] = merge_profile(before.profile, update.profile)
     if "notifications" in changes.sent:
-        values["notifications"] = merged(before.notifications, update.notifications)
+        values["notifications"] = merge_fields(before.notifications, update.notifications)
     return values
 
 

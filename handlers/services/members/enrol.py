@@ -16,8 +16,8 @@ from domain.members import (
     MemberExists,
     MemberProperties,
     member_exists,
-    merged,
-    merged_profile,
+    merge_fields,
+    merge_profile,
     public_id_taken,
 )
 from domain.organizations import Organization
@@ -137,8 +137,8 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
     rows = [
         {
             **values_of(new_member.properties),
-            "profile": merged_profile({}, new_member.properties.profile),
-            "notifications": merged({}, new_member.properties.notifications),
+            "profile": merge_profile({}, new_member.properties.profile),
+            "notifications": merge_fields({}, new_member.properties.notifications),
             "wallet_key": execution.new_key(),
             "created_at": new_member.joined_at,
         }

@@ -11,7 +11,7 @@ from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS, 
 from domain.members import Member
 from domain.orders import STATUS_OF_EVENT
 from domain.problems import Refusal
-from domain.reversals import RevertedEvent, counted_back
+from domain.reversals import RevertedEvent, negated_counts
 from handlers.call import Execution
 from handlers.messages.events import limit_counter
 from handlers.services.configuration import Configuration
@@ -114,7 +114,7 @@ def event_row(
     """
     counted = list(evaluation.counted) if evaluation else []
     if reverted:
-        counted += counted_back(reverted)
+        counted += negated_counts(reverted)
     event = tracked.event
     evaluated = EVALUATED if status == SUCCESS else EVALUATION_FAILED
     return {

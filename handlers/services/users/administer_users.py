@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from domain.access import Grant, added, merged
+from domain.access import Grant, added_permissions, merge_grants
 from domain.problems import Forbidden, NotFound, Unauthorized
 from domain.users import (
     LastAdministrator,
@@ -104,7 +104,7 @@ def require_grantable(
     """Refuse permissions that a change adds, inline or by groups, unless the caller holds them."""
     before = Grant(frozenset()) if membership is None else membership.inline
     own_groups = () if membership is None else membership.permission_group_keys
-    given = merged([added(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
+    given = merge_grants([added_permissions(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
     require_held(held, given, "These permissions cannot be given")
 
 

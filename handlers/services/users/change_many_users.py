@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from domain.access import Grant, highest, merged
+from domain.access import Grant, highest, merge_grants
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from domain.users import (
     TEMPORARY_PASSWORD_LIFETIME,
@@ -54,7 +54,7 @@ def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[UserOu
     with administering(call) as held:
         groups = find_groups(call, asked.permission_group_keys or ())
         inline = Grant(highest(asked.roles or ()), bool(asked.is_admin))
-        require_held(held, merged([inline, granted_by(groups)]), "These permissions cannot be given")
+        require_held(held, merge_grants([inline, granted_by(groups)]), "These permissions cannot be given")
         known = set(users.find_by_emails(call.db, call.organization.organization_id, asked.emails))
         new: list[str] = []
 
@@ -131,7 +131,7 @@ def reassign_many(call: Call, asked: UsersToChange) -> list[UserOutcome]:
         groups = find_groups(call, keys or ())
         inline = Grant(highest(asked.roles or ()), bool(asked.is_admin))
         by_groups = granted_by(groups)
-        require_held(held, merged([inline, by_groups]), "These permissions cannot be given")
+        require_held(held, merge_grants([inline, by_groups]), "These permissions cannot be given")
         known = users.find_by_emails(call.db, organization_id, asked.emails)
         ruling = _Ruling(call)
         changed: dict[int, Membership] = {}

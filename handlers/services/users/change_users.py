@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from domain.access import Grant, highest, merged
+from domain.access import Grant, highest, merge_grants
 from domain.problems import FieldFault, InvalidRequest
 from domain.users import (
     TEMPORARY_PASSWORD_LIFETIME,
@@ -100,7 +100,7 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
     inline = Grant(highest(new.roles), new.is_admin)
     with administering(call) as held:
         groups = find_groups(call, new.permission_group_keys)
-        given = merged([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
+        given = merge_grants([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
         require_held(held, given, "These permissions cannot be given")
         organization_id = call.organization.organization_id
         if new.email is not None and users.find_by_emails(call.db, organization_id, [new.email]):
