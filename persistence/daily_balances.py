@@ -6,7 +6,6 @@ from decimal import Decimal
 from sqlalchemy import Connection
 
 from domain.calendar import start_of_day
-from domain.ledger.lots import end_of_idle_balance
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import DailyBalance, WalletView
 from domain.organizations import Organization
@@ -66,9 +65,7 @@ def find(
         [
             {
                 "ledger_account_id": v.ledger_account_id,
-                "ended": end_of_idle_balance(
-                    accounts[v.ledger_account_id].expires_after_last_transaction, v.last_transaction_date, zone
-                ),
+                "ended": accounts[v.ledger_account_id].end_of_idle_balance(v, zone),
             }
             for v in tracked
         ]

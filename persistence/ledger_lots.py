@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, select
 
-from domain.ledger.lots import end_of_idle_balance
+from domain.ledger.expiry import IdlePolicy
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import ConsumedLot, ConsumedLots, ExpiringLots, TransactionRow, WalletLots, WalletView
 from domain.organizations import Organization
@@ -68,7 +68,11 @@ SELECT ledger_account_id FROM ledger_transactions
 WHERE organization_id = %s AND status = 0 AND held_until <= %s AND from_wallet_id = ANY(%s)
 """
 
-_NEXT_WALLETS = """
+# When an idle balance would expire if that were not rounded, by months in UTC.
+_UNROUNDED = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_date, b.last_transaction_date)
+    ELSE b.last_transaction_date END + make_interval(months => p.months))"""
+
+_NEXT_WALLETS = f"""
 SELECT wallet_id FROM (
     (SELECT DISTINCT wallet_id FROM ledger_lots
      WHERE organization_id = %s AND wallet_id > %s AND remaining > 0 AND expires_at <= %s
@@ -79,9 +83,11 @@ SELECT wallet_id FROM (
      ORDER BY from_wallet_id LIMIT %s)
     UNION
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
-     JOIN jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, period integer) USING (ledger_account_id)
+     JOIN jsonb_to_recordset(%s::jsonb)
+        AS p(ledger_account_id bigint, months integer, counts_activities boolean, until timestamptz)
+        USING (ledger_account_id)
      WHERE b.organization_id = %s AND b.wallet_id > %s AND b.current_balance > b.pending_debit_balance
-        AND b.last_transaction_date + make_interval(months => p.period) <= %s
+        AND {_UNROUNDED} <= p.until
      ORDER BY b.wallet_id LIMIT %s)
 ) due ORDER BY wallet_id LIMIT %s
 """
@@ -97,13 +103,14 @@ SELECT least(
 )
 """
 
-_NEXT_IDLE = """
-SELECT p.period, b.last_transaction_date FROM ledger_balances b
-JOIN jsonb_to_recordset(%(policies)s::jsonb) AS p(ledger_account_id bigint, period integer) USING (ledger_account_id)
+_NEXT_IDLE = f"""
+SELECT p.ledger_account_id, b.last_transaction_date, b.last_activity_date FROM ledger_balances b
+JOIN jsonb_to_recordset(%(policies)s::jsonb)
+    AS p(ledger_account_id bigint, months integer, counts_activities boolean, since timestamptz, until timestamptz)
+    USING (ledger_account_id)
 WHERE b.organization_id = %(organization_id)s AND b.current_balance > b.pending_debit_balance
-    AND b.last_transaction_date + make_interval(months => p.period) > %(after)s
-    AND b.last_transaction_date + make_interval(months => p.period) <= %(until)s
-GROUP BY 1, 2 ORDER BY b.last_transaction_date + make_interval(months => p.period), 1, 2
+    AND {_UNROUNDED} > p.since AND {_UNROUNDED} <= p.until
+GROUP BY p.months, p.counts_activities, 1, 2, 3 ORDER BY {_UNROUNDED}, 1, 2, 3
 LIMIT %(limit)s OFFSET %(offset)s
 """
 # Months are counted in UTC by statements, which differs by less than this from the zone of the organization.
@@ -121,11 +128,7 @@ def with_lots(
     """The balances of one wallet with their lots; two queries for any number of accounts."""
     organization_id = organization.organization_id
     ends = {
-        view.ledger_account_id: end_of_idle_balance(
-            accounts[view.ledger_account_id].expires_after_last_transaction,
-            view.last_transaction_date,
-            organization.zone,
-        )
+        view.ledger_account_id: accounts[view.ledger_account_id].end_of_idle_balance(view, organization.zone)
         for view in views
     }
     tracked = [i for i in ends if accounts[i].point_tracking_enabled]
@@ -212,15 +215,15 @@ def _consumed(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
 
 
 def next_wallets_due(
-    db: Connection, organization_id: int, after: int, periods: Mapping[int, int], now: datetime, limit: int
+    db: Connection, organization_id: int, after: int, policies: Mapping[int, IdlePolicy], now: datetime, limit: int
 ) -> list[int]:
     """The next wallets, by id, with points that have expired, or holds that have ended, by `now`.
 
-    `periods` are the months of `lastTransaction` policies by account. Wallets of the next day are found, too; opening
-    the session decides.
+    `policies` are those of accounts whose whole balance expires. Wallets of the next day are found, too; opening the
+    session decides.
     """
-    due, idle = (organization_id, after, now, limit), (organization_id, after, now + _DAY, limit)
-    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, _policies(periods), *idle, limit))
+    due, idle = (organization_id, after, now, limit), (_policies(policies, now, now), organization_id, after, limit)
+    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *idle, limit))
     return [row[0] for row in rows]
 
 
@@ -230,22 +233,37 @@ def first_due(db: Connection, organization: Organization, after: datetime, until
     asked = {"organization_id": organization_id, "after": after, "until": until}
     first: datetime | None = query(db, _FIRST_DUE, asked)[0][0]
     until = first or until
-    periods = periods_of_policies(db, organization_id)
-    if periods:
-        around = {"after": after - _DAY, "policies": _policies(periods), "limit": _IDLE_AT_ONCE}
-        offset, read = 0, _IDLE_AT_ONCE
+    policies = idle_policies(db, organization)
+    if policies:
+        bounds, offset, read = _policies(policies, after, until), 0, _IDLE_AT_ONCE
         while read == _IDLE_AT_ONCE:
-            rows = query(db, _NEXT_IDLE, {**asked, **around, "until": until + _DAY, "offset": offset})
-            for period, last_transaction_date in rows:
-                end = end_of_idle_balance(period, last_transaction_date, organization.zone)
+            page = {"policies": bounds, "limit": _IDLE_AT_ONCE, "offset": offset}
+            rows = query(db, _NEXT_IDLE, {**asked, **page})
+            for ledger_account_id, *dates in rows:
+                end = policies[ledger_account_id].end(*dates)
                 if end is not None and after < end <= until:
                     first = until = end
             read, offset = len(rows), offset + len(rows)
     return first
 
 
-def _policies(periods: Mapping[int, int]) -> str:
-    return as_json([{"ledger_account_id": i, "period": months} for i, months in periods.items()])
+def _policies(policies: Mapping[int, IdlePolicy], after: datetime, until: datetime) -> str:
+    """Policies as rows of a statement.
+
+    Balances that expire after a moment, and until another, would without rounding expire between `since` and `until`.
+    """
+    return as_json(
+        [
+            {
+                "ledger_account_id": ledger_account_id,
+                "months": policy.months,
+                "counts_activities": policy.activities is not None,
+                "since": policy.calendar.latest_unrounded(after, policy.rounding) - _DAY,
+                "until": policy.calendar.latest_unrounded(until, policy.rounding) + _DAY,
+            }
+            for ledger_account_id, policy in policies.items()
+        ]
+    )
 
 
 def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:
@@ -255,11 +273,11 @@ def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[in
     return {row[0] for row in rows}
 
 
-def periods_of_policies(db: Connection, organization_id: int) -> dict[int, int]:
-    """The months of the `lastTransaction` policies of the organization's accounts, by account."""
+def idle_policies(db: Connection, organization: Organization) -> dict[int, IdlePolicy]:
+    """The policies by which whole balances of the organization's accounts expire, by account."""
     statement = select(*columns_of(ledger_accounts, LedgerAccount)).where(
-        ledger_accounts.c.organization_id == organization_id, ledger_accounts.c.expiration_policies != []
+        ledger_accounts.c.organization_id == organization.organization_id, ledger_accounts.c.expiration_policies != []
     )
     accounts = records(LedgerAccount, db.execute(statement))
-    periods = {account.ledger_account_id: account.expires_after_last_transaction for account in accounts}
-    return {account_id: period for account_id, period in periods.items() if period is not None}
+    policies = {account.ledger_account_id: account.idle_policy(organization.zone) for account in accounts}
+    return {account_id: policy for account_id, policy in policies.items() if policy is not None}

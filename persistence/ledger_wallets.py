@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlalchemy import ARRAY, BigInteger, Connection, and_, bindparam, case, cast, func, literal, or_, select
 
+from domain.calendar import zone_named
+from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
 from domain.ledger.lots import unexpired
 from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import PENDING, LedgerAccount, Wallet
@@ -154,12 +156,15 @@ VIEW_COLUMNS = (
         )
     ),
     ledger_balances.c.last_transaction_date,
+    ledger_balances.c.last_activity_date,
     ledger_balances.c.created_at,
     ledger_balances.c.updated_at,
     case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
     case((_HAS_HOLDS, _ENDED_HOLDS), else_=literal(_ZERO)).label("ended_holds"),
     case((_HAS_HOLDS, _EXPIRED_IN_HOLDS), else_=literal(_ZERO)).label("expired_in_holds"),
     ledger_accounts.c.expiration_policies,
+    ledger_accounts.c.timezone,
+    ledger_accounts.c.expiry_year_start_month,
 )
 _NAMES = tuple(column.name for column in VIEW_COLUMNS)
 
@@ -212,19 +217,22 @@ _RELEVANT_VIEWS = CompiledStatement(
 
 
 def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
-    """The holding in the VIEW_COLUMNS of a row; months of expiry are those of `zone`."""
+    """The holding in the VIEW_COLUMNS of a row; months of expiry are those of the account, or else of `zone`."""
     values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
-    periods = [policy["period"] for policy in policies if policy["expirationType"] == "lastTransaction"]
+    timezone, year_start_month = values.pop("timezone"), values.pop("expiry_year_start_month")
     stored_balance = values["current_balance"]
     values["pending_debit_balance"] -= values["ended_holds"]
+    end = None
+    if policies:
+        own = zone if timezone is None else zone_named(timezone)
+        policy = IdlePolicy.of(policies, ExpiryCalendar(own, year_start_month))
+        end = policy and policy.end(values["last_transaction_date"], values["last_activity_date"])
     values["current_balance"] = unexpired(
         stored_balance,
         values["pending_debit_balance"],
         expired_lots + values.pop("expired_in_holds"),
-        period=periods[0] if periods else None,
-        last_transaction_date=values["last_transaction_date"],
+        end=end,
         now=now,
-        zone=zone,
     )
     return WalletView(**values, expired=stored_balance - values["current_balance"])

@@ -102,12 +102,21 @@ class PointEffects:
             amount = round_down(account, params["amount"])
             if not amount:
                 return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
-            self._session.burn(account, wallet_id, amount, self._details(campaign, params), manual=self._pending)
+            self._burn(account, wallet_id, amount, self._details(campaign, params))
         except (NoSponsor, MemberInactive) as first_violated:
             return Done(SKIPPED, first_violated, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         return Done(EXECUTED, None, amount)
+
+    def _burn(self, account: LedgerAccount, wallet_id: int, amount: Decimal, details: Details) -> None:
+        savepoint = self._session.savepoint()
+        try:
+            self._session.burn(account, wallet_id, amount, details, manual=self._pending)
+        except Refusal:
+            # It is no activity then that gives points of an idle balance back.
+            self._session.rollback_to(savepoint)
+            raise
 
     def mint_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[int, Decimal] | None:
         """The amount of a mint before limits, as (ledger account id, amount); None if it cannot mint at all."""

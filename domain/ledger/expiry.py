@@ -1,14 +1,21 @@
 """Moments of expiry: months after something happened, by the calendar of an account, rounded to the end of a unit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, tzinfo
+from datetime import UTC, date, datetime, time, tzinfo
+from typing import Any, Protocol
 
 from domain.calendar import LAST_MOMENT, add_months, local_time, months_later, start_of_day
+from domain.problems import FieldFault
 
 NO_ROUNDING = "none"
 # The units at whose end points expire, in months. Quarters and half-years are counted from the first month of a year.
 MONTHS_OF_UNIT: Mapping[str, int] = {"month": 1, "quarter": 3, "half-year": 6, "year": 12}
+
+# Policies by which a whole balance expires: so long after any transaction, or after an activity.
+LAST_TRANSACTION, INACTIVITY = "lastTransaction", "inactivity"
+# The activities that are no event types.
+EARN, SPEND = "earn", "spend"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +30,89 @@ class ExpiryCalendar:
         later = add_months(moment, months, self.zone)
         return later if rounding == NO_ROUNDING else self._end_of_unit(later, MONTHS_OF_UNIT[rounding])
 
+    def latest_unrounded(self, moment: datetime, rounding: str) -> datetime:
+        """The moment until which points would have expired without rounding that have expired with it at a moment."""
+        if rounding == NO_ROUNDING:
+            return moment
+        first, months_before = self._place_in_unit(moment, MONTHS_OF_UNIT[rounding])
+        return start_of_day(months_later(datetime.combine(first, time()), -months_before).date(), self.zone)
+
     def _end_of_unit(self, moment: datetime, months: int) -> datetime:
         """The first moment after the unit of so many months that contains a moment."""
-        first = local_time(moment, self.zone).date().replace(day=1)
-        left = months - (first.month - self.year_start_month) % months
+        first, months_before = self._place_in_unit(moment, months)
         try:
-            following = months_later(datetime.combine(first, time()), left)
+            following = months_later(datetime.combine(first, time()), months - months_before)
         except ValueError:
             return LAST_MOMENT
         return start_of_day(following.date(), self.zone)
+
+    def _place_in_unit(self, moment: datetime, months: int) -> tuple[date, int]:
+        """The first day of the month of a moment, and how many months of the unit are before it."""
+        first = local_time(moment, self.zone).date().replace(day=1)
+        return first, (first.month - self.year_start_month) % months
+
+
+class HasLastDates(Protocol):
+    """The holding of an account, with the dates of its last transaction and activity."""
+
+    @property
+    def last_transaction_date(self) -> datetime | None:
+        """When something last moved."""
+
+    @property
+    def last_activity_date(self) -> datetime | None:
+        """When something last happened that keeps the points alive, if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdlePolicy:
+    """A policy by which a whole balance expires `months` after the last of `activities`, at the end of a unit.
+
+    Without `activities` it is after the last transaction of any kind.
+    """
+
+    calendar: ExpiryCalendar
+    months: int
+    rounding: str = NO_ROUNDING
+    activities: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, policies: Iterable[Mapping[str, Any]], calendar: ExpiryCalendar) -> "IdlePolicy | None":
+        """The policy among those of an account, if it has one."""
+        for policy in policies:
+            if policy["expirationType"] == LAST_TRANSACTION:
+                return cls(calendar, int(policy["period"]))
+            if policy["expirationType"] == INACTIVITY:
+                activities = frozenset(policy["activities"])
+                return cls(calendar, int(policy["period"]), policy["rounding"], activities)
+        return None
+
+    def end(self, last_transaction_date: datetime | None, last_activity_date: datetime | None) -> datetime | None:
+        """When a balance with these dates expires; None is never. Before its first activity, transactions count."""
+        last = last_transaction_date
+        if self.activities is not None and last_activity_date is not None:
+            last = last_activity_date
+        return None if last is None else self.calendar.expiry(last, self.months, self.rounding)
+
+
+def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Policies as they are stored, with the defaults of what they leave out."""
+    return tuple(
+        {"activities": [EARN, SPEND], "rounding": NO_ROUNDING, **policy}
+        if policy["expirationType"] == INACTIVITY
+        else {**policy}
+        for policy in policies
+    )
+
+
+def policy_faults(policies: Iterable[Mapping[str, Any]]) -> list[FieldFault]:
+    """The faults of policies: fields that the type of a policy does not have."""
+    return [
+        FieldFault(
+            f"{name} is given for a policy of the type {LAST_TRANSACTION}", f"/expirationPolicies/{place}/{name}"
+        )
+        for place, policy in enumerate(policies)
+        if policy["expirationType"] == LAST_TRANSACTION
+        for name in ("activities", "rounding")
+        if name in policy
+    ]

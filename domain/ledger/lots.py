@@ -5,11 +5,9 @@ The session decides by balances alone and records how lots move; `allocate` then
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, tzinfo
+from datetime import datetime
 from decimal import Decimal
 from itertools import count
-
-from domain.calendar import add_months
 
 ZERO = Decimal(0)
 
@@ -82,7 +80,8 @@ class MoveLots:
 class RestoreLots:
     """A reverted transaction gives back `returned`, of which `spent` repays debt.
 
-    The part that was taken from an overdraft rather than from lots comes back as a new lot of `extra`.
+    The part that was taken from an overdraft rather than from lots comes back as a new lot of `extra`. `unexpires`: the
+    transaction is an expiry.
     """
 
     wallet_id: int
@@ -91,6 +90,7 @@ class RestoreLots:
     spent: tuple[LotUse, ...] = ()
     extra: Decimal = ZERO
     expires_at: datetime | None = None
+    unexpires: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +205,8 @@ class Allocator:
             self._make(ledger_transaction_id, wallet_id, ledger_account_id, piece.amount, piece.expires_at)
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
+        for use in (*move.returned, *move.spent):
+            self._leave(use.ledger_lot_id, ZERO, -use.amount if move.unexpires else ZERO)
         for use in move.returned:
             self._leave(use.ledger_lot_id, use.amount)
         for use in move.spent:
@@ -254,29 +256,19 @@ def order_of_spending(lot: Lot) -> tuple[bool, float, int]:
     return (lot.expires_at is None, lot.expires_at.timestamp() if lot.expires_at else 0.0, lot.ledger_lot_id)
 
 
-def end_of_idle_balance(period: int | None, last_transaction_date: datetime | None, zone: tzinfo) -> datetime | None:
-    """When a `lastTransaction` policy of `period` months in `zone` expires the whole balance; None is never."""
-    if period is None or last_transaction_date is None:
-        return None
-    return add_months(last_transaction_date, period, zone)
-
-
 def unexpired(
     current_balance: Decimal,
     pending_debit: Decimal,
     expired_lots: Decimal,
     *,
-    period: int | None,
-    last_transaction_date: datetime | None,
+    end: datetime | None,
     now: datetime,
-    zone: tzinfo,
 ) -> Decimal:
     """The unexpired part of a stored balance at `now`; lots worth `expired_lots` have expired, but are not posted yet.
 
-    `period` is the account's `lastTransaction` policy in months of `zone`, if any. Amounts held by pending transactions
+    `end` is when the whole balance expires by an idle policy, if it does. Amounts held by pending transactions
     (`pending_debit`) do not expire; those of holds that have ended do.
     """
-    end = end_of_idle_balance(period, last_transaction_date, zone)
     if end is not None and end <= now:
         return pending_debit
     return current_balance - expired_lots

@@ -25,6 +25,7 @@ class Holding:
     """A wallet's holding of an account during a session; as `Balance`, without the timestamps.
 
     `earned` are the qualifying points of its mints less reversals, whether or not they were spent or have expired.
+    `last_activity_date` is known for accounts whose policy counts activities.
     """
 
     current: Decimal = ZERO
@@ -35,6 +36,7 @@ class Holding:
     fiat: Decimal = ZERO
     last_transaction_date: datetime | None = None
     earned: Decimal = ZERO
+    last_activity_date: datetime | None = None
 
     @property
     def available(self) -> Decimal:
@@ -56,7 +58,10 @@ class Fiat:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Details of a transaction; `request_digest` is None for transactions that the server itself caused."""
+    """Details of a transaction; `request_digest` is None for transactions that the server itself caused.
+
+    `counts_as_activity`: a mint or burn keeps an idle balance alive, if the policy of the account counts it.
+    """
 
     system_unique_key: str
     request_digest: bytes | None = None
@@ -67,6 +72,7 @@ class Details:
     loyalty_event_id: int | None = None
     atomic_set_id: str | None = None
     fiat: Fiat = field(default_factory=Fiat)
+    counts_as_activity: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,5 +175,17 @@ class Stored:
 
 
 Step = Posting | Capture
+
+
+def temporary_id(place: int) -> int:
+    """The id of the transaction of a session's step, until it is written: below zero, as no stored one is."""
+    return -1 - place
+
+
+def place_of(temporary: int) -> int:
+    """The place of the step that has a temporary id."""
+    return -1 - temporary
+
+
 Pair = tuple[int, int]
 """A wallet's id and a ledger account's id."""

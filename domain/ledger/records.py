@@ -8,7 +8,14 @@ from typing import Any
 
 from domain.calendar import zone_faults, zone_named
 from domain.fields import Key
-from domain.ledger.expiry import NO_ROUNDING, ExpiryCalendar
+from domain.ledger.expiry import (
+    NO_ROUNDING,
+    ExpiryCalendar,
+    HasLastDates,
+    IdlePolicy,
+    complete_policies,
+    policy_faults,
+)
 from domain.problems import Conflict, FieldFault, InvalidRequest
 
 MAX_AMOUNT = Decimal(18446744073709)
@@ -38,7 +45,8 @@ class LedgerAccount:
     """A unit of value such as points; `decimals` is how many fraction digits an amount may have.
 
     `timezone` is the zone of all dates of expiry, None that of the organization. `tier_expirations` replace
-    `expires_in_months` for members of tiers. What a revert gives back to a lot that has expired lives for
+    `expires_in_months` for members of tiers. An activity that is at most `late_activity_days` late reverts
+    the expiry of an idle balance, and what a revert gives back to a lot that has expired lives for
     `restored_expiry_days`.
     """
 
@@ -63,6 +71,7 @@ class LedgerAccount:
     expiry_year_start_month: int
     timezone: str | None
     tier_expirations: tuple[Mapping[str, Any], ...]
+    late_activity_days: int
     restored_expiry_days: int
     is_default_account: bool
     overdraft_limit: Decimal | None
@@ -85,13 +94,14 @@ class LedgerAccount:
         months = [rule["months"] for rule in self.tier_expirations if rule["loyaltyTierKey"] in tier_keys]
         return max(months) if months else self.expires_in_months
 
-    @property
-    def expires_after_last_transaction(self) -> int | None:
-        """Months from a wallet's last transaction until its whole balance expires, if there is such a policy."""
-        for policy in self.expiration_policies:
-            if policy["expirationType"] == "lastTransaction":
-                return int(policy["period"])
-        return None
+    def idle_policy(self, zone: tzinfo) -> IdlePolicy | None:
+        """The policy by which a whole balance expires; `zone` is that of the organization. None if there is none."""
+        return IdlePolicy.of(self.expiration_policies, self.expiry_calendar(zone)) if self.expiration_policies else None
+
+    def end_of_idle_balance(self, held: HasLastDates, zone: tzinfo) -> datetime | None:
+        """When a whole balance expires by the idle policy; None is never."""
+        policy = self.idle_policy(zone)
+        return None if policy is None else policy.end(held.last_transaction_date, held.last_activity_date)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +172,7 @@ def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None
         tracked = _expires(settings) or (current is not None and current.point_tracking_enabled)
     return {
         **settings,
+        "expiration_policies": complete_policies(settings["expiration_policies"]),
         "point_tracking_enabled": tracked,
         "is_default_account": settings.get("is_default_account")
         or (current is not None and current.is_default_account),
@@ -195,7 +206,7 @@ def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
 
 
 def _expiry_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
-    faults = zone_faults(settings["timezone"])
+    faults = [*zone_faults(settings["timezone"]), *policy_faults(settings["expiration_policies"])]
     if settings["expiry_rounding"] != NO_ROUNDING and not _lots_expire(settings):
         detail = "expiryRounding is given without expiresInMonths or tierExpirations, whose end it rounds"
         faults.append(FieldFault(detail, pointer="/expiryRounding"))

@@ -46,6 +46,7 @@ class WalletView:
     total_fiat_value: Decimal
     earned: Internal[Decimal]
     last_transaction_date: datetime | None
+    last_activity_date: Internal[datetime | None]
     created_at: datetime | None
     updated_at: datetime | None
     # The value that has expired, and the holds that have ended, which are not posted yet.

@@ -34,6 +34,7 @@ class BurnRequest(TransactionDetails):
     amount: Decimal
     capture_method: str | None = None
     allow_overdraft: bool = False
+    counts_as_activity: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class MintRequest(TransactionDetails):
 
     amount: Decimal
     expiration_date: datetime | None = None
+    counts_as_activity: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +162,15 @@ class BatchBody:
 
 
 # Fields that are for movements, not for reverts.
-_NOT_OF_A_REVERT = ("amount", "fromWalletId", "toWalletId", "captureMethod", "expirationDate", "qualifyingAmount")
+_NOT_OF_A_REVERT = (
+    "amount",
+    "fromWalletId",
+    "toWalletId",
+    "captureMethod",
+    "expirationDate",
+    "qualifyingAmount",
+    "countsAsActivity",
+)
 _NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 
 

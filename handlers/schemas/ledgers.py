@@ -43,6 +43,7 @@ class AccountSettings:
     expiry_year_start_month: int = 1
     timezone: str | None = None
     tier_expirations: Sequence[Mapping[str, Any]] = ()
+    late_activity_days: int = 3
     restored_expiry_days: int = 0
     overdraft_limit: Decimal | None = None
     max_balance: Decimal | None = None

@@ -35,6 +35,7 @@ from domain.event_types import (
     TIER_SET,
     TRANSACTION_CREATED,
 )
+from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate, compile_matcher
 from domain.missions.records import Mission
@@ -67,8 +68,9 @@ class Configuration:
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
     one. `grants_discounts` is True if an effect is a discount. `member_accounts` are the accounts whose points can move
-    tiers or expire by them. `possible_types` are the types of derived events that can occur, because other records ask
-    for them. `location_timezones` are those of locations, by code.
+    tiers or expire by them. `activity_types` are the types of events that keep points alive. `possible_types` are the
+    types of derived events that can occur, because other records ask for them. `location_timezones` are those of
+    locations, by code.
     """
 
     organization_id: int
@@ -82,6 +84,7 @@ class Configuration:
     sets_tiers: bool
     tier_schedules: tuple[TierSchedule, ...]
     member_accounts: frozenset[int | None]
+    activity_types: frozenset[str]
     custom_event_types: Mapping[str, str]
     audiences: tuple[CompiledAudience, ...]
     matcher_keys: frozenset[str]
@@ -198,6 +201,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         effect.effect.effect_id for campaign in compiled for action in campaign.actions for effect in action.effects
     }
     sets_tiers = SET_TIER in effect_ids
+    activity_types = _activity_types(accounts.by_id.values())
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
@@ -215,6 +219,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
                 *(account_id for account_id, account in accounts.by_id.items() if account.tier_expirations),
             ]
         ),
+        activity_types=activity_types,
         custom_event_types={
             event_type.api_code: event_type.schema_type
             for event_type in EVENT_TYPES.find_all(db, organization_id, active=True)
@@ -242,9 +247,17 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
                 *(event_type for campaign in compiled for event_type in campaign.event_types),
                 *missions_by_type,
                 *referral_programs.active_types,
+                *activity_types,
             },
         ),
     )
+
+
+def _activity_types(accounts: Iterable[LedgerAccount]) -> frozenset[str]:
+    """The event types among the activities that keep points of an account alive."""
+    policies = (policy for account in accounts for policy in account.expiration_policies)
+    activities = {activity for policy in policies for activity in policy.get("activities", ())}
+    return frozenset(activities - {EARN, SPEND})
 
 
 def _possible_types(

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection
 
 from domain.idempotency import ResultsByKey
-from domain.ledger.lots import LotUse, end_of_idle_balance
+from domain.ledger.lots import LotUse
 from domain.ledger.postings import Holding, Pair, Stored
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
@@ -28,6 +28,7 @@ WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[]) ORDER BY wallet_id 
 _HOLDINGS = Prepared("""
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
        current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned,
+       last_activity_date,
        EXISTS (SELECT FROM ledger_lots l WHERE l.organization_id = b.organization_id AND l.wallet_id = b.wallet_id
            AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0 AND l.expires_at <= %s),
        pending_debit_balance > 0 AND EXISTS (SELECT FROM ledger_transactions t
@@ -82,6 +83,13 @@ SELECT (
     FROM ledger_transactions WHERE organization_id = %s AND system_unique_key = ANY(%s)
 ), {next_ids("ledger_transactions")}
 """)
+
+# Those that were not reverted, nor posted as a part of something else, such as of the mint of what had expired already.
+_LATE_EXPIRIES = """
+SELECT ledger_transaction_id FROM ledger_transactions
+WHERE organization_id = %s AND from_wallet_id = ANY(%s) AND is_expiry AND external_event_date > %s
+    AND ledger_account_id = ANY(%s) AND status = 1 AND part_of_ledger_transaction_id IS NULL
+"""
 
 _STORED_COLUMNS = """
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
@@ -187,11 +195,12 @@ def open_session(
     at: datetime,
     *,
     lock: bool = True,
+    since: datetime | None = None,
 ) -> LedgerSession:
     """The session of locked wallets, with their accounts as they are now.
 
     Holds that have ended are released first, and expired value is burned. Without `lock` it is the session of a dry
-    run, which locks no accounts.
+    run, which locks no accounts. `since` is the earliest moment of what is done in the session, if that is not now.
     """
     organization_id, wallets = organization.organization_id, list(wallet_ids)
     read = query(db, _SHARE_ACCOUNTS if lock else _ACCOUNTS, (organization_id, list(ledger_account_ids)))
@@ -211,7 +220,25 @@ def open_session(
     if tracked:
         have_expired = any(row[-2] for row in rows)
         _expire(db, organization_id, session, wallets if have_expired else [], holdings, tracked)
+    if since is not None and since < at:
+        _expect_late_activity(db, organization_id, session, wallets, since)
     return session
+
+
+def _expect_late_activity(
+    db: Connection, organization_id: int, session: LedgerSession, wallets: list[int], since: datetime
+) -> None:
+    """Find the expiries of idle balances that an activity at a moment may revert; no statement if none may."""
+    policies = {i: account.idle_policy(session.zone) for i, account in session.accounts.items()}
+    days = {
+        i: session.accounts[i].late_activity_days
+        for i, policy in policies.items()
+        if policy is not None and policy.activities is not None and session.accounts[i].late_activity_days
+    }
+    if days:
+        earliest = max(since, session.at - timedelta(days=max(days.values()), microseconds=1))
+        rows = query(db, _LATE_EXPIRIES, (organization_id, wallets, earliest, list(days)))
+        session.expect_late_activity(find_stored(db, organization_id, [row[0] for row in rows]).values())
 
 
 def _end_holds(db: Connection, organization_id: int, session: LedgerSession, wallets: list[int]) -> None:
@@ -221,10 +248,6 @@ def _end_holds(db: Connection, organization_id: int, session: LedgerSession, wal
     for stored in sorted(ended, key=lambda hold: (hold.held_until, hold.ledger_transaction_id)):
         if stored.ledger_account_id in session.accounts:
             session.end_hold(stored, session.accounts[stored.ledger_account_id])
-
-
-def _end_of_idle(account: LedgerAccount, held: Holding, zone: tzinfo) -> datetime | None:
-    return end_of_idle_balance(account.expires_after_last_transaction, held.last_transaction_date, zone)
 
 
 def _expire(
@@ -248,7 +271,7 @@ def _expire(
         pair: end
         for pair, held in holdings.items()
         if pair[1] in accounts
-        and (end := _end_of_idle(accounts[pair[1]], held, session.zone)) is not None
+        and (end := accounts[pair[1]].end_of_idle_balance(held, session.zone)) is not None
         and end <= session.at
     }
     if ended:

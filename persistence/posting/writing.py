@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.ledger.postings import Capture, Posting, Step
+from domain.ledger.postings import Capture, Posting, Step, Stored, place_of
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import Prepared, defer
@@ -26,6 +26,7 @@ _HOLDING_COLUMNS = (
     "total_fiat_value",
     "earned",
     "last_transaction_date",
+    "last_activity_date",
     "created_at",
     "updated_at",
 )
@@ -123,10 +124,14 @@ def write_session(
 ) -> list[int]:
     """Write every step and return the transaction's id of each; a fixed number of statements for any number.
 
-    `reserved` are ids that were taken before, for the first of the postings.
+    `reserved` are ids that were taken before, for the first of the postings. Without a step only activities are
+    written.
     """
     steps = session.steps
+    holdings = _holding_rows(organization_id, session)
     if not steps:
+        if holdings:
+            defer(db, _WRITE_HOLDINGS, (as_json(holdings),))
         return []
     ids = _ids_of_steps(db, steps, reserved)
     written = list(zip(ids, steps, strict=True))
@@ -135,7 +140,7 @@ def write_session(
         ledger_transactions,
         _TRANSACTION_COLUMNS,
         [
-            _transaction_row(organization_id, i, step, session.at, id_of.get(id(step.part_of)))
+            _transaction_row(organization_id, i, step, session.at, ids, id_of.get(id(step.part_of)))
             for i, step in written
             if isinstance(step, Posting)
         ],
@@ -146,7 +151,7 @@ def write_session(
         _change_stored(db, organization_id, session, written, id_of)
     added += additions(ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
     added += write_lots(db, organization_id, written, session.at)
-    added.append((_WRITE_HOLDINGS, (as_json(_holding_rows(organization_id, session)),)))
+    added.append((_WRITE_HOLDINGS, (as_json(holdings),)))
     supplies = _supply_rows(organization_id, steps)
     if supplies:
         added.append((_WRITE_SUPPLIES, (as_json(supplies),)))
@@ -198,7 +203,7 @@ def _change_stored(
     ]
     reverted = [
         {
-            "ledger_transaction_id": step.reverts.ledger_transaction_id,
+            "ledger_transaction_id": _id_of_reverted(step.reverts, [i for i, _ in written]),
             "status": REVERTED,
             "reversal_ledger_transaction_id": transaction_id,
         }
@@ -246,7 +251,7 @@ def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> li
 
 
 def _transaction_row(
-    organization_id: int, transaction_id: int, posting: Posting, at: datetime, part_of: int | None
+    organization_id: int, transaction_id: int, posting: Posting, at: datetime, ids: Sequence[int], part_of: int | None
 ) -> dict[str, Any]:
     details = posting.details
     return {
@@ -273,13 +278,19 @@ def _transaction_row(
         "fiat_value": posting.fiat_value,
         "fiat_gross_amount": details.fiat.gross_amount,
         "fiat_currency": details.fiat.currency,
-        "reverted_ledger_transaction_id": posting.reverts.ledger_transaction_id if posting.reverts else None,
+        "reverted_ledger_transaction_id": _id_of_reverted(posting.reverts, ids) if posting.reverts else None,
         "is_partial": posting.is_partial,
         "part_of_ledger_transaction_id": part_of,
         "qualifying_amount": posting.qualifying,
         "created_at": at,
         "updated_at": at,
     }
+
+
+def _id_of_reverted(stored: Stored, ids: Sequence[int]) -> int:
+    """The id of a reverted transaction; that of a step of the session is among `ids` only now."""
+    temporary = stored.ledger_transaction_id
+    return temporary if temporary > 0 else ids[place_of(temporary)]
 
 
 def _holding_rows(organization_id: int, session: LedgerSession) -> list[dict[str, Any]]:
@@ -296,6 +307,7 @@ def _holding_rows(organization_id: int, session: LedgerSession) -> list[dict[str
             "total_fiat_value": held.fiat,
             "earned": held.earned,
             "last_transaction_date": held.last_transaction_date,
+            "last_activity_date": held.last_activity_date,
             "created_at": session.at,
             "updated_at": session.at,
         }

@@ -8,7 +8,7 @@ SELECT l.organization_id, format('lot %s of wallet %s, account %s: counts %s as 
 FROM ledger_lots l LEFT JOIN (
     SELECT u.organization_id, u.ledger_lot_id, sum(u.amount) AS amount
     FROM ledger_lot_uses u JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
-    WHERE {OF.format("u")} AND t.is_expiry GROUP BY u.organization_id, u.ledger_lot_id
+    WHERE {OF.format("u")} AND t.is_expiry AND t.status <> 2 GROUP BY u.organization_id, u.ledger_lot_id
 ) taken USING (organization_id, ledger_lot_id)
 WHERE {OF.format("l")} AND l.expired <> coalesce(taken.amount, 0)
 """

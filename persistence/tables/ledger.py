@@ -53,6 +53,7 @@ ledger_accounts = record_table(
         "decimals": SmallInteger,
         "expires_in_months": Integer,
         "expiry_year_start_month": SmallInteger,
+        "late_activity_days": SmallInteger,
         "restored_expiry_days": SmallInteger,
     },
     defaults={
@@ -62,6 +63,7 @@ ledger_accounts = record_table(
         "point_tracking_enabled": "false",
         "expiry_rounding": "'none'",
         "expiry_year_start_month": "1",
+        "late_activity_days": "3",
         "restored_expiry_days": "0",
         "is_default_account": "false",
     },
@@ -91,6 +93,8 @@ ledger_balances = record_table(
     "ledger_balances",
     Balance,
     ("wallet_id", "ledger_account_id"),
+    # When something last happened that keeps the points alive, for accounts whose policy counts activities.
+    instant("last_activity_date"),
     # The minted amount less reversals, whether or not the points were spent or have expired.
     exact("earned", nullable=False, default="0"),
     CheckConstraint("current_balance >= 0", "current_balance"),
@@ -185,6 +189,8 @@ ledger_transactions = tenant_table(
         text("coalesce(external_event_date, captured_at, created_at)"),
         where="transaction_type = 1",
     ),
+    # Expiries that late activities may revert.
+    index("ix_ledger_transactions_expiry", "from_wallet_id", "external_event_date", where="is_expiry"),
     # Wallets with holds that have ended.
     index("ix_ledger_transactions_held", "from_wallet_id", where="status = 0 AND held_until IS NOT NULL"),
     index("ix_ledger_transactions_pending_to", "to_wallet_id", where="status = 0"),

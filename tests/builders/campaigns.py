@@ -49,6 +49,7 @@ def account(ledger_account_id: int = 1, **values: Any) -> LedgerAccount:
         "expiry_year_start_month": 1,
         "timezone": None,
         "tier_expirations": (),
+        "late_activity_days": 3,
         "restored_expiry_days": 0,
         "is_default_account": ledger_account_id == 1,
         "overdraft_limit": None,

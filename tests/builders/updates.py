@@ -152,6 +152,7 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "expiryYearStartMonth": 2,
         "timezone": "Europe/Madrid",
         "tierExpirations": [{"loyaltyTierKey": tier["loyaltyTierKey"], "months": 24}],
+        "lateActivityDays": 5,
         "restoredExpiryDays": 30,
         "overdraftLimit": 5,
         "maxBalance": 500,

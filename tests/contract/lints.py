@@ -60,6 +60,8 @@ LEFT_OUT = {
     ("ContentFacetField", "type"),
     ("CouponBookCondition", "expression"),
     ("ItemProblem", "errors"),
+    ("ExpirationPolicy", "activities"),
+    ("ExpirationPolicy", "rounding"),
     ("Member", "ledgerBalances"),
     ("Member", "tierStatus"),
     ("OAuthError", "error_description"),

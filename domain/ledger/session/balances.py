@@ -1,5 +1,6 @@
 """Balances that a unit of work holds locked, the steps that change them with rollback, and amounts of steps."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -8,7 +9,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, split_uses
-from domain.ledger.postings import ZERO, Earning, Entry, Holding, Pair, Posting, Step, Stored
+from domain.ledger.postings import ZERO, Details, Earning, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
@@ -26,7 +27,7 @@ AnyStep = TypeVar("AnyStep", bound=Step)
 _NOTHING = Holding()
 
 
-class Balances:
+class Balances(ABC):
     """Locked balances of wallets by (wallet, account) at the moment `at`; months of expiry are those of `zone`.
 
     `accounts` are the accounts, by id, as locked; `issued` is known for those with a maximum supply.
@@ -58,6 +59,8 @@ class Balances:
         # Points earned and unearned here, by balance; and for mints, all that does not count as earned any more.
         self._earnings: dict[Pair, tuple[Earning, ...]] = {}
         self._unearned: dict[int, Decimal] = {}
+        # Expiries of idle balances that late activities may revert, by balance.
+        self._idle_expiries: dict[Pair, list[Stored]] = {}
         self._undo_log = UndoLog(self.steps)
 
     def assume(self, wallet_id: int, ledger_account_id: int, holding: Holding) -> None:
@@ -83,6 +86,55 @@ class Balances:
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Roll back all postings since the savepoint."""
         self._undo_log.rollback_to(savepoint)
+
+    def be_active(self, account: LedgerAccount, wallet_id: int, activity: str, happened_at: datetime) -> None:
+        """Note an activity: if the account's policy counts it, the balance lives on from when it happened.
+
+        If it is late, so that the balance has expired meanwhile, that is reverted as far as the account allows.
+        """
+        pair = (wallet_id, account.ledger_account_id)
+        if activity not in _activities_of(account, self.zone):
+            return
+        held = self.holding(*pair)
+        before = held.last_activity_date or held.last_transaction_date
+        if before is None or before < happened_at:
+            self._undo_log.put(self._holdings, pair, replace(held, last_activity_date=happened_at))
+        self._revert_idle_expiries(account, wallet_id, happened_at)
+
+    def note_event(self, wallet_id: int, event_type: str, happened_at: datetime) -> None:
+        """Note an event of the wallet's holder as an activity on all accounts of which the wallet has something."""
+        for account in self.accounts.values():
+            if account.expiration_policies and (wallet_id, account.ledger_account_id) in self._holdings:
+                self.be_active(account, wallet_id, event_type, happened_at)
+
+    @abstractmethod
+    def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:
+        """Revert the expiries of an idle balance that an activity at a moment would have prevented."""
+
+    def _move_by(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> None:
+        """Note a mint or burn as an activity; if it counts as none, the points that it brings live on all the same."""
+        if details.counts_as_activity and activity in _activities_of(account, self.zone):
+            self.be_active(account, wallet_id, activity, details.external_event_date or self.at)
+        else:
+            self._begin_anew(account, wallet_id)
+
+    def _begin_anew(self, account: LedgerAccount, wallet_id: int) -> None:
+        """Let points live that come to a wallet without activity, or to one whose idle balance has expired."""
+        pair = (wallet_id, account.ledger_account_id)
+        held, end = self.holding(*pair), self._end_of_idle(account, wallet_id)
+        has_ended = end is not None and end <= self.at
+        if _activities_of(account, self.zone) and (has_ended or held.last_activity_date is None):
+            begin = self.at if has_ended else held.last_transaction_date or self.at
+            self._undo_log.put(self._holdings, pair, replace(held, last_activity_date=begin))
+
+    def _end_of_idle(self, account: LedgerAccount, wallet_id: int) -> datetime | None:
+        """When the balance expires by the account's idle policy; None is never."""
+        return account.end_of_idle_balance(self.holding(wallet_id, account.ledger_account_id), self.zone)
+
+    def _end_of(self, account: LedgerAccount, wallet_id: int, expires_at: datetime | None) -> datetime | None:
+        """When points of a lot that expires at a moment do expire: then, or before it with the idle balance."""
+        ends = (expires_at, self._end_of_idle(account, wallet_id))
+        return min((end for end in ends if end is not None), default=None)
 
     def _unreserve(
         self, account: LedgerAccount, wallet_id: int, debit: Decimal = ZERO, credit: Decimal = ZERO
@@ -198,6 +250,12 @@ class Balances:
             before = self._issued.get(account.ledger_account_id, ZERO)
             self._undo_log.put(self._issued, account.ledger_account_id, before + issued)
         return step
+
+
+def _activities_of(account: LedgerAccount, zone: tzinfo) -> frozenset[str]:
+    """The activities that keep the points of the account alive; none if it has no such policy."""
+    policy = account.idle_policy(zone)
+    return frozenset() if policy is None or policy.activities is None else policy.activities
 
 
 def _no_tiers(wallet_id: int, at: datetime) -> Collection[str]:

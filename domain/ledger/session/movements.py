@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots
 from domain.ledger.postings import ZERO, Details, Entry, Posting, Step
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
@@ -46,12 +47,15 @@ class Movements(Balances):
             self._refuse_over_balance(account, wallet_id, amount)
         if qualifying is not None:
             _check_qualifying(account, qualifying, is_pending_nothing=manual and not amount)
+        happened_at = details.external_event_date or self.at
+        if account.expiration_policies:
+            self._move_by(account, wallet_id, EARN, details)
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         held, to_lot = self._credit(account, wallet_id, amount)
-        expiry = expires_at or self._expiry_of_mint(account, wallet_id, details.external_event_date or self.at)
+        expiry = expires_at or self._expiry_of_mint(account, wallet_id, happened_at)
         earned = amount if qualifying is None else qualifying
-        self._earn(account, wallet_id, earned, details.external_event_date or self.at)
+        self._earn(account, wallet_id, earned, happened_at)
         tracked = account.point_tracking_enabled and to_lot
         posting = self._add_step(
             Posting(
@@ -68,7 +72,8 @@ class Movements(Balances):
                 qualifying=qualifying,
             )
         )
-        if tracked and expiry is not None and expiry <= self.at:
+        end = self._end_of(account, wallet_id, expiry)
+        if tracked and end is not None and end <= self.at:
             # If it is for something so long ago that it has expired already, it must never be spendable.
             just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True, expires=True)
             # With the moment, the key cannot equal a key used by a client.
@@ -93,6 +98,8 @@ class Movements(Balances):
         Raises AccountInactive, InsufficientBalance, OverdraftLimitExceeded, CaptureNotSupported or InvalidRequest.
         """
         _check(account, amount, details, fiat_allowed=True)
+        if account.expiration_policies:
+            self._move_by(account, wallet_id, SPEND, details)
         if manual:
             self._refuse_unavailable(account, wallet_id, amount)
             return self._hold(account, BURN, wallet_id, None, amount, details, held_until=held_until)
@@ -133,6 +140,9 @@ class Movements(Balances):
             raise InvalidRequest(
                 [FieldFault("toWalletId is fromWalletId, and a transfer is between two wallets", pointer="/toWalletId")]
             )
+        if account.expiration_policies:
+            self._move_by(account, from_wallet_id, SPEND, details)
+            self._begin_anew(account, to_wallet_id)
         self._refuse_unavailable(account, from_wallet_id, amount)
         self._refuse_over_balance(account, to_wallet_id, amount)
         if manual:

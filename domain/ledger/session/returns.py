@@ -1,17 +1,22 @@
 """Points that the reversal of a debit returns: the lots that they return to, and those of them that have expired."""
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from domain.calendar import add_days
-from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, end_of_idle_balance, split_uses
-from domain.ledger.postings import ZERO, Capture, Posting, Stored
-from domain.ledger.records import LedgerAccount
-from domain.ledger.session.claims import Claims, Returned
+from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, TakeLots, split_uses
+from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored, temporary_id
+from domain.ledger.records import REVERTED, LedgerAccount
+from domain.ledger.refusals import SupplyExceeded
+from domain.ledger.session.claims import Claims, Returned, reversal
+
+# The description of the revert of an expiry that a late activity would have prevented.
+LATE_ACTIVITY = "late-activity"
 
 
 class Returns(Claims):
-    """A session that gives back what reverted and released debits had taken."""
+    """A session that gives back what reverted and released debits had taken, and what an idle balance had lost."""
 
     def _restored(
         self, account: LedgerAccount, stored: Stored, to_lots: Decimal, *, revives: bool = True
@@ -30,7 +35,9 @@ class Returns(Claims):
             revived = tuple(use for use in returned if self._has_ended(account, pair[0], use))
             returned = tuple(use for use in returned if use not in revived)
         extra, expiry = max(ZERO, to_lots - used), self._expiry_of_mint(account, pair[0], self.at)
-        moves: tuple[LotMove, ...] = (RestoreLots(*pair, returned, (*spent, *revived), extra, expiry),)
+        moves: tuple[LotMove, ...] = (
+            RestoreLots(*pair, returned, (*spent, *revived), extra, expiry, stored.is_expiry),
+        )
         if revived:
             end = add_days(self.at, account.restored_expiry_days, account.expiry_calendar(self.zone).zone)
             moves += (NewLot(*pair, sum((use.amount for use in revived), ZERO), end),)
@@ -61,7 +68,7 @@ class Returns(Claims):
             return
         expired: dict[datetime, list[LotUse]] = {}
         for use in uses:
-            end = self._end_of(account, wallet_id, use)
+            end = self._end_of(account, wallet_id, use.expires_at)
             if end is not None and end <= self.at:
                 expired.setdefault(max(end, returned_at or self.at), []).append(use)
         for moment, lots_of_moment in sorted(expired.items()):
@@ -72,15 +79,72 @@ class Returns(Claims):
         lots = (use for use in uses if use.ledger_lot_id not in gone)
         self._take_missing(account, stored, Returned(arrived, repaid, gone), lots, step)
 
-    def _end_of(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> datetime | None:
-        """When an amount that is back in its lot expires: with the lot, or with the idle balance."""
-        idle_since = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
-        end_of_idle = end_of_idle_balance(account.expires_after_last_transaction, idle_since, self.zone)
-        return min((end for end in (use.expires_at, end_of_idle) if end is not None), default=None)
-
     def _has_ended(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> bool:
-        end = self._end_of(account, wallet_id, use)
+        end = self._end_of(account, wallet_id, use.expires_at)
         return end is not None and end <= self.at
+
+    def expect_late_activity(self, stored: Iterable[Stored] = ()) -> None:
+        """Note the expiries of idle balances that late activities may revert: `stored` ones, and those posted here."""
+        posted = (step for step in self.steps if isinstance(step, Posting) and step.is_expiry and step.part_of is None)
+        for expiry in (*stored, *map(self._stored_as, posted)):
+            moment = expiry.external_event_date
+            if moment is not None and any(use.expires_at is None or use.expires_at > moment for use in expiry.uses):
+                pair = (expiry.from_wallet_id or 0, expiry.ledger_account_id)
+                self._idle_expiries.setdefault(pair, []).append(expiry)
+
+    def _stored_as(self, posting: Posting) -> Stored:
+        """A posting of this session as it will be stored; its id is known when it is written."""
+        place = next(place for place, step in enumerate(self.steps) if step is posting)
+        return Stored(
+            ledger_transaction_id=temporary_id(place),
+            ledger_account_id=posting.account.ledger_account_id,
+            transaction_type=posting.transaction_type,
+            status=posting.status,
+            amount=posting.amount,
+            from_wallet_id=posting.from_wallet_id,
+            to_wallet_id=posting.to_wallet_id,
+            is_expiry=posting.is_expiry,
+            fiat_value=posting.fiat_value,
+            reversal_ledger_transaction_id=None,
+            external_event_date=posting.details.external_event_date,
+            pending_expires_at=None,
+            entry_count=len(posting.entries),
+            uses=tuple(use for move in posting.lot_moves if isinstance(move, TakeLots) for use in move.only),
+        )
+
+    def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:
+        latest = timedelta(days=account.late_activity_days)
+        for expiry in self._idle_expiries.get((wallet_id, account.ledger_account_id), ()):
+            moment = expiry.external_event_date or self.at
+            is_in_time = happened_at < moment and self.at - moment <= latest
+            if is_in_time and self._settled.get(expiry.ledger_transaction_id) != REVERTED:
+                self._revert_expiry(account, wallet_id, expiry)
+
+    def _revert_expiry(self, account: LedgerAccount, wallet_id: int, expiry: Stored) -> None:
+        """Give back what an idle balance lost; of lots that would have expired by now anyhow it is gone again."""
+        if account.is_revolving:
+            try:
+                self._refuse_over_supply(account, expiry.amount)
+            except SupplyExceeded:
+                # What had expired was issued again meanwhile.
+                return
+        before = self._available_of(expiry)
+        held, to_lots = self._credit(account, wallet_id, expiry.amount)
+        moment = (expiry.external_event_date or self.at).timestamp()
+        # With the moments, the key cannot equal a key used by a client.
+        key = f"{LATE_ACTIVITY}-{wallet_id}-{account.ledger_account_id}-{moment:.6f}-{self.at.timestamp():.6f}"
+        posting = reversal(
+            expiry,
+            account,
+            Details(key, description=LATE_ACTIVITY),
+            expiry.amount,
+            (Entry(wallet_id, expiry.amount, held.current), Entry(None, -expiry.amount)),
+            lot_moves=self._restored(account, expiry, to_lots, revives=False),
+            burned=-expiry.amount,
+        )
+        self._undo_log.put(self._settled, expiry.ledger_transaction_id, REVERTED)
+        self._add_step(posting)
+        self._settle_returned(account, expiry, expiry.amount, returned_by(posting), before, key, posting)
 
 
 def returned_by(posting: Posting) -> tuple[LotUse, ...]:

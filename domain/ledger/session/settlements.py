@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from domain.ledger.expiry import SPEND
 from domain.ledger.lots import (
     LotMove,
     LotUse,
@@ -62,6 +63,8 @@ class LedgerSession(Returns):
         fiat_value = None if stored.fiat_value is None else prorated(stored.fiat_value, amount, reserved)
         if fiat is not None:
             fiat_value = fiat.value
+        if external_event_date is not None and stored.transaction_type == BURN:
+            self.be_active(account, stored.from_wallet_id or 0, SPEND, external_event_date)
         before = self._available_of(stored)
         qualifying = self._settle_qualifying(stored, account, amount)
         entries, moves = self._settle(stored, account, amount, kept, released)

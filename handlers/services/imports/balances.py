@@ -111,6 +111,8 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
         external_event_date=earned_at,
         description=values.get("description"),
         tags=tuple(values["tags"]) if "tags" in values else None,
+        # When the member was last active elsewhere is not known: what is imported lives from now on.
+        counts_as_activity=False,
     )
     amount = Decimal(values["amount"])
     return _BalanceRow(row, name, account, amount, qualifying, is_pending, expires_at, details)

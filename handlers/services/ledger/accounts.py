@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.records import Ledger, LedgerAccount, LedgerAccountInUse, complete_settings, refuse_changes_in_use
 from domain.ledger.session import overdraft_of
 from domain.offline_allowances import complete_policy
@@ -20,7 +21,7 @@ from persistence.ledger import ACCOUNTS, LEDGERS
 def create_account(call: Call, ledger: Ledger, settings: Mapping[str, Any]) -> LedgerAccount:
     """Add an account to a ledger; the first account of a ledger is its default.
 
-    Raises InvalidRequest or UnknownTier.
+    Raises InvalidRequest, UnknownTier or UnknownEventType.
     """
     if settings["is_default_account"]:
         LEDGERS.lock(call.db, ledger)
@@ -33,7 +34,7 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
     """Change the settings of an account.
 
     Settings that define the meaning of stored amounts are fixed once there are any. Raises LedgerAccountInUse,
-    InvalidRequest or UnknownTier.
+    InvalidRequest, UnknownTier or UnknownEventType.
     """
     account = ledgers.lock_account(call.db, ledger, account)
     call.audit.keep_before(account)
@@ -53,9 +54,12 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
 
 
 def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
-    """The settings of an account with implied ones filled in; raises InvalidRequest, or UnknownTier."""
+    """The settings of an account with implied ones filled in; raises InvalidRequest and refusals of names."""
     tiers = [{**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]]
     complete = complete_settings({**settings, "tier_expirations": tiers}, current)
+    activities = {activity for policy in complete["expiration_policies"] for activity in policy.get("activities", ())}
+    for event_type in sorted(activities - {EARN, SPEND}):
+        references.refuse_unknown_event_type(configuration_of(call.db, call.organization), event_type)
     if tiers:
         keys = [rule["loyaltyTierKey"] for rule in tiers]
         references.refuse_unknown_tiers(configuration_of(call.db, call.organization), keys)

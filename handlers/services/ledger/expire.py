@@ -30,12 +30,12 @@ def expire_next(
 ) -> Expired | None:
     """Post the expiries and ends of holds of the next wallets, by id, that have any; None when there are no more."""
     organization_id = organization.organization_id
-    periods = ledger_lots.periods_of_policies(db, organization_id)
-    due = ledger_lots.next_wallets_due(db, organization_id, after, periods, now, limit)
+    policies = ledger_lots.idle_policies(db, organization)
+    due = ledger_lots.next_wallets_due(db, organization_id, after, policies, now, limit)
     if not due:
         return None
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="expire"))
-    account_ids = ledger_lots.due_accounts(db, organization_id, due, now) | periods.keys()
+    account_ids = ledger_lots.due_accounts(db, organization_id, due, now) | policies.keys()
     unit.lock_wallets(due, account_ids)
     # Loading the balances posts what is due.
     with opened(unit, "Points had expired.", account_ids=account_ids):

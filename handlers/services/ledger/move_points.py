@@ -28,6 +28,7 @@ class PointsMove:
     external_event_date: datetime | None = None
     external_id: str | None = None
     qualifying_amount: Decimal | None = None
+    counts_as_activity: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def _movement(request: PointsRequest, member: Member, account: LedgerAccount) ->
         description=move.description,
         tags=tuple(move.tags),
         qualifying_amount=move.qualifying_amount,
+        counts_as_activity=move.counts_as_activity,
         refusal_if_new=None if member.active else inactive(member),
     )
 

@@ -41,13 +41,19 @@ class Movement:
     refusal: Refusal | None = None
     refusal_if_new: Refusal | None = None
     qualifying_amount: Decimal | None = None
+    counts_as_activity: bool = True
 
     def digest(self) -> bytes:
         """The digest of all fields by which two requests are the same."""
         asked = [getattr(self, name) for name in _REQUEST_FIELDS]
-        # Requests of the versions before this field are still recognized.
-        return digest_of(asked if self.qualifying_amount is None else [*asked, self.qualifying_amount])
+        # Requests of the versions before these fields are still recognized.
+        if self.qualifying_amount is not None:
+            asked.append(self.qualifying_amount)
+        if not self.counts_as_activity:
+            asked.append("countsAsActivity")
+        return digest_of(asked)
 
 
-_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new", "qualifying_amount"}
+_LATER_FIELDS = {"qualifying_amount", "counts_as_activity"}
+_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new", *_LATER_FIELDS}
 _REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR)

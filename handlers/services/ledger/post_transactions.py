@@ -91,7 +91,8 @@ class MovementBatch:
         sets = self._positions_by_set()
         postings: dict[int, Posting] = {}
         ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved)
-        with opened(self._unit, MOVED, account_ids=account_ids, transaction_ids=ids):
+        since = min((m.external_event_date for m in self.movements if m.external_event_date is not None), default=None)
+        with opened(self._unit, MOVED, account_ids=account_ids, transaction_ids=ids, since=since):
             for positions in sets:
                 postings.update(self._post_set(positions, atomic=atomic))
         for position, step in postings.items():
@@ -184,6 +185,7 @@ class MovementBatch:
             description=movement.description,
             tags=movement.tags,
             atomic_set_id=movement.atomic_set_id,
+            counts_as_activity=movement.counts_as_activity,
             fiat=Fiat(movement.fiat_value, movement.fiat_gross_amount, movement.fiat_currency),
         )
         if movement.reverts is not None:
@@ -262,6 +264,9 @@ def _check(movement: Movement, now: datetime) -> None:
         faults.append(FieldFault("fromWalletId and toWalletId are both null", pointer="/fromWalletId"))
     if movement.qualifying_amount is not None and not is_mint:
         faults.append(FieldFault("qualifyingAmount is given for what is not a mint", pointer="/qualifyingAmount"))
+    if not movement.counts_as_activity and movement.from_wallet_id is not None and movement.to_wallet_id is not None:
+        detail = "countsAsActivity is false for a transfer, of which that is not asked"
+        faults.append(FieldFault(detail, pointer="/countsAsActivity"))
     if movement.expiration_date is not None:
         if not is_mint:
             faults.append(FieldFault("expirationDate is given for what is not a mint", pointer=_EXPIRATION))

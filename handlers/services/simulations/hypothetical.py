@@ -82,8 +82,9 @@ class HypotheticalUnit(UnitOfWork):
         spare_ids: int,
         account_ids: Collection[int] | None = None,
         transaction_ids: IdAllocator | None = None,
+        since: datetime | None = None,
     ) -> None:
-        super()._open(tracked, spare_ids, account_ids, transaction_ids)
+        super()._open(tracked, spare_ids, account_ids, transaction_ids, since)
         for account_id, balance in self._balances.items():
             self.ledger.assume(NOBODY, account_id, Holding(current=balance, earned=balance))
         earnings = {

@@ -139,6 +139,8 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
             reverted = _reverse_effects(unit, tracked, order)
             unit.orders.keep(order)
         if unit.is_open and tracked.is_evaluated:
+            if tracked.event.event_type in unit.configuration.activity_types:
+                unit.ledger.note_event(tracked.member.wallet_id, tracked.event.event_type, tracked.at)
             evaluation = _run(unit, tracked, order)
     except Refusal as error:
         refusal = error

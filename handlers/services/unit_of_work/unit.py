@@ -184,7 +184,10 @@ class UnitOfWork:
 
     def is_looked_at(self, event: IncomingEvent) -> bool:
         """True if the event can have any effect."""
-        if event.event_type in self.configuration.missions_by_type or self.plans.of(event.event_type).campaigns:
+        configuration, event_type = self.configuration, event.event_type
+        if event_type in configuration.missions_by_type or event_type in configuration.activity_types:
+            return True
+        if self.plans.of(event_type).campaigns:
             return True
         return may_refer(self.configuration, event, self.referral_codes)
 
@@ -209,7 +212,8 @@ class UnitOfWork:
             return []
         self.moments = frozenset([self.now, *[event.at for event in tracked]])
         self.event_types: frozenset[str] | None = frozenset([event.event.event_type for event in tracked])
-        self._open(tracked, 4 * len(tracked), transaction_ids=transaction_ids)
+        since = min([event.at for event in tracked])
+        self._open(tracked, 4 * len(tracked), transaction_ids=transaction_ids, since=since)
         return self.ledger_events.begin()
 
     def open_for_request(
@@ -218,13 +222,14 @@ class UnitOfWork:
         account_ids: Collection[int] | None = None,
         settled_accounts: Collection[int] | None = None,
         transaction_ids: IdAllocator | None = None,
+        since: datetime | None = None,
     ) -> list[DerivedEvent]:
         """Load the state that a request at these moments, and now, can affect.
 
         `account_ids` are the accounts whose points it moves, any if None; unless campaigns may move points as a
         consequence, no others are locked. What has expired is then reported with what is moved, unless tiers that
-        depend on `settled_accounts` are to be evaluated at once. `transaction_ids` is as in `open_for_events`, and so
-        is the result.
+        depend on `settled_accounts` are to be evaluated at once. `since` is the earliest date of what it moves.
+        `transaction_ids` is as in `open_for_events`, and so is the result.
         """
         self._close()
         self.moments, self.event_types = frozenset((self.now, *moments)), None
@@ -232,7 +237,7 @@ class UnitOfWork:
         if account_ids is not None:
             is_concerned = self._may_concern_members(account_ids)
             accounts = {*account_ids, *accounts} if is_concerned else account_ids
-        self._open((), 0, accounts, transaction_ids)
+        self._open((), 0, accounts, transaction_ids, since)
         if account_ids is not None and settled_accounts is None:
             return []
         return self.ledger_events.begin(settled_accounts or ())
@@ -243,6 +248,7 @@ class UnitOfWork:
         spare_ids: int,
         account_ids: Collection[int] | None = None,
         transaction_ids: IdAllocator | None = None,
+        since: datetime | None = None,
     ) -> None:
         """Load limits, points and tiers, in the order of `persistence.locks`; locked unless this is a dry run."""
         accounts = self.configuration.accounts if account_ids is None else account_ids
@@ -252,7 +258,9 @@ class UnitOfWork:
             counters_given_back = self.reversals.counter_keys
         self.counters = open_limits(self, tracked, counters_given_back)
         lock = not self.is_dry_run
-        self.ledger = posting.open_session(self.db, self.organization, self.ledger_ids, accounts, self.now, lock=lock)
+        self.ledger = posting.open_session(
+            self.db, self.organization, self.ledger_ids, accounts, self.now, lock=lock, since=since
+        )
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
         schedules = self.configuration.tier_schedules
         earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
 from domain.ledger.records import LedgerAccountInUse, complete_settings, fraction_fault, refuse_changes_in_use
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import account
@@ -134,7 +137,25 @@ def test_an_account_in_use_may_begin_to_be_tracked():
 
 
 def test_a_policy_says_after_how_many_months_without_a_transaction_a_balance_expires():
-    assert account().expires_after_last_transaction is None
+    assert account().idle_policy(UTC) is None
     other = {"expirationType": "fixed", "period": 3}
-    assert account(expiration_policies=(other, IDLE)).expires_after_last_transaction == 6
-    assert account(expiration_policies=(other,)).expires_after_last_transaction is None
+    assert account(expiration_policies=(other, IDLE)).idle_policy(UTC) == IdlePolicy(ExpiryCalendar(UTC, 1), 6)
+    assert account(expiration_policies=(other,)).idle_policy(UTC) is None
+
+
+def test_a_policy_about_inactivity_has_defaults():
+    policy = {"expirationType": "inactivity", "period": 12}
+    [stored] = complete_settings(PLAIN | {"expiration_policies": (policy,)})["expiration_policies"]
+    assert stored == policy | {"activities": ["earn", "spend"], "rounding": "none"}
+    found = account(expiration_policies=(stored,), timezone="Europe/Madrid").idle_policy(UTC)
+    assert found == IdlePolicy(ExpiryCalendar(ZoneInfo("Europe/Madrid"), 1), 12, "none", frozenset({"earn", "spend"}))
+    [unchanged] = complete_settings(PLAIN | {"expiration_policies": (IDLE,)})["expiration_policies"]
+    assert unchanged == IDLE
+
+
+def test_a_policy_about_the_last_transaction_has_neither_activities_nor_rounding():
+    policy = IDLE | {"activities": ["earn"], "rounding": "month"}
+    assert pointers(expiration_policies=(policy,)) == [
+        "/expirationPolicies/0/activities",
+        "/expirationPolicies/0/rounding",
+    ]

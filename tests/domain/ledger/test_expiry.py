@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import add_days, add_months
-from domain.ledger.lots import end_of_idle_balance, unexpired
+from domain.ledger.lots import unexpired
+from domain.ledger.postings import Holding
+from tests.builders.campaigns import account
 
 NOON = datetime(2024, 1, 31, 12, 30, 15, 250, tzinfo=UTC)
 
@@ -78,10 +80,16 @@ def test_it_is_the_month_so_many_later_and_the_time_of_day_stays(moment, months)
     assert later.day == moment.day or (later.day < moment.day and (later + timedelta(days=1)).day == 1)
 
 
+def end_of_idle_balance(period, last, zone):
+    """When a balance expires by a policy about its last transaction."""
+    policies = () if period is None else ({"expirationType": "lastTransaction", "period": period},)
+    return account(expiration_policies=policies).end_of_idle_balance(Holding(last_transaction_date=last), zone)
+
+
 def balance_at(now, *, period, zone=UTC, expired_lots="0"):
     """What is unexpired at `now` of a balance of 10 with a hold of 2, whose last transaction was at NOON."""
-    lots = Decimal(expired_lots)
-    return unexpired(Decimal(10), Decimal(2), lots, period=period, last_transaction_date=NOON, now=now, zone=zone)
+    end = end_of_idle_balance(period, NOON, zone)
+    return unexpired(Decimal(10), Decimal(2), Decimal(expired_lots), end=end, now=now)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,333 @@
+"""Balances that expire by inactivity: what is an activity, and activities that become known late."""
+
+from __future__ import annotations
+
+import pytest
+
+from handlers.server.jobs import expire_points
+from tests.builders.campaigns import mint
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
+
+IS_ORDER = f"event.eventType == '{ORDER_CREATED}'"
+# 20 May 2025, 12:00 in Madrid.
+START = "2025-05-20T10:00:00Z"
+LAST_MOMENT, END, LATER_END = "2026-06-30T21:59:59Z", "2026-06-30T22:00:00Z", "2027-06-30T22:00:00Z"
+
+
+def by_inactivity(**settings):
+    """12 months without activity, to the end of the quarter."""
+    return [{"expirationType": "inactivity", "period": 12, "rounding": "quarter", **settings}]
+
+
+class Program:
+    """A member with points that expire by inactivity, who gets a point for each unit spent."""
+
+    def __init__(self, clock: Clock, **settings) -> None:
+        self.clock = clock
+        self.shop = Shop(clock.organization)
+        policies = settings.pop("expirationPolicies", by_inactivity())
+        self.points = Points.new(clock.organization, expirationPolicies=policies, **settings)
+        self.key = self.points.account["ledgerAccountKey"]
+        self.shop.campaign(running(mint(("=", "floor(order.total)"), ledgerAccountKey=self.key), rule=IS_ORDER))
+        self.wallet = clock.organization.member("ana")["ledgerWalletId"]
+
+    def buy(self, total, **more):
+        return self.shop.track_one(order("ana", total, **more))
+
+    @property
+    def balance(self):
+        return self.points.balance(self.wallet)
+
+    @property
+    def lots(self):
+        """The amounts by their moments of expiry."""
+        lots = self.points.wallet_of(self.wallet, include="lots")["lots"]
+        return {lot["expiresAt"]: lot["available"] for lot in lots["expiring"]}
+
+    def told(self):
+        """What happened on the account, first first: type, amount and description."""
+        rows = self.points.rows(order="ledgerTransactionId,asc")
+        return [(row["transactionType"], row["amount"], row["description"]) for row in rows]
+
+
+@pytest.fixture
+def clock(api):
+    return Clock.new(api, START)
+
+
+@pytest.fixture
+def program(clock):
+    """Someone who has 500 points since 20 May 2025."""
+    program = Program(clock)
+    program.buy(500)
+    return program
+
+
+class TestActivities:
+    def test_the_whole_balance_expires_at_the_end_of_the_quarter(self, program):
+        """Example 6."""
+        assert program.lots == {END: 500}
+        program.clock.advance(LAST_MOMENT)
+        assert program.balance == 500
+        assert program.clock.advance(END)["steps"] == 1
+        assert program.balance == 0
+        expiry = program.points.rows()[0]
+        assert (expiry["transactionType"], expiry["amount"], expiry["externalEventDate"]) == ("burn", 500, END)
+        assert program.points.verify() == []
+
+    def test_a_purchase_at_the_last_moment_moves_all(self, program):
+        """Example 6: 30 June, 23:59 in Madrid."""
+        program.clock.advance("2026-06-30T21:59:00Z")
+        program.buy(10)
+        assert program.lots == {LATER_END: 510}
+        program.clock.advance(END)
+        assert program.balance == 510
+        program.clock.advance(LATER_END)
+        assert program.balance == 0
+
+    def test_a_purchase_at_the_end_finds_nothing(self, program):
+        """Example 6: 1 July, 00:00 in Madrid."""
+        program.clock.advance(END)
+        program.buy(10)
+        # 12 months later it is the first moment of a quarter, so it goes to the end of that one.
+        assert program.lots == {"2027-09-30T22:00:00Z": 10}
+
+    def test_the_earlier_of_two_moments_applies_lot_by_lot(self, clock):
+        """Example 8: 48 months fixed, and 18 of inactivity."""
+        clock.advance("2026-06-01T10:00:00Z")
+        policies = [{"expirationType": "inactivity", "period": 18}]
+        program = Program(clock, expiresInMonths=48, expirationPolicies=policies)
+        program.buy(10)
+        program.points.mint(program.wallet, 100, externalEventDate="2024-01-10T09:00:00Z")
+        program.points.mint(program.wallet, 30, externalEventDate="2022-09-01T08:00:00Z")
+        assert program.lots == {"2026-09-01T08:00:00Z": 30, "2027-12-01T11:00:00Z": 110}
+        program.clock.advance("2026-12-01T11:00:00Z")
+        program.buy(1)
+        assert program.lots == {"2028-01-10T09:00:00Z": 100, "2028-06-01T10:00:00Z": 11}
+
+    def test_spending_and_giving_away_are_activities(self, program):
+        other = program.points.wallet()
+        program.clock.advance("2025-12-01T11:00:00Z")
+        program.points.move(program.wallet, None, 100)
+        assert program.lots == {"2026-12-31T23:00:00Z": 400}
+        program.clock.advance("2026-03-01T11:00:00Z")
+        program.points.move(program.wallet, other, 100)
+        assert program.lots == {"2027-03-31T22:00:00Z": 300}
+        # The points of the other wallet came with a transfer, which begins its time and does not move it.
+        program.clock.advance("2026-06-01T11:00:00Z")
+        program.points.move(program.wallet, other, 100)
+        of_other = program.points.wallet_of(other, include="lots")["lots"]["expiring"]
+        assert {lot["expiresAt"]: lot["available"] for lot in of_other} == {"2027-03-31T22:00:00Z": 200}
+        assert program.points.verify() == []
+
+    def test_reverts_and_corrections_are_none(self, program):
+        program.clock.advance("2025-12-01T11:00:00Z")
+        burn = program.points.move(program.wallet, None, 10, countsAsActivity=False)[0]["ledgerTransactionId"]
+        program.points.revert(burn)
+        program.points.mint(program.wallet, 5, countsAsActivity=False)
+        program.shop.give("ana", 1, ledgerAccountId=program.points.account_id, countsAsActivity=False)
+        program.shop.give("ana", 1, "burn", ledgerAccountId=program.points.account_id, countsAsActivity=False)
+        assert program.lots == {END: 505}
+
+    def test_a_correction_after_the_end_lives(self, program):
+        program.clock.advance(END)
+        program.points.mint(program.wallet, 5, countsAsActivity=False)
+        assert program.lots == {"2027-09-30T22:00:00Z": 5}
+
+    def test_only_what_the_policy_names_is_an_activity(self, clock):
+        activities = by_inactivity(activities=["spend", GENERIC])
+        program = Program(clock, expirationPolicies=activities)
+        program.buy(500)
+        clock.advance("2025-12-01T11:00:00Z")
+        program.buy(10)
+        assert program.lots == {END: 510}
+        program.shop.track_one(event("ana", GENERIC))
+        assert program.lots == {"2026-12-31T23:00:00Z": 510}
+        # A dry run is none, nor is an event that is only stored.
+        clock.advance("2026-03-01T11:00:00Z")
+        program.shop.track_one(event("ana", GENERIC), executionMode="dryRun")
+        program.shop.track_one(event("ana", GENERIC), executionMode="captureOnly")
+        assert program.lots == {"2026-12-31T23:00:00Z": 510}
+        program.points.move(program.wallet, None, 1)
+        assert program.lots == {"2027-03-31T22:00:00Z": 509}
+
+    def test_what_was_earned_too_long_ago_is_gone_at_once(self, clock):
+        program = Program(clock)
+        program.buy(40, externalEventDate="2024-03-31T10:00:00Z")
+        assert program.balance == 0
+        assert program.told() == [("mint", 40, None), ("burn", 40, "Expired")]
+        program.buy(7, externalEventDate="2024-04-01T10:00:00Z")
+        assert program.lots == {"2025-06-30T22:00:00Z": 7}
+        assert program.points.verify() == []
+
+    def test_an_activity_counts_when_it_happened(self, program):
+        program.clock.advance("2026-01-10T11:00:00Z")
+        program.buy(10, externalEventDate="2025-12-31T22:59:59Z")
+        assert program.lots == {"2026-12-31T23:00:00Z": 510}
+        program.buy(10, externalEventDate="2025-08-01T22:59:59Z")
+        assert program.lots == {"2026-12-31T23:00:00Z": 520}
+
+    def test_its_cancellation_does_not_move_it_back(self, program):
+        program.clock.advance("2026-01-10T11:00:00Z")
+        bought = program.buy(10)
+        key = bought["loyaltyEventKey"]
+        program.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
+        assert program.lots == {"2027-03-31T22:00:00Z": 500}
+
+    def test_the_job_finds_the_wallets(self, clock):
+        program = Program(clock)
+        program.buy(500)
+        clock.advance("2026-06-01T10:00:00Z")
+        # Not until the quarter has ended.
+        assert program.points.rows()[0]["transactionType"] == "mint"
+        clock.advance("2026-07-01T10:00:00Z")
+        assert program.points.rows()[0]["externalEventDate"] == END
+        assert expire_points(clock.organization.api.engine, clock.organization.id).amounts == {}
+
+    def test_policies_are_complete_and_of_one_kind(self, clock):
+        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+        body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+
+        def faults(*policies, expect=400):
+            refused = clock.organization.administration.post(
+                path, {**body, "expirationPolicies": list(policies)}, expect=expect
+            )
+            return refused["type"] if expect == 404 else [error["pointer"] for error in refused["errors"]]
+
+        inactivity = {"expirationType": "inactivity", "period": 12}
+        last = {"expirationType": "lastTransaction", "period": 12}
+        assert faults(inactivity, last) == ["/expirationPolicies"]
+        assert faults({**last, "rounding": "month"}) == ["/expirationPolicies/0/rounding"]
+        assert faults({**inactivity, "activities": ["sleep"]}, expect=404) == "/problems/unknown-event-type"
+        made = Points.new(clock.organization, expirationPolicies=[inactivity])
+        complete = {**inactivity, "activities": ["earn", "spend"], "rounding": "none"}
+        assert made.account["expirationPolicies"] == [complete]
+        refused = made.move(made.wallet(), made.wallet(), 0, expect=400, countsAsActivity=False)
+        assert [error["pointer"] for error in refused["errors"]] == ["/countsAsActivity"]
+
+
+@pytest.fixture(params=["posted", "not-posted"])
+def after_the_end(request, program):
+    """A function that advances beyond the end; what has expired is posted on the way, or nobody has come to it."""
+
+    def advance(to):
+        if request.param == "not-posted":
+            # As if no job had run since: the clock is moved past the job.
+            program.points.change(
+                "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
+                now=to,
+                id=program.clock.organization.id,
+            )
+        else:
+            program.clock.advance(to)
+
+    return advance
+
+
+class TestLateActivities:
+    def test_what_a_till_sends_in_time_brings_all_back(self, program, after_the_end):
+        """Example 7: sent on 2 July, bought on 30 June at 18:00."""
+        after_the_end("2026-07-02T10:00:00Z")
+        assert program.balance == 0
+        program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.lots == {LATER_END: 540}
+        assert program.told() == [
+            ("mint", 500, None),
+            ("burn", 500, "Expired"),
+            ("revert", 500, "late-activity"),
+            ("mint", 40, None),
+        ]
+        _, expiry, revert, _ = program.points.rows(order="ledgerTransactionId,asc")
+        assert (expiry["status"], expiry["reversalLedgerTransactionId"]) == (2, revert["ledgerTransactionId"])
+        assert revert["revertedLedgerTransactionId"] == expiry["ledgerTransactionId"]
+        assert program.points.verify() == []
+        program.clock.advance(LATER_END)
+        assert program.balance == 0
+        assert program.points.verify() == []
+
+    @pytest.mark.parametrize(
+        ("now", "balance"), [("2026-07-03T22:00:00Z", 540), ("2026-07-03T22:00:01Z", 40), ("2026-07-03T22:01:00Z", 40)]
+    )
+    def test_it_is_in_time_for_three_times_24_hours(self, program, after_the_end, now, balance):
+        """Example 7: sent on 4 July at 00:01, which is 72 hours and a minute late."""
+        after_the_end(now)
+        program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.lots == {LATER_END: balance}
+        assert program.points.verify() == []
+
+    def test_what_happened_after_the_end_brings_nothing_back(self, program, after_the_end):
+        after_the_end("2026-07-02T10:00:00Z")
+        program.buy(40, externalEventDate=END)
+        assert program.lots == {"2027-09-30T22:00:00Z": 40}
+
+    def test_later_activities_do_not_hide_it(self, program, after_the_end):
+        after_the_end("2026-07-02T10:00:00Z")
+        program.buy(7)
+        assert program.balance == 7
+        program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.lots == {"2027-09-30T22:00:00Z": 547}
+        # Once.
+        program.buy(1, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.balance == 548
+        assert program.points.verify() == []
+
+    def test_in_one_batch_each_sees_what_those_before_it_left(self, program, after_the_end):
+        after_the_end("2026-07-02T10:00:00Z")
+        late = {"externalEventDate": "2026-06-30T16:00:00Z"}
+        program.shop.track(order("ana", 7), order("ana", 40, **late), order("ana", 1, **late))
+        assert program.balance == 548
+        assert program.told()[1:3] == [("burn", 500, "Expired"), ("mint", 7, None)]
+        assert program.points.verify() == []
+
+    def test_points_can_be_spent_late(self, program, after_the_end):
+        rule = f"event.eventType == '{GENERIC}'"
+        program.shop.campaign(running(spend(450, ledgerAccountKey=program.key), rule=rule))
+        after_the_end("2026-07-02T10:00:00Z")
+        program.shop.track_one(event("ana", GENERIC, externalEventDate="2026-06-30T16:00:00Z"))
+        assert program.lots == {LATER_END: 50}
+        assert program.points.verify() == []
+
+    def test_a_refused_burn_brings_nothing_back(self, program, after_the_end):
+        after_the_end("2026-07-02T10:00:00Z")
+        program.points.move(program.wallet, None, 501, expect=409, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.balance == 0
+        program.points.move(program.wallet, None, 499, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.lots == {LATER_END: 1}
+        assert program.points.verify() == []
+
+    def test_a_correction_brings_nothing_back(self, program, after_the_end):
+        after_the_end("2026-07-02T10:00:00Z")
+        late = {"externalEventDate": "2026-06-30T16:00:00Z"}
+        program.points.mint(program.wallet, 5, countsAsActivity=False, **late)
+        assert program.balance == 5
+
+    def test_no_days_are_none(self, clock):
+        program = Program(clock, lateActivityDays=0)
+        program.buy(500)
+        clock.advance("2026-06-30T22:00:01Z")
+        program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.balance == 40
+
+    def test_lots_that_had_an_end_of_their_own_stay_gone(self, clock):
+        program = Program(clock, expiresInMonths=14)
+        program.buy(500)
+        program.clock.advance("2025-06-01T10:00:00Z")
+        program.points.mint(program.wallet, 20, externalEventDate="2025-05-01T22:00:00Z")
+        program.clock.advance("2026-07-02T10:00:00Z")
+        program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.lots == {"2026-07-20T10:00:00Z": 500, LATER_END: 40}
+        assert program.points.verify() == []
+
+    def test_a_dry_run_shows_the_same(self, program, after_the_end):
+        after_the_end("2026-07-02T10:00:00Z")
+        rule = f"event.eventType == '{GENERIC}'"
+        program.shop.campaign(running(spend(450, ledgerAccountKey=program.key), rule=rule))
+        late = event("ana", GENERIC, externalEventDate="2026-06-30T16:00:00Z")
+        [tried] = program.shop.track(late, executionMode="dryRun")
+        assert [(effect["effectId"], effect["status"]) for effect in tried["effects"]] == [("burn-points", "evaluated")]
+        assert program.balance == 0
+        [done] = program.shop.track_one(late)["effects"]
+        assert (done["effectId"], done["status"]) == ("burn-points", "executed")
+        assert program.balance == 50
