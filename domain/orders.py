@@ -103,6 +103,11 @@ class Order:
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def happened_at(self) -> datetime:
+        """The date of the order, or else the moment when it was created here."""
+        return self.external_event_date or self.created_at
+
 
 OrderWithItems = tuple[Order, tuple[OrderItem, ...]]
 

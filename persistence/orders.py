@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.orders import Order, OrderItem, OrderWithItems
-from persistence.connections import defer
+from domain.order_history import OrderHistory
+from domain.orders import UNDONE, Order, OrderItem, OrderWithItems
+from persistence.connections import Prepared, defer, query
 from persistence.records import Records
 from persistence.rows import add_all, as_json, fields_of
 from persistence.tables.events import order_items, purchase_orders
@@ -22,11 +23,28 @@ FROM jsonb_to_recordset(%s::jsonb) AS x(order_id bigint, status text, returned_t
 WHERE o.organization_id = %s AND o.order_id = x.order_id
 """
 
+_DATES = Prepared(f"""
+SELECT member_id, coalesce(external_event_date, created_at) FROM purchase_orders
+WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND order_id <> ALL(%s::bigint[])
+    AND coalesce(external_event_date, created_at) < %s AND status NOT IN ({", ".join(f"'{s}'" for s in sorted(UNDONE))})
+ORDER BY 1, 2
+""")
+
 _RETURN_ITEMS = """
 UPDATE order_items i SET returned_quantity = x.returned_quantity, returned_total = x.returned_total, updated_at = %s
 FROM jsonb_to_recordset(%s::jsonb) AS x(order_item_id bigint, returned_quantity numeric, returned_total numeric)
 WHERE i.organization_id = %s AND i.order_item_id = x.order_item_id
 """
+
+
+def find_order_history(
+    db: Connection, organization_id: int, member_ids: Collection[int], before: datetime, without: Collection[int] = ()
+) -> OrderHistory:
+    """The orders of members before a moment that were not undone, without those of the given ids."""
+    dates: dict[int, list[datetime]] = {}
+    for member_id, moment in query(db, _DATES, (organization_id, list(member_ids), list(without), before)):
+        dates.setdefault(member_id, []).append(moment)
+    return OrderHistory(dates)
 
 
 def find_items(db: Connection, organization_id: int, order_ids: Collection[int]) -> dict[int, tuple[OrderItem, ...]]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from domain.campaigns.discounts import Basket
-from domain.campaigns.variables import ITEM, MEMBER, ORDER, PAYMENT, PRODUCT
+from domain.campaigns.variables import ITEM, MEMBER, ORDER, ORDER_FIELDS, PAYMENT, PRODUCT
 from domain.events import IncomingEvent
 from domain.expressions import Budget, EvaluationError
 from domain.fields import field_name
@@ -17,12 +17,13 @@ from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession
 from domain.matchers import ItemPredicate
 from domain.members import Member
+from domain.order_history import NO_ORDERS, EarlierOrders
 from domain.orders import Order, OrderItem
 from domain.profiles import visible_profile
 
 # Fields of records by their names in expressions; the others are made below.
 _ORDER, _ITEM, _MEMBER = (
-    [(name, field_name(name)) for name in variable.fields if name not in ("tags", "items", "profile")]
+    [(name, field_name(name)) for name in variable.fields if name not in ("tags", "items", "profile", *ORDER_FIELDS)]
     for variable in (ORDER, ITEM, MEMBER)
 )
 _PAYMENT = [name for name in PAYMENT.fields if name not in ("memberInfo", "products")]
@@ -66,11 +67,13 @@ def payment_variable(payload: Mapping[str, Any] | None, default_currency: str | 
     return variable
 
 
-def member_variable(member: Member | None) -> dict[str, Any] | None:
-    """`member` or `sponsor`; null where there is no sponsor."""
+def member_variable(member: Member | None, orders: EarlierOrders = NO_ORDERS) -> dict[str, Any] | None:
+    """`member` or `sponsor`; null where there is no sponsor. `orders` are needed only if an expression reads them."""
     if member is None:
         return None
-    variable = {name: getattr(member, field) for name, field in _MEMBER}
+    variable: dict[str, Any] = {name: getattr(member, field) for name, field in _MEMBER}
+    variable["lastOrderAt"] = orders.last_at
+    variable["orderCount"] = orders.count
     variable["profile"] = visible_profile(member.profile)
     return variable
 

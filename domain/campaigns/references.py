@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from domain.campaigns.compiled import CompiledCampaign, CompiledEffect
 from domain.campaigns.records import Campaign
-from domain.campaigns.variables import MATCHES
+from domain.campaigns.variables import MATCHES, MEMBER, ORDER_FIELDS
 from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
-from domain.expressions import Node
+from domain.expressions import DYN, Analysis, Node, Program
 from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Select, parts
 from domain.field_names import name_at
 from domain.problems import FieldFault, did_you_mean, nearest
@@ -208,6 +208,24 @@ def names_variable(campaign: CompiledCampaign, name: str) -> bool:
 
 def _programs(effects: Collection[CompiledEffect]) -> Iterator[Node]:
     return (param.program.analysis.node for effect in effects for param in effect.params if param.program is not None)
+
+
+def reads_orders(program: Program) -> bool:
+    """True if an expression reads what the earlier orders of a member say."""
+    return _reads_orders(program.analysis, program.analysis.node)
+
+
+def _reads_orders(analysis: Analysis, node: Node) -> bool:
+    if isinstance(node, Select) and node.field in ORDER_FIELDS and analysis.type_of(node.target) in (MEMBER, DYN):
+        return True
+    return any(_reads_orders(analysis, part) for part in parts(node))
+
+
+def campaign_reads_orders(campaign: CompiledCampaign) -> bool:
+    """True if an action's rule, or an expression of one of its effects, reads a member's earlier orders."""
+    rules = (action.rule for action in campaign.actions)
+    params = (param.program for action in campaign.actions for effect in action.effects for param in effect.params)
+    return any(program is not None and reads_orders(program) for program in (*rules, *params))
 
 
 def has_variable(node: Node, name: str) -> bool:

@@ -130,10 +130,15 @@ MEMBER = _object(
         "channelAcquisition": (STRING, "acquisition channel"),
         "referralCode": (STRING, "referral code"),
         "createdAt": (TIMESTAMP, "creation date"),
+        "lastOrderAt": (TIMESTAMP, "date of the last order"),
+        "orderCount": (INT, "number of orders"),
         "customAttributes": (ATTRIBUTES, "attribute"),
         "profile": (PROFILE, ""),
     },
 )
+
+ORDER_FIELDS = frozenset({"lastOrderAt", "orderCount"})
+"""The fields of a member that tell of earlier orders: these are read only for expressions that name one of them."""
 
 MISSION = _object(
     "mission progress",

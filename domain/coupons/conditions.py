@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.context import member_variable
+from domain.campaigns.references import reads_orders
 from domain.campaigns.variables import MEMBER, TEXTS
 from domain.expression_faults import invalid_expression
 from domain.expressions import (
@@ -22,6 +23,7 @@ from domain.expressions import (
     parse,
 )
 from domain.members import Member
+from domain.order_history import NO_ORDERS, EarlierOrders
 from domain.problems import FieldFault, InvalidRequest
 
 ENVIRONMENT = Environment(
@@ -74,6 +76,11 @@ def holds(condition: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
         return False
 
 
+def condition_reads_orders(condition: Mapping[str, Any]) -> bool:
+    """True if a stored condition reads what the earlier orders of the member say."""
+    return reads_orders(_program_of(condition))
+
+
 def context_of(
     member: Member,
     *,
@@ -82,10 +89,14 @@ def context_of(
     audience_keys: frozenset[str],
     tier_keys: frozenset[str],
     now: datetime,
+    orders: EarlierOrders = NO_ORDERS,
 ) -> dict[str, Any]:
-    """The variables of conditions; `balances` by account key and alias, `badges` by badge key."""
+    """The variables of conditions; `balances` by account key and alias, `badges` by badge key.
+
+    `orders` are those before `now`, needed only by conditions that read them.
+    """
     return {
-        "member": member_variable(member),
+        "member": member_variable(member, orders),
         "balances": balances,
         "badges": badges,
         "audiences": sorted(audience_keys),

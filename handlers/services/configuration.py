@@ -25,7 +25,7 @@ from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.effects import ADVANCE_MISSION, DISCOUNT, SET_TIER
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.records import Action, Campaign
-from domain.campaigns.references import has_variable, names_variable
+from domain.campaigns.references import campaign_reads_orders, has_variable, names_variable, reads_orders
 from domain.event_types import (
     BADGE_ASSIGNED,
     BADGE_UNASSIGNED,
@@ -67,10 +67,10 @@ class Configuration:
     These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
-    one. `grants_discounts` is True if an effect is a discount. `member_accounts` are the accounts whose points can move
-    tiers or expire by them. `activity_types` are the types of events that keep points alive. `possible_types` are the
-    types of derived events that can occur, because other records ask for them. `location_timezones` are those of
-    locations, by code.
+    one; `reads_orders` if one reads what the earlier orders of a member say; `grants_discounts` if an effect is a
+    discount. `member_accounts` are the accounts whose points can move tiers or expire by them. `activity_types` are the
+    types of events that keep points alive. `possible_types` are the types of derived events that can occur, because
+    other records ask for them. `location_timezones` are those of locations, by code.
     """
 
     organization_id: int
@@ -94,6 +94,7 @@ class Configuration:
     missions: Mapping[int, CompiledMission]
     missions_by_type: Mapping[str, tuple[CompiledMission, ...]]
     speaks_of_missions: bool
+    reads_orders: bool
     referral_programs: ReferralPrograms
     main_accounts: Mapping[int | None, LedgerAccount | None]
     default_account: LedgerAccount | None
@@ -234,6 +235,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         speaks_of_missions=ADVANCE_MISSION in effect_ids
         or any(names_variable(campaign, "missions") for campaign in compiled)
         or any(map(_counts_by_missions, compiled_missions)),
+        reads_orders=any(map(campaign_reads_orders, compiled)) or any(map(_counts_by_orders, compiled_missions)),
         referral_programs=referral_programs,
         main_accounts=accounts.by_program,
         default_account=accounts.default,
@@ -350,3 +352,7 @@ def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMi
 
 def _counts_by_missions(mission: CompiledMission) -> bool:
     return mission.count is not None and has_variable(mission.count.analysis.node, "missions")
+
+
+def _counts_by_orders(mission: CompiledMission) -> bool:
+    return mission.count is not None and reads_orders(mission.count)

@@ -6,18 +6,19 @@ from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import LIST, CouponBook, stock_left
-from domain.coupons.conditions import context_of
+from domain.coupons.conditions import condition_reads_orders, context_of
 from domain.coupons.eligibility import MemberFacts, exclusions_of_list
 from domain.coupons.state import Had, period_starts
 from domain.coupons.usages import CouponUsage
 from domain.ledger.views import WalletView
 from domain.members import Member
+from domain.order_history import NO_ORDERS
 from domain.problems import Conflict
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.tiers import current_tiers
-from persistence import badges, ledger_wallets
+from persistence import badges, ledger_wallets, orders
 from persistence.coupons import books, holdings, member_books, usages
 from persistence.coupons.member_books import Amounts
 from persistence.paging import Page, Paged
@@ -110,7 +111,8 @@ class _MemberView:
         had = holdings.had_of_books(call.db, member.organization_id, [member.member_id], assigned, since)
         left = self._stock(books) if with_stock_only else {}
         views = self._views() if any(_asks_for_points(book) for book in books) else []
-        context = self._context(views) if any(book.condition for book in books) else {}
+        conditions = [book.condition for book in books if book.condition]
+        context = self._context(views, conditions) if conditions else {}
         available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in views}
         seen = []
         for book in books:
@@ -154,9 +156,12 @@ class _MemberView:
         )
         return balances.get(wallet_id, [])
 
-    def _context(self, views: Sequence[WalletView]) -> Mapping[str, Any]:
+    def _context(self, views: Sequence[WalletView], conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         """The variables of conditions."""
-        call, member = self._call, self._member
+        call, member, earlier = self._call, self._member, NO_ORDERS
+        if any(map(condition_reads_orders, conditions)):
+            history = orders.find_order_history(call.db, member.organization_id, [member.member_id], call.now)
+            earlier = history.before(member.member_id, call.now)
         current = {view.ledger_account_id: view.current_balance for view in views}
         held = badges.balances_of(call.db, call.organization.organization_id, [member.member_id])
         return context_of(
@@ -174,6 +179,7 @@ class _MemberView:
             audience_keys=self.audience_keys,
             tier_keys=self.tier_keys,
             now=call.now,
+            orders=earlier,
         )
 
 

@@ -44,6 +44,7 @@ from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.earlier_orders import orders_before
 from handlers.services.unit_of_work.late_events import tiers_of
 from handlers.services.unit_of_work.reversals import Reversal, extent_of
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent
@@ -291,13 +292,20 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
     audience_keys = [audience.audience_key for audience in unit.audiences[member.member_id]]
     balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
     speaks_of_missions = configuration.speaks_of_missions
+    if configuration.reads_orders:
+        member_, sponsor = [
+            member_variable(person, orders_before(unit, person, tracked.at, record))
+            for person in (member, tracked.sponsor)
+        ]
+    else:
+        member_, sponsor = member_variable(member), member_variable(tracked.sponsor)
     order_, spend, currency = order_variable(record, items), spend_of(record, payment), currency_of(record, payment)
     context = {
         "event": event_variable(event, tracked.key, tracked.at),
         "order": order_,
         "payment": payment,
-        "member": member_variable(member),
-        "sponsor": member_variable(tracked.sponsor),
+        "member": member_,
+        "sponsor": sponsor,
         "balances": balances,
         "balancesAfter": dict(balances),
         "badges": unit.badges.variables(member.member_id) if configuration.badges else {},

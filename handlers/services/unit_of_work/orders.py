@@ -1,6 +1,6 @@
 """Purchase orders from events: the creation event creates the order, later events change its status."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -128,6 +128,16 @@ class OrderWork:
             return
         if CANCELLED in TRANSITIONS.get(known[0].status, frozenset()):
             self.keep((replace(known[0], status=CANCELLED), known[1]))
+
+    @property
+    def stored_ids(self) -> list[int]:
+        """The ids of the orders that existed before the batch and that its events are about."""
+        return [self._orders[external_id][0].order_id for external_id in self._stored]
+
+    @property
+    def present(self) -> Iterator[Order]:
+        """The orders that the events of the batch are about, as they are by now."""
+        return (order for order, _ in self._orders.values())
 
     @property
     def new(self) -> list[OrderWithItems]:

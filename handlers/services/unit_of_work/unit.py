@@ -21,12 +21,14 @@ from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
 from domain.members import Member
+from domain.order_history import OrderHistory
 from domain.tier_history import TierHistory
 from domain.tiers import HeldTier, MemberProgram, TierAssignments
 from handlers.call import Execution
 from handlers.services.configuration import Configuration, complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
+from handlers.services.unit_of_work.earlier_orders import load_order_history
 from handlers.services.unit_of_work.event_limits import open_limits
 from handlers.services.unit_of_work.late_events import load_tier_history, tier_keys_at
 from handlers.services.unit_of_work.orders import OrderWork
@@ -275,7 +277,7 @@ class UnitOfWork:
     def _close(self) -> None:
         """Forget what was open; the members stay locked."""
         self.is_open, self.orders, self.reversals = False, None, None
-        for name in (*_SUBJECTS, "audiences", "tier_history"):
+        for name in (*_SUBJECTS, "audiences", "tier_history", "order_history"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -288,6 +290,11 @@ class UnitOfWork:
     def tier_history(self) -> TierHistory:
         """The tiers that the members had, for late events; without what this unit has changed since it was opened."""
         return load_tier_history(self.db, self.organization_id, self.members, self.configuration.tier_schedules)
+
+    @cached_property
+    def order_history(self) -> OrderHistory:
+        """The orders of the members, for expressions that read them."""
+        return load_order_history(self)
 
     # -- participants -------------------------------------------------------------------------------------------------
     # They get a weak reference, so that what a unit has read is freed as soon as the unit is done.

@@ -14,7 +14,7 @@ from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
 from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
-from domain.coupons.conditions import context_of
+from domain.coupons.conditions import condition_reads_orders, context_of
 from domain.coupons.eligibility import MemberFacts
 from domain.coupons.service import Assignment, CouponService, Use
 from domain.coupons.usages import CouponUsage
@@ -23,11 +23,13 @@ from domain.event_types import BENEFIT_USED, COUPON_ASSIGNED, COUPON_USED
 from domain.events import UnknownMember
 from domain.hours import Occasion
 from domain.members import Member
+from domain.order_history import NO_ORDERS
 from domain.problems import Refusal
 from domain.reversals import ReversedPart
 from handlers.messages.derived_events import coupon_payload, moved_coupon
 from handlers.messages.reversals import reversed_coupon
 from handlers.services.unit_of_work.derived_events import DerivedEvent, balance_of
+from handlers.services.unit_of_work.earlier_orders import orders_before
 from handlers.services.unit_of_work.participants.coupon_loader import CouponLoader
 from handlers.services.unit_of_work.reversals import Reversal
 from persistence import posting
@@ -255,7 +257,7 @@ def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts
         is_active=member.active,
         tier_keys=tiers,
         audience_keys=audiences,
-        context=_context(unit, member, tiers, audiences) if book.condition else {},
+        context=_context(unit, member, book, tiers, audiences) if book.condition else {},
     )
 
 
@@ -265,7 +267,9 @@ def _tier_keys(unit: UnitOfWork, member: Member) -> frozenset[str]:
     return frozenset(keys[tier_id] for tier_id in tier_ids if tier_id in keys)
 
 
-def _context(unit: UnitOfWork, member: Member, tiers: frozenset[str], audiences: frozenset[str]) -> Mapping[str, Any]:
+def _context(
+    unit: UnitOfWork, member: Member, book: CouponBook, tiers: frozenset[str], audiences: frozenset[str]
+) -> Mapping[str, Any]:
     """The variables of the condition of a book."""
     points = partial(balance_of, unit.ledger, member.wallet_id)
     balances = {
@@ -281,6 +285,7 @@ def _context(unit: UnitOfWork, member: Member, tiers: frozenset[str], audiences:
         audience_keys=audiences,
         tier_keys=tiers,
         now=unit.now,
+        orders=orders_before(unit, member, unit.now) if condition_reads_orders(book.condition) else NO_ORDERS,
     )
 
 

@@ -1,0 +1,52 @@
+"""What the earlier orders of a member say at a moment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.order_history import NO_ORDERS, EarlierOrders, OrderHistory
+from domain.orders import CANCELLED, CONFIRMED, CREATED, PARTIALLY_RETURNED, REJECTED, RETURNED, Order
+from tests.domain.campaigns.test_context import record
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+HISTORY = OrderHistory({7: [NOON, NOON + DAY, NOON + 3 * DAY]})
+
+
+def order(order_id, at, status=CREATED, member_id=7):
+    values = {"order_id": order_id, "member_id": member_id, "status": status, "external_event_date": at}
+    return record(Order, **values, created_at=NOON + 9 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [(0, NO_ORDERS), (0.5, EarlierOrders(1, NOON)), (1, EarlierOrders(1, NOON)), (9, EarlierOrders(3, NOON + 3 * DAY))],
+)
+def test_orders_before_a_moment_are_counted_and_the_last_is_dated(days, expected):
+    assert HISTORY.before(7, NOON + days * DAY) == expected
+    assert HISTORY.before(8, NOON + days * DAY) == NO_ORDERS
+
+
+@pytest.mark.parametrize(
+    ("status", "counts"),
+    [(CREATED, 1), (CONFIRMED, 1), (PARTIALLY_RETURNED, 1), (CANCELLED, 0), (REJECTED, 0), (RETURNED, 0)],
+)
+def test_orders_of_the_batch_count_as_they_are_by_now(status, counts):
+    found = HISTORY.before(7, NOON + 9 * DAY, [order(1, NOON + 4 * DAY, status)])
+    assert found == EarlierOrders(3 + counts, NOON + (3 + counts) * DAY)
+
+
+def test_other_members_later_orders_and_the_own_one_do_not_count():
+    at = NOON + 2 * DAY
+    others = [order(1, NOON, member_id=8), order(2, at), order(3, NOON), order(4, NOON + DAY)]
+    assert HISTORY.before(7, at, others, 3) == EarlierOrders(3, NOON + DAY)
+    assert HISTORY.before(7, at, others) == EarlierOrders(4, NOON + DAY)
+    assert HISTORY.before(8, at, others) == EarlierOrders(1, NOON)
+
+
+def test_an_order_without_a_date_is_dated_when_it_was_created():
+    undated = replace(order(1, None), created_at=NOON + 5 * DAY)
+    assert HISTORY.before(7, NOON + 9 * DAY, [undated]) == EarlierOrders(4, NOON + 5 * DAY)

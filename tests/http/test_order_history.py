@@ -1,0 +1,137 @@
+"""Rules on the earlier orders of a member: `member.lastOrderAt` and `member.orderCount`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.missions import balance, create
+from tests.builders.queue import drain, send
+from tests.builders.statements import count
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+COUNT = mint(("=", "member.orderCount"))
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def member(shop):
+    return shop.member()
+
+
+def on(day):
+    return {"externalEventDate": f"2026-{day}T12:00:00Z"}
+
+
+def seen(shop, member, *days, type_=GENERIC):
+    """What events of these days see: the number of earlier orders, and the day of the last one."""
+    expression = "member.lastOrderAt == null ? 'none' : string(member.lastOrderAt).substring(5, 10)"
+    campaign = shop.campaign(
+        running(mint(("=", "member.orderCount"), description=("=", expression), qualifyingAmount=1)), eventType=type_
+    )
+    found = []
+    for day in days:
+        [effect] = shop.track_one(event(member, type_, **on(day)))["effects"]
+        params = {param["id"]: param["value"] for param in effect["params"]}
+        found.append((params["amount"], params["description"]))
+    shop.administration.put(
+        f"/campaigns/{campaign['campaignId']}", {"code": campaign["code"], "name": "Off", "active": False}
+    )
+    return found
+
+
+def test_example_1_returned_orders_do_not_count_and_late_events_see_what_was_before_them(shop, member):
+    for number, day in enumerate(("01-01", "02-01", "03-01")):
+        shop.track_one(order(member, 10, external_id=f"o-{number}", **on(day)))
+    shop.track_one(order(member, None, "confirmed", "o-0"))
+    shop.track_one(order(member, None, "returned", "o-0"))
+    assert seen(shop, member, "03-10", "02-15", "02-01", "01-15") == [
+        (2, "03-01"),
+        (1, "02-01"),
+        (0, "none"),
+        (0, "none"),
+    ]
+
+
+@pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "rejected"])
+def test_cancelled_and_rejected_orders_do_not_count(shop, member, way):
+    tracked = shop.track_one(order(member, 10, external_id="o-1", **on("01-01")))
+    assert seen(shop, member, "03-10") == [(1, "01-01")]
+    if way == "cancelEvent":
+        shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    else:
+        shop.track_one(order(member, None, way, "o-1"))
+    assert seen(shop, member, "03-11") == [(0, "none")]
+
+
+@pytest.mark.parametrize(("months_ago", "applies"), [(14, True), (11, False), (None, True)])
+def test_example_2_the_first_purchase_in_a_year(shop, member, months_ago, applies):
+    rule = 'member.lastOrderAt == null || event.externalEventDate - member.lastOrderAt > duration("8760h")'
+    shop.campaign(running(mint(100), rule=rule), eventType=ORDER_CREATED)
+    if months_ago is not None:
+        date = {14: "2025-01-01", 11: "2025-04-01"}[months_ago]
+        shop.track_one(order(member, 10, externalEventDate=f"{date}T12:00:00Z"))
+    before = shop.balance(member)
+    shop.track_one(order(member, 10, externalEventDate="2026-03-01T12:00:00Z"))
+    assert shop.balance(member) - before == (100 if applies else 0)
+
+
+def test_orders_of_the_same_call_are_seen_and_the_own_one_is_not(shop, member):
+    shop.campaign(running(COUNT), eventType=ORDER_CREATED)
+    shop.campaign(running(COUNT), eventType="member-purchase-order-confirmed")
+    results = shop.track(
+        order(member, 1, external_id="a", **on("01-01")),
+        order(member, 1, external_id="b", **on("02-01")),
+        order(member, None, "confirmed", "a", **on("02-02")),
+        order(member, None, "cancelled", "b"),
+        order(member, 1, external_id="c", **on("03-01")),
+    )
+    amounts = [effect["params"][0]["value"] for result in results for effect in result["effects"]]
+    assert amounts == [0, 1, 1, 1]
+    [dry] = shop.track(order(member, 1, **on("04-01")), executionMode="dryRun")
+    assert dry["effects"][0]["params"][0]["value"] == 2
+    sent = {"loyaltyMemberId": member, "order": {"total": 10}}
+    simulated = shop.integration.post("/simulations", sent, expect=200)["simulation"]
+    assert [account["available"] for account in simulated["earn"]["accounts"]] == [2]
+    guest = shop.integration.post("/simulations", {"as": {}, "order": {"total": 10}}, expect=200)["simulation"]
+    assert guest["earn"]["accounts"] == []
+    send(shop, order(member, 1, **on("05-01")))
+    drain(shop)
+    # What the cancelled order had earned is gone.
+    assert shop.balance(member) == 2 + 2
+
+
+def test_missions_sponsors_and_coupon_books_see_them_too(shop, member):
+    sponsor = shop.member()
+    shop.track(order(member, 1), order(member, 1), order(sponsor, 1))
+    mission = create(shop, goalCount=100, countExpression="member.orderCount")
+    shop.campaign(running(mint(("=", "sponsor.orderCount"))), eventType=GENERIC)
+    shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    assert balance(shop, member, mission["missionKey"])["currentCounterCount"] == 2
+    assert shop.balance(member) == 1
+    book = CouponBooks(shop.organization).make(type="codeless", condition={"expression": "member.orderCount >= 2"})
+    path = f"/coupon-books/{book['couponBookKey']}/assign"
+    assert (
+        shop.integration.post(f"/members/{sponsor}{path}", {}, expect=409)["type"] == "/problems/coupon-book-condition"
+    )
+    shop.integration.post(f"/members/{member}{path}", {}, expect=200)
+    listed = [shop.integration.get(f"/members/{person}/coupon-books")["results"] for person in (member, sponsor)]
+    assert [len(books) for books in listed] == [1, 0]
+
+
+def test_orders_are_read_only_if_an_expression_names_them_and_once_for_all_events(shop, member):
+    def track(number):
+        return count(shop.engine, lambda: shop.track(*(event(member) for _ in range(number))))
+
+    shop.campaign(running(mint(1), rule="'orderCount' != member.loyaltyMemberId"), eventType=GENERIC)
+    track(1)
+    without = track(1)
+    shop.campaign(running(mint(1), rule="[member].exists(m, m.orderCount > 0)"), eventType=GENERIC)
+    track(1)
+    assert track(1) == without + 1
+    assert track(10) == track(20)
