@@ -15,6 +15,7 @@ from handlers import metrics
 from handlers.http.documentation_pages import add_documentation, index_page, not_found_page
 from handlers.http.exchange import Exchange
 from handlers.http.page_answers import SITE, json_page, prefers_html
+from handlers.http.playground_pages import add_playground
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
 from handlers.http.reference_pages import add_message_reference, add_reference
 from handlers.http.wsgi import EXCHANGE
@@ -71,6 +72,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app.add_url_rule("/metrics", "metrics", lambda: _metrics(site))
     app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
     add_documentation(app, site.base_url)
+    add_playground(app, site.base_url)
     for surface, document in documents.items():
         add_reference(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)
     add_message_reference(app, site.base_url)
@@ -105,6 +107,7 @@ def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> dict[s
         },
         "webhooks": "/asyncapi.json",
         "documentation": "/docs",
+        "playground": "/playground",
         "guide": "/llms.txt",
         "version": f"{base_path}/version",
         "health": {"live": "/health/live", "ready": "/health/ready"},

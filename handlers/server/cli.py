@@ -24,6 +24,7 @@ _COMMANDS = {
     "migrate": ("database:migrate", "Bring the database's schema up to date."),
     "openapi": ("database:openapi", "Print one interface's OpenAPI document."),
     "organizations": ("organizations:organizations", "Make and list organizations, the tenants of the server."),
+    "playground": ("playground:playground", "Open the playground of a running server, with a token."),
     "release-answers": ("periodic_work:release_answers", "Release the stored answers to old events."),
     "remove-deliveries": ("periodic_work:remove_deliveries", "Remove old messages to the receivers of webhooks."),
     "replay": ("replay:replay", "Try a program on the purchases of a file."),

@@ -128,7 +128,7 @@ def test_the_index_names_pages_that_exist(served):
     def paths(node):
         return [node] if isinstance(node, str) else [path for each in node.values() for path in paths(each)]
 
-    assert len(paths(index)) == 12
+    assert len(paths(index)) == 13
     for path in paths(index):
         assert page(client, path).status == 200, path
 

@@ -447,7 +447,7 @@ def test_what_commands_find_is_told_to_programs_too(shared_home):
 def test_every_command_that_prints_results_has_json():
     without = {name for name, command in _commands() if "as_json" not in {each.name for each in command.params}}
     # They run until they are ended, or print for another program.
-    assert without == {"serve", "worker", "mcp", "openapi", "completion", "export"}
+    assert without == {"serve", "worker", "mcp", "openapi", "completion", "export", "playground"}
 
 
 def _main_commands():

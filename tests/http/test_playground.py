@@ -1,0 +1,143 @@
+"""The playground as it is served, and its modules that need no page: completion, and requests as code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import handlers.http
+from tests.http.support import operation, parameter, serve
+from tests.npm import node
+
+SITE = Path(handlers.http.__file__).with_name("site")
+PATHS = {
+    "/books/{code}": {"get": operation("getBook", parameters=[parameter("code", {"type": "string"}, "path")])},
+}
+# The first view of a page, compressed, should not weigh more.
+MOST_BYTES = 300_000
+
+
+@pytest.fixture(scope="module")
+def client():
+    return serve(PATHS)[0]
+
+
+def get(client, path):
+    return client("GET", path, token=None, headers={"Accept-Encoding": "gzip"})
+
+
+def test_the_page_and_all_that_it_loads_come_from_the_server(client):
+    page = get(client, "/playground")
+    assert page.status == 200
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    loaded, to_do = {}, ["playground.js", "playground.css", "event-schema.json"]
+    while to_do:
+        name = to_do.pop()
+        if name not in loaded:
+            reply = get(client, f"/playground/{name}")
+            assert reply.status == 200, name
+            loaded[name] = len(reply.content)
+            if name.endswith(".js"):
+                to_do += re.findall(r'^import .* from "\./([^"]+)";$', (SITE / name).read_text(), re.M)
+    assert len(loaded) == 9
+    assert sum(loaded.values()) < MOST_BYTES
+
+
+def test_the_schema_of_payloads_has_no_references(client):
+    schema = client("GET", "/playground/event-schema.json", token=None).json
+    assert schema["reported"] == ["ledger-transaction-created"]
+    items = schema["payload"]["properties"]["order"]["properties"]["items"]
+    assert {"productCode", "quantity", "total"} <= set(items["items"]["properties"])
+    assert "$ref" not in json.dumps(schema)
+
+
+def run(source: str):
+    """What a module of JavaScript prints as JSON, run beside the files of the site."""
+    path = node()
+    if path is None:
+        pytest.skip("the scripts are run by Node")
+    done = subprocess.run(
+        [path, "--input-type=module", "-e", source], cwd=SITE, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+SCHEMA = {
+    "properties": {
+        "order": {
+            "properties": {
+                "total": {"type": "number"},
+                "type": {"type": "string"},
+                "items": {"items": {"properties": {"productCode": {}, "price": {}}}},
+            }
+        },
+        "payment": {},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('{"', ["order", "payment"]),
+        ('{"p', ["payment"]),
+        ('{"order": {"t', ["total", "type"]),
+        ('{"order": {"total": 5, "ty', ["type"]),
+        ('{"order": {"items": [{"productCode": "a, {b"}, {"p', ["productCode", "price"]),
+        ('{"order": {"total": 5}, "', ["order", "payment"]),
+        # A value, an unknown object, and nothing that is being typed.
+        ('{"order": {"type": "t', []),
+        ('{"other": {"t', []),
+        ('{"order": ', []),
+        ('{"order": {"items": ["p', []),
+    ],
+)
+def test_fields_are_completed_where_the_cursor_is(text, names):
+    found = run(
+        f"""import {{ placeAt, suggestions }} from "./playground-editor.js";
+        const text = {json.dumps(text)};
+        const found = suggestions({json.dumps(SCHEMA)}, placeAt(text, text.length));
+        console.log(JSON.stringify(found.map(({{ name }}) => name)));"""
+    )
+    assert found == names
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ('{"order": {"to', "}}", '{"order": {"total": }}'),
+        ('{"order": {"to', '": 5}}', '{"order": {"total": 5}}'),
+        ('{"order": {"to', 'xx": 5}}', '{"order": {"total": 5}}'),
+    ],
+)
+def test_a_chosen_field_replaces_what_was_typed(before, after, expected):
+    done = run(
+        f"""import {{ completed }} from "./playground-editor.js";
+        const [before, after] = {json.dumps([before, after])};
+        console.log(JSON.stringify(completed(before + after, before.length, "to", "total")));"""
+    )
+    assert done["text"] == expected
+
+
+def test_the_request_is_written_as_code_with_its_exact_content():
+    body = {
+        "events": [{"loyaltyMemberId": "o'neill", "payload": {"order": {"total": 12.5, "tags": None, "paid": True}}}]
+    }
+    codes = run(
+        f"""import {{ codeOf }} from "./playground-code.js";
+        console.log(JSON.stringify(codeOf("http://127.0.0.1:8080/v2", "/events/track", {json.dumps(body)})));"""
+    )
+    assert list(codes) == ["curl", "Python", "TypeScript", "PHP", "Java"]
+    printed = subprocess.run(
+        ["bash", "-c", codes["curl"].replace("curl -sS", "printf '%s\\n'")], capture_output=True, text=True, check=True
+    ).stdout
+    assert json.loads(printed.partition("-d\n")[2]) == body
+    [sent] = re.findall(r"json=(.*),\n\)\nresponse\.raise", codes["Python"], re.S)
+    assert eval(sent) == body
+    for text in codes.values():
+        assert "http://127.0.0.1:8080/v2" in text

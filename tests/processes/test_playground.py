@@ -1,0 +1,135 @@
+"""The playground in a browser: a dry run and why, a member, the keyboard, a phone, and what axe says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from persistence import embedded
+from tests import npm
+from tests.builders.browser import browser, missing
+from tests.processes.loyalty import Server, free_port, loyalty
+
+AXE = "axe-core@4.14.0"
+DIRECT = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+
+
+@pytest.fixture(scope="module")
+def address(temporary_directory):
+    """The address of the playground with a token of the coffee shop, a test organization."""
+    home = temporary_directory / "playground" / "home"
+    home.parent.mkdir(mode=0o755)
+    with embedded.server(home, options={"fsync": "off"}):
+        server = Server(home, "--workers", "1", LOYALTY_LOG_LEVEL="error")
+        server.greeting()
+        made = loyalty(home, "sample", "coffee-shop")
+        [organization] = re.findall(r"loyalty token --organization (\d+)", made.stdout)
+        printed = loyalty(home, "playground", "--organization", organization, "--no-browser", **DIRECT)
+        assert printed.returncode == 0, printed.stderr
+        assert printed.stdout.startswith(f"{server.url}/playground#token=")
+        yield printed.stdout.strip()
+        assert server.stop() == 0
+
+
+@pytest.fixture
+def window(address, tmp_path):
+    with browser(tmp_path, free_port()) as window:
+        window.open(address)
+        window.find("#payload")
+        choose(window, "#member", "ana")
+        yield window
+
+
+def choose(window, selector, value):
+    """Set a field as a person does."""
+    window.script(
+        "const field = document.querySelector(arguments[0]); field.value = arguments[1];"
+        "field.dispatchEvent(new Event('input')); field.dispatchEvent(new Event('change'));",
+        selector,
+        value,
+    )
+
+
+def dry_run(window):
+    window.click("button.main")
+    window.find("#outcome")
+
+
+def balance_rows(window):
+    return window.script("return [...document.querySelectorAll('#panel tbody tr')].map((row) => row.innerText)")
+
+
+def test_a_dry_run_shows_what_changes_and_why(window):
+    assert "token" not in window.script("return location.href")
+    choose(window, "#payload", '{"order": {"externalId": "playground-1", "total": 12.5}}')
+    dry_run(window)
+    assert window.text("#outcome") == "2 effects of 2 actions would be executed."
+    [beans, tier] = balance_rows(window)
+    _, before, after = beans.split("\t")
+    assert int(after) - int(before) == 24
+    assert tier.split("\t") == ["Tier", "Silver", "Gold"]
+    why = window.text(".campaigns")
+    assert "mint-points amount 12 recipient member evaluated" in why
+    assert "hours of event date is less than 9: false" in why
+    assert "curl -sS -X POST" in window.text("#code")
+    assert window.faults() == []
+
+
+def test_a_tracked_event_changes_the_balance(window):
+    choose(window, "#payload", '{"order": {"externalId": "playground-2", "total": 3}}')
+    dry_run(window)
+    expected = balance_rows(window)[0].split("\t")[2]
+    window.script("[...document.querySelectorAll('button')].find((button) => button.innerText === 'Track it').click()")
+    window.wait_for("document.querySelector('#outcome').innerText.includes('were executed')")
+    choose(window, "#payload", '{"order": {"externalId": "playground-3", "total": 3}}')
+    dry_run(window)
+    window.wait_for("document.querySelector('#outcome').innerText.includes('would be')")
+    assert balance_rows(window)[0].split("\t")[1] == expected
+
+
+def test_a_refusal_says_what_to_do(window):
+    choose(window, "#payload", '{"order": {"total": 12.5}}')
+    window.click("button.main")
+    window.wait_for("document.querySelector('[role=alert]').innerText.includes('externalId')")
+    choose(window, "#payload", '{"order": ')
+    window.click("button.main")
+    window.wait_for("document.querySelector('[role=alert]').innerText.includes('The payload is not JSON')")
+
+
+def test_a_field_is_completed_by_the_keyboard(window):
+    window.script("const field = document.querySelector('#payload'); field.value = ''; field.focus()")
+    window.type("#payload", '{"order": {"loc')
+    window.wait_for("document.querySelectorAll('[role=option]').length === 1")
+    window.type("#payload", "\ue015\ue007")
+    assert window.script("return document.querySelector('#payload').value") == '{"order": {"locationCode": '
+
+
+def test_a_member_has_balances_lots_and_a_timeline(window):
+    window.script("document.querySelectorAll('[role=tab]')[1].click()")
+    window.click("button.main")
+    window.find("table.timeline")
+    shown = window.text("#panel")
+    for part in ("Ana Costa", "Beans: what expires when", "The coupon Free coffee was used"):
+        assert part in shown
+    assert window.script("return document.querySelectorAll('#panel figure path.line').length") == 1
+    assert window.script("return document.querySelectorAll('img.chart').length") == 2
+    assert window.faults() == []
+
+
+def test_it_fits_a_phone_and_has_no_barriers(window):
+    source = (npm.installed(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    dry_run(window)
+    window.resize(390, 844)
+    assert not window.script("return document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    for tab in (0, 1):
+        window.script(f"document.querySelectorAll('[role=tab]')[{tab}].click()")
+        if tab:
+            window.click("button.main")
+            window.find("table.timeline")
+        window.script(source + ";axe.run().then((found) => { window.found = found.violations; })")
+        window.wait_for("window.found")
+        violations = window.script("return window.found.map((rule) => [rule.id, rule.nodes.map((node) => node.html)])")
+        assert violations == []
