@@ -62,6 +62,7 @@ from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
 from persistence.programs import TIERS
 
+_EXPIRING = "expiring"
 _AUDITED = Audited("member", "member_id", MEMBER_PROPERTIES)
 _ONE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
 
@@ -127,13 +128,15 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
 @operation("getMember", answer=_ONE)
 def get_member(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> dict[str, Any]:
     """One member; only the integration interface can leave out the balances."""
-    return view_holdings(call, holder, with_balances=query.get("includeBalance", True))
+    expiring = _EXPIRING in query.get("include", ())
+    return view_holdings(call, holder, with_balances=query.get("includeBalance", True), with_expiring=expiring)
 
 
 @operation("getMemberByLoyaltyMemberId", answer=_ONE)
 def get_member_by_loyalty_member_id(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> dict[str, Any]:
     """One member, addressed by the organization's own id."""
-    return view_holdings(call, holder, with_balances=query["includeBalance"])
+    expiring = _EXPIRING in query.get("include", ())
+    return view_holdings(call, holder, with_balances=query["includeBalance"], with_expiring=expiring)
 
 
 @operation("updateMember", body=MEMBER_CHANGES, answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))

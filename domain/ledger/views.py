@@ -5,6 +5,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from domain.fields import Internal
+from domain.ledger.expiring import ExpiringPoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class WalletView:
     expired: Internal[Decimal]
     ended_holds: Internal[Decimal]
     lots: WalletLots | None = None
+    expiring: ExpiringPoints | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from marshmallow import fields
 
+from domain.ledger.expiring import ExpiringPoints
 from domain.ledger.views import WalletView
 from domain.members import Member, MemberProperties, MemberTier, is_reserved_id
 from domain.profiles import NOTIFICATIONS, PROFILE, empty_profile
@@ -66,6 +67,10 @@ class _TierStatus(WireSchema):
     projected_tier = Nested(_KNOWN_TIER, metadata={"omit_none": True})
 
 
+class _Expiring(WireSchema):
+    expiring = Nested(Shape(ExpiringPoints, optional=("next",)), metadata={"omit_none": True})
+
+
 class _Holdings(WireSchema):
     tiers = Nested(Shape(MemberTier, only=("loyalty_program_id", "loyalty_tier_id", "expires_at")), many=True)
     tier_status = Nested(
@@ -73,8 +78,9 @@ class _Holdings(WireSchema):
     )
     ledger_balances = Nested(
         Shape(
+            _Expiring,
             WalletView,
-            only=("ledger_id", "ledger_account_id", "wallet_id", "current_balance"),
+            only=("ledger_id", "ledger_account_id", "wallet_id", "current_balance", "expiring"),
             names={"current_balance": "balance"},
         ),
         many=True,

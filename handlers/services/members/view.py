@@ -10,7 +10,7 @@ from domain.tier_status import TierStatus, tier_status
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.tiers import current_tiers, points_of, tiers_by_now
-from persistence import ledger_wallets
+from persistence import expiring_points, ledger_wallets
 from persistence.member_holdings import MemberWithHoldings
 from persistence.rows import fields_of
 
@@ -38,11 +38,20 @@ def view_member(call: Call, member: Member) -> dict[str, Any]:
     return view_members(call, [member], with_balances=True)[0]
 
 
-def view_holdings(call: Call, known: MemberWithHoldings, *, with_balances: bool) -> dict[str, Any]:
-    """The record of a member whose holdings are known already, as `view_members` has it."""
+def view_holdings(
+    call: Call, known: MemberWithHoldings, *, with_balances: bool, with_expiring: bool = False
+) -> dict[str, Any]:
+    """The record of a member whose holdings are known already, as `view_members` has it.
+
+    The balances are with what expires of them, if that is asked for.
+    """
     member = known.member
-    balances = {member.wallet_id: known.balances}
+    balances: dict[int, Sequence[WalletView]] = {member.wallet_id: known.balances}
     tiers = tiers_by_now(call, [member], {member.member_id: list(known.tiers)}, balances)
+    if with_expiring and with_balances and known.balances:
+        accounts = configuration_of(call.db, call.organization).accounts
+        views = expiring_points.with_expiring(call.db, call.organization, known.balances, accounts, call.now)
+        balances = {member.wallet_id: views}
     [viewed] = _views(call, [member], tiers, balances if with_balances else None)
     return viewed
 

@@ -1,0 +1,59 @@
+"""The part of a balance that expires next, and the parts that expire in each of the months to come."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, tzinfo
+from decimal import Decimal
+
+from domain.calendar import local_time, months_later
+
+MONTHS = 12
+_ZERO = Decimal(0)
+# Of two moments that can be told apart the earlier one is at least so long before.
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class NextExpiry:
+    """The amount that expires next, and when."""
+
+    amount: Decimal
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MonthOfExpiry:
+    """The amount whose last moment is in a month, such as `2026-03`."""
+
+    month: str
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringPoints:
+    """The expiring parts of a balance: `next`, if any is, and `by_month` in this month and the eleven after it."""
+
+    next: NextExpiry | None
+    by_month: tuple[MonthOfExpiry, ...]
+
+
+def expiring_points(amounts: Mapping[datetime, Decimal], now: datetime, zone: tzinfo) -> ExpiringPoints:
+    """The expiring points of a balance, of which these amounts expire at moments after `now`; months are of `zone`."""
+    by_month: dict[str, Decimal] = {}
+    for moment, amount in amounts.items():
+        month = _month(local_time(moment - _INSTANT, zone).date())
+        by_month[month] = by_month.get(month, _ZERO) + amount
+    first = min((moment for moment, amount in amounts.items() if amount), default=None)
+    return ExpiringPoints(
+        None if first is None else NextExpiry(amounts[first], first),
+        tuple(MonthOfExpiry(month, by_month.get(month, _ZERO)) for month in _months(now, zone)),
+    )
+
+
+def _months(now: datetime, zone: tzinfo) -> list[str]:
+    this_month = local_time(now, zone).replace(day=1)
+    return [_month(months_later(this_month, number).date()) for number in range(MONTHS)]
+
+
+def _month(day: date) -> str:
+    return f"{day.year:04}-{day.month:02}"

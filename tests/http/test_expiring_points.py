@@ -1,0 +1,115 @@
+"""What of a member's balances expires, as the member's record shows it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import Shop
+
+
+@pytest.fixture
+def clock(api):
+    return Clock.new(api, "2025-03-10T09:00:00Z")
+
+
+@pytest.fixture
+def ana(clock):
+    return clock.organization.member("ana")["ledgerWalletId"]
+
+
+def expiring(clock, points, member="ana"):
+    """What the record shows of an account: the next amount with its moment, and the months with an amount."""
+    record = clock.organization.integration.get(f"/members/{member}", include="expiring")["loyaltyMember"]
+    [shown] = [each["expiring"] for each in record["ledgerBalances"] if each["ledgerAccountId"] == points.account_id]
+    following = shown.get("next", {})
+    assert len(shown["byMonth"]) == 12
+    months = {month["month"]: month["amount"] for month in shown["byMonth"] if month["amount"]}
+    return following.get("amount"), following.get("expiresAt"), months
+
+
+def test_lots_that_expire_together_are_one_amount(clock, ana):
+    """Example 10."""
+    points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="quarter")
+    points.mint(ana, 100)
+    points.mint(ana, 250)
+    clock.advance("2025-06-10T08:00:00Z")
+    points.mint(ana, 60)
+    clock.advance("2026-03-01T09:00:00Z")
+    points.move(ana, None, 120)
+    assert expiring(clock, points) == (230, "2026-03-31T22:00:00Z", {"2026-03": 230, "2026-06": 60})
+    clock.advance("2026-03-31T22:00:00Z")
+    assert expiring(clock, points) == (60, "2026-06-30T22:00:00Z", {"2026-06": 60})
+
+
+def test_both_interfaces_show_it_on_request_alone(clock, ana):
+    points = Points.new(clock.organization, expiresInMonths=1)
+    points.mint(ana, 100)
+    record = clock.organization.integration.get("/members/ana")["loyaltyMember"]
+    assert [balance.keys() & {"expiring"} for balance in record["ledgerBalances"]] == [set(), set()]
+    without = clock.organization.integration.get("/members/ana", include="expiring", includeBalance=False)
+    assert "ledgerBalances" not in without["loyaltyMember"]
+    shown = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
+    for path in (f"/members/{record['memberId']}", "/members/by-loyalty-member-id/ana"):
+        answer = clock.organization.administration.get(path, include="expiring")["loyalMember"]
+        assert answer["ledgerBalances"] == shown["ledgerBalances"]
+    refused = clock.organization.integration.get("/members/ana", include="lots", expect=400)
+    assert refused["errors"][0]["parameter"] == "include"
+
+
+def test_points_that_never_expire_are_not_in_it(clock, ana):
+    points = Points.new(clock.organization, pointTrackingEnabled=True)
+    points.mint(ana, 100)
+    assert expiring(clock, points) == (None, None, {})
+
+
+def test_a_whole_balance_expires_when_it_is_idle(clock, ana):
+    policy = {"expirationType": "inactivity", "period": 6, "rounding": "month"}
+    points = Points.new(clock.organization, expiresInMonths=5, expirationPolicies=[policy])
+    points.mint(ana, 100, externalEventDate="2025-03-01T09:00:00Z")
+    clock.advance("2025-03-11T09:00:00Z")
+    points.mint(ana, 10)
+    points.mint(ana, 1, countsAsActivity=False)
+    assert expiring(clock, points) == (100, "2025-08-01T08:00:00Z", {"2025-08": 111})
+    idle = Points.new(clock.organization, expirationPolicies=[policy])
+    idle.mint(ana, 7)
+    assert expiring(clock, idle) == (7, "2025-09-30T22:00:00Z", {"2025-09": 7})
+
+
+def test_what_is_reserved_does_not_expire_meanwhile(clock, ana):
+    points = Points.new(clock.organization, expiresInMonths=2)
+    points.mint(ana, 100)
+    hold = points.move(ana, None, 30, captureMethod="manual")[0]["ledgerTransactionId"]
+    assert expiring(clock, points) == (70, "2025-05-10T08:00:00Z", {"2025-05": 70})
+    points.revert(hold)
+    assert expiring(clock, points) == (100, "2025-05-10T08:00:00Z", {"2025-05": 100})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_months_add_up_to_what_expires_and_do_not_depend_on_the_job(clock, ana, seed):
+    """Every balance of a random history is shown the same before and after its expiries are posted."""
+    random, shop = Random(seed), Shop(clock.organization)
+    policies = [{"expirationType": "inactivity", "period": random.randint(2, 5), "rounding": "month"}]
+    settings = {"expiresInMonths": random.randint(1, 11), "expiryRounding": random.choice(["none", "month", "quarter"])}
+    points = Points.new(clock.organization, **settings, expirationPolicies=random.choice([[], policies]))
+    day = 9
+    for month in ("2025-04", "2025-06", "2025-07", "2025-11"):
+        for _ in range(random.randint(1, 4)):
+            points.mint(ana, random.randint(1, 100), countsAsActivity=random.random() < 0.5)
+        spent = random.randint(0, int(points.balance(ana)))
+        points.move(ana, None, spent, countsAsActivity=random.random() < 0.5)
+        # The clock shows a later time, and no job has run.
+        day += 1
+        points.change(
+            "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
+            now=f"{month}-{day}T09:00:00Z",
+            id=clock.organization.id,
+        )
+        before = expiring(clock, points), points.balance(ana), shop.balance("ana", points.account_id)
+        assert sum(before[0][2].values()) == before[1] == before[2]
+        clock.advance(f"{month}-{day}T09:00:01Z")
+        assert (expiring(clock, points), points.balance(ana), shop.balance("ana", points.account_id)) == before
+    assert points.verify() == []
