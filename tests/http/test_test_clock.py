@@ -15,6 +15,7 @@ from handlers.services.verify import verify
 from persistence import ledger_lots, organizations, transactions
 from tests.builders.badges import Badges
 from tests.builders.campaigns import mint
+from tests.builders.content import Content
 from tests.builders.coupons import CouponBooks
 from tests.builders.points import Points
 from tests.builders.queue import outcome, send, waiting
@@ -407,6 +408,30 @@ class TestAdvancing:
         clock.advance("2027-03-02T00:00:00Z")
         with api.engine.connect() as db:
             assert verify(db, clock.organization.id) == []
+
+
+class TestStandingStill:
+    def test_content_is_that_of_the_member_after_a_change(self, clock, shop):
+        member = shop.member()
+        vips = {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}}
+        audience = shop.administration.post("/audiences", vips)["audience"]
+        content = Content.of(clock.organization)
+        document = content.put({}, audienceKeys=[audience["audienceKey"]])
+        assert content.shown_to(member) == []
+        shop.integration.patch(f"/members/{member}", {"profile": {"tags": ["vip"]}})
+        assert content.shown_to(member) == [document["documentKey"]]
+        path = f"/members/{member}/content{content.path.removeprefix('/content')}/documents"
+        headers = shop.integration.request("GET", path).headers
+        assert (headers["age"], headers["cache-control"]) == ("0", "private, max-age=0")
+
+    def test_the_timeline_shows_changes_of_the_member_by_it(self, clock, shop):
+        member = shop.member()
+        shop.integration.patch(f"/members/{member}", {"profile": {"city": "Lima"}})
+        clock.advance("2026-03-02T09:00:00Z")
+        track(shop, event(member))
+        rows = shop.integration.get(f"/members/{member}/timeline", toCreatedAt="2026-03-02T00:00:00Z")["results"]
+        assert "profile" in {row["kind"] for row in rows}
+        assert {row["recordedAt"] for row in rows} == {START}
 
 
 class TestRealTime:
