@@ -113,7 +113,8 @@ SOURCES: Mapping[str, _Source] = {
         "FROM audit_log a WHERE a.organization_id = :o AND a.entity_type = 'member'"
         " AND a.entity_id = CAST(CAST(:m AS bigint) AS text)",
         "a.audit_log_id",
-        "a.created_at",
+        # Entries are dated by the real time, all other rows by that of the organization.
+        "coalesce(a.test_clock, a.created_at)",
     ),
     "triggerDeliveries": _Source(
         MESSAGE,

@@ -120,7 +120,7 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
     PROFILE: (
         ProfileFact,
         """
-        SELECT a.audit_log_id, a.created_at, a.actor, a.user_id, a.operation_id, a.reason,
+        SELECT a.audit_log_id, coalesce(a.test_clock, a.created_at), a.actor, a.user_id, a.operation_id, a.reason,
             ARRAY(SELECT json_object_keys(a.changes)), a.changes IS NULL
         FROM audit_log a WHERE a.organization_id = :o AND a.audit_log_id = ANY(:ids)
         """,
