@@ -45,6 +45,8 @@ class Program:
         self._caller = Caller("benchmark", organization_id, frozenset(), is_admin=True)
         self._numbers = itertools.count(1)
         self._chance = random.Random(1)
+        nobody = {"name": "Nobody", "matcherType": "list-matcher"}
+        self._audience_key: str = self.call("administration", "createAudience", nobody)["audience"]["audienceKey"]
 
     def call(self, surface: str, operation: str, body: dict[str, Any], **address: Any) -> dict[str, Any]:
         """Call an operation; anything but success ends the benchmark."""
@@ -62,7 +64,8 @@ class Program:
         body = {"code": f"campaign-{number}", "name": f"Campaign {number}", **restrictions}
         made = self.call("administration", "createCampaign", body)["campaign"]
         for index in range(actions):
-            self.call("administration", "createAction", action(number, index), campaignId=made["campaignId"])
+            body = action(number, index, self._audience_key)
+            self.call("administration", "createAction", body, campaignId=made["campaignId"])
 
     def track(self) -> float:
         """Track a batch of purchases. Returns the seconds that it took."""
@@ -77,11 +80,11 @@ class Program:
         return time.perf_counter() - start
 
 
-def action(number: int, index: int) -> dict[str, Any]:
+def action(number: int, index: int, audience_key: str) -> dict[str, Any]:
     """An action whose condition differs with `index`; few of the conditions hold for a purchase."""
     rules = (
         f'order.items.exists(i, i.categoryCode == "coffee" && i.productCode == "p{number}")',
-        f'order.total >= {90 + number % 10} && "nobody" in audiences',
+        f'order.total >= {90 + number % 10} && "{audience_key}" in audiences',
         f"balances['points'] > {1000 * number + 10_000_000}",
         f'member.profile.city == "City {number}" && order.channel != "app"',
         f'event.tags.exists(t, t == "tag-{number}") || order.total > {9_000 + number}',
