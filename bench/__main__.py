@@ -14,6 +14,7 @@ BENCHMARKS = (
     "way_of_a_call",
     "enrolling",
     "campaigns",
+    "simulations",
     "queue",
     "ledger",
     "coupon_usages",
