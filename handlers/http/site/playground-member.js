@@ -45,8 +45,8 @@ const lotsTable = ({ ledgerAccountName, lots }) => html`<h3>${ledgerAccountName}
   <tbody>${lots.expiring.map((lot) => html`<tr><td>${lot.expiresAt ? day(lot.expiresAt) : "never"}</td>
     <td>${lot.available}</td><td>${lot.reserved}</td></tr>`)}</tbody></table>`;
 
-const timelineRow = (row) => html`<tr class=${row.isReversed ? "is-reversed" : ""}><td><time datetime=${row.recordedAt}>
-  ${minute(row.recordedAt)}</time></td><td>${row.kind}</td><td>${row.text}${row.isReversed ? " (reversed)" : ""}</td></tr>`;
+const timelineRow = (row) => html`<tr><td><time datetime=${row.recordedAt}>
+  ${minute(row.recordedAt)}</time></td><td>${row.kind}</td><td>${row.isReversed ? html`<del>${row.text}</del>` : row.text}</td></tr>`;
 
 /** The page of one member; `more` loads older rows. */
 export const memberView = ({ member, rows, cursor, wallets, charts }, more) => {
