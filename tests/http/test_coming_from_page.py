@@ -1,0 +1,39 @@
+"""The files of docs/coming-from.md: imported by their names of columns, they lead to the answers on the page."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from tests.builders.imports import Imports, counts
+from tests.builders.tracking import Shop
+from tests.http.test_campaign_examples import DOCS, compare, exchanges
+
+TEXT = (DOCS / "coming-from.md").read_text()
+FILES = re.compile(r"^```(csv|yaml) ([a-z-]+) ([a-z]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SYSTEMS = ("openloyalty", "talonone", "voucherify", "spreadsheet")
+
+
+def files(system: str) -> dict[tuple[str, str], str]:
+    """The files of a system, by form and kind."""
+    return {(form, kind): content for form, kind, name, content in FILES.findall(TEXT) if name == system}
+
+
+def test_every_file_of_the_page_is_imported():
+    assert {name for _, _, name, _ in FILES.findall(TEXT)} == set(SYSTEMS)
+    assert len(list(exchanges(TEXT))) == len(SYSTEMS)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_members_and_points_come_along(organization, system):
+    shop, imports, found = Shop(organization), Imports(organization), files(system)
+    for kind in ("members", "balances"):
+        content, columns = found["csv", kind], yaml.safe_load(found["yaml", kind])
+        done = imports.run(content, kind=kind, columnNames=columns, ignoreUnknownColumns=True)
+        assert counts(done)[2:] == (content.count("\n") - 1, 0), imports.errors(done)
+    member = re.search(r"^.*?\n([^,;]+)[,;]", found["csv", "members"])[1]
+    [exchange] = [exchange for exchange in exchanges(TEXT) if exchange.path.endswith(f"/{member}")]
+    compare(exchange.answer, shop.integration.get(exchange.path.removeprefix("/v2")), {}, exchange.path)
+    shop.check_ledger()
