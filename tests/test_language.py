@@ -50,6 +50,7 @@ WITHOUT_PARTICIPLES = (
     "domain/undo_log.py",
     "domain/users.py",
     "domain/webhooks.py",
+    "handlers/http/",
 )
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 

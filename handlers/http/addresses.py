@@ -232,7 +232,7 @@ _MEMBER_LOOKUPS: Mapping[str, Lookup[Any]] = {
     "memberId": members.BY_ID,
 }
 
-# What records are called in 404s, where the argument's name alone could be something else.
+# The names of records in 404s, where the argument's name is ambiguous.
 _NOUNS: Mapping[str, str] = {
     "account": "ledger account",
     "book": "coupon book",
@@ -277,10 +277,11 @@ def resolve_addresses(batch: Sequence[BatchedCall], names: Collection[str], firs
 
 def _find(address: _Address, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
     """The records that a parameter addresses in the open calls, by its values."""
-    ready = [batched for batched in batch if batched.outcome is None]
-    if not ready:
+    open_calls = [batched for batched in batch if batched.outcome is None]
+    if not open_calls:
         return {}
-    return address.find(ready[0].call, {batched.request.path[name] for batched in ready}, ready[0].records)
+    first = open_calls[0]
+    return address.find(first.call, {batched.request.path[name] for batched in open_calls}, first.records)
 
 
 def offered_arguments(parameters: Iterable[str]) -> set[str]:

@@ -40,7 +40,7 @@ from persistence.engine import autocommit, create_engine
 Figures = TypeVar("Figures")
 
 BASE_PATH = "/v2"
-# Health checks and pages have threads of their own: they answer while every other thread waits for the database.
+# Health checks and pages have threads of their own: they respond while every other thread waits for the database.
 _PAGE_THREADS = 2
 # Checks of passwords are slow on purpose: requests for access tokens wait for each other and for no others.
 TOKEN_THREADS = 1
@@ -173,10 +173,10 @@ def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[
 
 
 def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
-    """The checks of `/health/ready`: the database answers and has room, and its schema is this version's."""
+    """The checks of `/health/ready`: the database responds and has space, and its schema is of this version."""
     migrated = False
 
-    def ready() -> Mapping[str, bool]:
+    def readiness() -> Mapping[str, bool]:
         nonlocal migrated
         try:
             with engine.connect() as connection:
@@ -188,4 +188,4 @@ def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
             return {"database": True, "storage": not storage.is_full(), "migrations": False}
         return {"database": True, "storage": not storage.is_full(), "migrations": migrated}
 
-    return ready
+    return readiness

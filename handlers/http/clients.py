@@ -14,14 +14,14 @@ def client_address(peer: str, forwarded: str, proxies: Sequence[Network]) -> str
 
     The header is read from its end. An IPv6 client is represented by its network of 64 bits.
     """
-    seen = [peer]
+    addresses = [peer]
     if proxies:
-        seen = [*(part.strip() for part in forwarded.split(",") if part.strip()), peer]
+        addresses = [*(part.strip() for part in forwarded.split(",") if part.strip()), peer]
     while True:
-        address = _address(seen.pop())
+        address = _address(addresses.pop())
         if address is None:
             return peer
-        if not seen or not any(address in network for network in proxies if network.version == address.version):
+        if not addresses or not any(address in network for network in proxies if network.version == address.version):
             break
     if address.version == 6:
         return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))

@@ -1,4 +1,4 @@
-"""Comparison of every answer with the documents: on in tests, off in production (`LOYALTY_VALIDATE_RESPONSES`)."""
+"""Comparison of every response with the documents: on in tests, off in production (`LOYALTY_VALIDATE_RESPONSES`)."""
 
 import logging
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Responses = Mapping[str, Mapping[str, Validator | None]]
 
 
 class ResponseContract:
-    """A wrapper of an application: an answer that its document does not allow becomes a 500 that explains why."""
+    """A wrapper of an application: a response that its document does not allow becomes a 500 that explains why."""
 
     def __init__(
         self, app: ASGIApp, documents: Mapping[str, Mapping[str, Any]], schemas: Mapping[str, Schemas]
@@ -36,7 +36,7 @@ class ResponseContract:
                     self._responses[name] = _compile(operation["responses"], schemas[surface])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, holding its answer back until it has been compared."""
+        """Serve one request; send its response after the comparison."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

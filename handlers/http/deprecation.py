@@ -43,13 +43,13 @@ class DeprecationPlan:
         self._members = members
         self.empty = self._always is None and not (self._query or self._members or self._items)
 
-    def earliest(self, sent: Iterable[str], body: Any) -> int | None:
-        """The earliest time at which a part that the request sent was deprecated; None if no part is.
+    def earliest(self, query_names: Iterable[str], body: Any) -> int | None:
+        """The earliest time at which a part of the request was deprecated; None if no part is.
 
-        `sent` are the names of the query parameters that the client wrote, without defaults.
+        `query_names` are the names of the query parameters that the client wrote, without defaults.
         """
         moments = [] if self._always is None else [self._always]
-        moments.extend(self._query[name] for name in sent if name in self._query)
+        moments.extend(self._query[name] for name in query_names if name in self._query)
         if isinstance(body, dict):
             moments.extend(moment for name, moment in self._members.items() if name in body)
         for holder, members in self._items.items():

@@ -44,7 +44,7 @@ WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
 # most commits take, and short for the calls of the batch that do not need the lock.
 BATCH_LOCK_MS = 50
 
-# The time without queries to the read replica after it did not answer.
+# How long the read replica gets no queries after it failed to respond.
 REPLICA_PAUSE_SECONDS = 30.0
 # How long a list waits for the replica to have all that was committed, and the time without waiting after it had not.
 REPLICA_WAIT_SECONDS, REPLICA_BEHIND_SECONDS = 0.1, 2.0
@@ -165,11 +165,11 @@ class Dispatcher:
                     arguments = _arguments(operation, batched, hook_result)
                     if operation.changes_configuration:
                         organizations.raise_configuration_version(call.db, call.organization.organization_id)
-                    returned = operation.function(call, **arguments)
+                    result = operation.function(call, **arguments)
                     if operation.batch is None:
-                        batched.result = returned
+                        batched.result = result
                     else:
-                        batched.requested = returned
+                        batched.requested = result
                 except Refusal as refusal:
                     batched.outcome = refusal
         if operation.batch is not None:
@@ -183,7 +183,7 @@ class Dispatcher:
     def _read_replica(
         self, replica: Engine, route: Route, requests: Sequence[Request]
     ) -> Sequence[Answer | Exception] | None:
-        """The outcomes by the read replica; None if it is away or behind, so that the primary has to answer."""
+        """The outcomes by the read replica; None if it is unavailable or behind, so that the primary is queried."""
         waits = not route.operation.from_replica
         if time.monotonic() < max(self._replica_away_until, self._replica_behind_until if waits else 0.0):
             return None
@@ -232,15 +232,15 @@ def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datet
 
 
 def _hold_clock(db: Connection, route: Route, organization: Organization) -> Organization:
-    """The organization with its time as it stays until the call ends; raises TestClockAdvancing for a write."""
+    """Keep the test clock still until the call ends; return the organization; raises TestClockAdvancing for a write."""
     if not route.holds_clock or organization.environment != TEST:
         return organization
-    held = test_clocks.hold(db, organization.organization_id)
-    if held is None:
+    organization_now = test_clocks.hold(db, organization.organization_id)
+    if organization_now is None:
         refusal = TestClockAdvancing("Nothing was written. Send the request again when the advance is done.")
         refusal.test_clock = organization.clock_now
         raise refusal
-    return held
+    return organization_now
 
 
 def _with_clock(outcome: Answer | Exception, now: datetime) -> Answer | Exception:
@@ -285,26 +285,26 @@ def _arguments(operation: Operation, batched: BatchedCall, hook_result: Any) -> 
 
 
 def _command(operation: Operation, request: Request) -> Any:
-    # A body of optional fields alone may be left out.
+    # A body with only optional fields may be left out.
     return operation.bodies[request.surface].load({} if request.body is None else request.body)
 
 
-def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], most: int) -> None:
+def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_items: int) -> None:
     """Carry out what the handler made of each open call; a batch of several calls has at most so many items."""
-    ready = [batched for batched in batch if batched.outcome is None]
-    if len(ready) > 1:
+    open_calls = [batched for batched in batch if batched.outcome is None]
+    if len(open_calls) > 1:
         items = 0
-        for batched in ready:
+        for batched in open_calls:
             size = handler.size(batched.requested)
-            if size is None or items + size > most:
+            if size is None or items + size > max_items:
                 batched.outcome = NotBatchable()
             else:
                 items += size
-        ready = [batched for batched in batch if batched.outcome is None]
-    if not ready:
+        open_calls = [batched for batched in batch if batched.outcome is None]
+    if not open_calls:
         return
-    results = handler.run([batched.call for batched in ready], [batched.requested for batched in ready])
-    for batched, result in zip(ready, results, strict=True):
+    results = handler.run([batched.call for batched in open_calls], [batched.requested for batched in open_calls])
+    for batched, result in zip(open_calls, results, strict=True):
         if isinstance(result, Exception):
             batched.outcome = result
         else:
@@ -314,7 +314,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], most
 def _answer(route: Route, batch: Sequence[BatchedCall]) -> None:
     """Answer the calls that were carried out, and write their audit log."""
     audited = route.operation.audit
-    written: set[tuple[str, str]] = set()
+    logged_entries: set[tuple[str, str]] = set()
     audited_calls = []
     for batched in batch:
         if batched.outcome is not None:
@@ -325,8 +325,8 @@ def _answer(route: Route, batch: Sequence[BatchedCall]) -> None:
         if len(batch) > 1:
             # Calls with one key made one record, which the log has once, under the first of them.
             new = {(entry.entity_type, entry.entity_id): entry for entry in trail.entries}
-            trail.entries = [entry for name, entry in new.items() if name not in written]
-            written |= new.keys()
+            trail.entries = [entry for name, entry in new.items() if name not in logged_entries]
+            logged_entries |= new.keys()
         if trail.entries:
             audited_calls.append(batched.call)
         batched.outcome = _rendered(route, batched.request, batched.result)
@@ -335,7 +335,7 @@ def _answer(route: Route, batch: Sequence[BatchedCall]) -> None:
 
 
 def _rendered(route: Route, request: Request, result: Any) -> Answer:
-    """The answer to a request, from its result."""
+    """The response to a request, from its result."""
     if isinstance(result, Answer):
         return result
     operation = route.operation

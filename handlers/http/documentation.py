@@ -195,5 +195,5 @@ def _target(href: str, page: str, root: str) -> str | None:
 
 
 def _with_served_links(markdown: str, page: str) -> str:
-    """Markdown in which links to files that the server does not have are their texts alone."""
+    """Markdown in which links to files that the server does not have are replaced by their texts."""
     return _OUTSIDE.sub(lambda link: link[0] if _target(link[2], page, "") is not None else link[1], markdown)

@@ -1,4 +1,4 @@
-"""The outermost layer: the request id, the headers of every answer, the log line and the metrics."""
+"""The outermost layer: the request id, the headers of every response, the log line and the metrics."""
 
 import logging
 import time
@@ -70,9 +70,9 @@ def _sealing(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
     async def sealed(message: Message) -> None:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]
-            given = {name.lower() for name, _ in message["headers"]}
-            missing = (pair for pair in ALWAYS if pair[0] not in given)
-            headers = [*message["headers"], *missing, (b"x-request-id", exchange.request_id.encode())]
+            names = {name.lower() for name, _ in message["headers"]}
+            defaults = (pair for pair in ALWAYS if pair[0] not in names)
+            headers = [*message["headers"], *defaults, (b"x-request-id", exchange.request_id.encode())]
             headers.extend(rate_headers(exchange.rates))
             if exchange.deprecated_at is not None:
                 headers.append((b"deprecation", b"@%d" % exchange.deprecated_at))

@@ -1,4 +1,4 @@
-"""One exchange of request and answer: data that the middlewares collect for headers, log and metrics."""
+"""One exchange of request and response: data that the middlewares collect for headers, log and metrics."""
 
 import re
 import uuid

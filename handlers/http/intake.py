@@ -116,10 +116,10 @@ class BodyPlan:
         media_type, *parameters = exchange.headers.get("content-type", "").split(";")
         media_type = media_type.strip().lower()
         if media_type not in self._validators:
-            shown = media_type[:100] if media_type else "missing"
+            media_type_text = media_type[:100] if media_type else "missing"
             raise HttpProblem(
                 415,
-                f"The Content-Type is {shown}; it can be {self._accepted}.",
+                f"The Content-Type is {media_type_text}; it can be {self._accepted}.",
                 headers={"Accept": self._accepted},
             )
         for parameter in parameters:

@@ -62,12 +62,12 @@ class LocalApi:
         """The names of those fields of an operation's body that take null."""
         if operation not in self._nullable:
             names = self.fields_of(operation)
-            refused = {fault.pointer for fault in self.faults_of_body(operation, dict.fromkeys(names))}
-            self._nullable[operation] = frozenset(name for name in names if f"/{name}" not in refused)
+            faulty_pointers = {fault.pointer for fault in self.faults_of_body(operation, dict.fromkeys(names))}
+            self._nullable[operation] = frozenset(name for name in names if f"/{name}" not in faulty_pointers)
         return self._nullable[operation]
 
     def faults_of_body(self, operation: OperationName, body: Any) -> list[FieldFault]:
-        """The faults of a body that its document tells."""
+        """The faults of a body according to its document."""
         faults: list[FieldFault] = []
         self._read_body(operation, body, faults)
         return faults
@@ -91,11 +91,11 @@ class LocalApi:
         query: Mapping[str, Any],
         body: Any,
     ) -> Any:
-        """Returns the body of the answer; raises the refusal of a call that a client would get a problem for."""
+        """Execute a call and return the body of its response; raises the refusal that a client would get."""
         surface, operation_id = operation
         faults: list[FieldFault] = []
         arguments = self._plan(operation).arguments(urlencode(query).encode(), faults)
-        sent = self._read_body(operation, body, faults)
+        content = self._read_body(operation, body, faults)
         if faults:
             raise InvalidRequest(faults)
         request = Request(
@@ -103,7 +103,7 @@ class LocalApi:
             operation_id=operation_id,
             path={**({"organizationId": organization_id} if surface == ADMINISTRATION else {}), **path},
             query=arguments,
-            body=sent,
+            body=content,
             caller=Caller(self._subject, organization_id, frozenset(), is_admin=True),
             request_id=self._subject,
             headers={},

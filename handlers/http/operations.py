@@ -57,7 +57,7 @@ class Dispatch(Protocol):
     """Runs requests of one operation and organization, mostly one, in one transaction."""
 
     def __call__(self, requests: Sequence[Request], /) -> Sequence[Answer | Exception]:
-        """The outcome of each request: an answer, a refusal, or NotBatchable. Raises what concerns all of them."""
+        """The outcome of each request: a response, a refusal, or NotBatchable. Raises what concerns all of them."""
 
     def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
         """A key that is equal for calls that can be one batch; None for a call that has to be run individually."""
@@ -77,9 +77,9 @@ class OperationPlan:
         where = f"{surface} {self.operation_id}"
         declared = _parameters(item, operation, schemas)
         self._parameters = ParameterPlan(declared, schemas, where)
-        named = set(variables_of(path))
-        if named != self._parameters.path_names:
-            raise DocumentError(f"{where}: the path and its parameters differ: {named ^ self._parameters.path_names}")
+        differences = set(variables_of(path)) ^ self._parameters.path_names
+        if differences:
+            raise DocumentError(f"{where}: the path and its parameters differ: {differences}")
         request_body = schemas.resolved(operation["requestBody"]) if "requestBody" in operation else None
         self.body = BodyPlan(request_body, schemas, where) if request_body else None
         bodies = [content["schema"] for content in request_body["content"].values()] if request_body else []
@@ -100,14 +100,14 @@ class OperationPlan:
         """
         faults: list[FieldFault] = []
         path = self._parameters.read_path(exchange.path_values, faults)
-        arguments, sent = self._parameters.read_query(query, faults)
+        arguments, query_names = self._parameters.read_query(query, faults)
         if self._documented_headers:
             self._parameters.check_headers(exchange.headers, faults)
         body = None if self.body is None else self._read_body(self.body, raw, media_type, faults)
         if faults:
             raise _invalid(faults)
         if not self._deprecation.empty:
-            exchange.deprecated_at = self._deprecation.earliest(sent, body)
+            exchange.deprecated_at = self._deprecation.earliest(query_names, body)
         return Request(
             surface=self.surface,
             operation_id=self.operation_id,
@@ -233,7 +233,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             raise HttpProblem(400, "The operation takes no body.")
 
     async def _read(self, body: BodyPlan, receive: Receive, exchange: Exchange) -> bytes | Upload:
-        """The body; the time of a request with a file begins anew once the file is there."""
+        """The body; for a request with a file, the deadline starts when the file has arrived."""
         if body.most_of_file is None:
             return await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange))
         upload = await read_upload(receive, exchange, body.most_of_file, _UPLOAD_TIMES * self._request_seconds)
@@ -278,7 +278,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         return max(0.0, exchange.arrived + self._request_seconds - time.perf_counter())
 
     def _run(self, calls: Sequence[HttpCall]) -> list[Rendered | Exception]:
-        """Run a batch of calls of one operation and organization, mostly of one, and render their answers."""
+        """Run a batch of calls of one operation and organization, mostly of one, and render their responses."""
         outcomes: dict[HttpCall, Rendered | Exception] = {}
         requests: dict[HttpCall, Request] = {}
         for call in calls:
@@ -349,7 +349,7 @@ async def _ended(work: Future[Any], seconds: float) -> None:
 
 
 def _rendered(plan: OperationPlan, answer: Answer) -> Rendered:
-    """The answer as it is sent."""
+    """The response that is sent."""
     headers, is_typed = [], False
     for name, value in answer.headers:
         headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))

@@ -49,7 +49,7 @@ def address_of(base_url: str) -> str:
 
 
 def json_page(body: Any, status: int = 200) -> flask.Response:
-    """An answer in JSON that is never cached."""
+    """A response in JSON that is never cached."""
     response = flask.Response(encode(body), status, mimetype="application/json")
     response.headers["Cache-Control"] = "no-store"
     return response
@@ -80,7 +80,7 @@ def site_file(name: str) -> flask.Response:
 
 
 def cached_page(body: bytes, media_type: str, max_age: int = DAY) -> flask.Response:
-    """An answer with an entity tag, which becomes a 304 for a client that has it already."""
+    """A response with an entity tag, which becomes a 304 for a client that has it already."""
     is_compressed = len(body) >= _MIN_COMPRESSED_BYTES and flask.request.accept_encodings["gzip"] > 0
     response = flask.Response(_compress(body) if is_compressed else body, content_type=media_type)
     response.set_etag(_digest(body) + ("-gzip" if is_compressed else ""))

@@ -44,7 +44,7 @@ class Site:
     port of its own, the pages for it are served there only.
     """
 
-    ready: Callable[[], Mapping[str, bool]] = _nothing_to_check
+    readiness: Callable[[], Mapping[str, bool]] = _nothing_to_check
     jwks: Callable[[], Mapping[str, Any]] = _no_keys
     base_url: str = ""
     management_port: int | None = None
@@ -61,14 +61,14 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app.url_map.merge_slashes = False
     # Errors of pages are answered like all others, outside of Flask.
     app.config["PROPAGATE_EXCEPTIONS"] = True
-    app.register_error_handler(HTTPException, functools.partial(_refused, site))
+    app.register_error_handler(HTTPException, functools.partial(_error_response, site))
     app.before_request(lambda: _hide_from_public(site))
     app.after_request(_seal)
     app.add_url_rule("/", "index", lambda: _index_page(documents, base_path, site))
     version = {"version": metadata.version("loyalty-server"), "documents": _versions(documents)}
     app.add_url_rule(f"{base_path}/version", "version", lambda: json_page(version))
     app.add_url_rule("/health/live", "live", lambda: json_page({"status": "live"}))
-    app.add_url_rule("/health/ready", "ready", lambda: _ready(site))
+    app.add_url_rule("/health/ready", "ready", lambda: _readiness_page(site))
     app.add_url_rule("/metrics", "metrics", lambda: _metrics(site))
     app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
     add_documentation(app, site.base_url)
@@ -116,8 +116,8 @@ def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> dict[s
     }
 
 
-def _ready(site: Site) -> flask.Response:
-    checks = dict(site.ready())
+def _readiness_page(site: Site) -> flask.Response:
+    checks = dict(site.readiness())
     if all(checks.values()):
         return json_page({"status": "ready", "checks": checks})
     response = json_page({"status": "unavailable", "checks": checks}, 503)
@@ -147,7 +147,7 @@ def _seal(response: flask.Response) -> flask.Response:
     return response
 
 
-def _refused(site: Site, error: HTTPException) -> flask.Response:
+def _error_response(site: Site, error: HTTPException) -> flask.Response:
     """A problem, or for a browser that has lost its way a page."""
     if error.code == 404 and prefers_html():
         return not_found_page(site.base_url, "There is nothing under this path.")

@@ -161,11 +161,11 @@ class ParameterPlan:
         """The typed query parameters with their defaults, and the names of those that the client sent."""
         if not raw and not self._required["query"]:
             return self._defaults.copy(), ()
-        known = self._by_place["query"]
+        parameters = self._by_place["query"]
         texts: dict[str, list[str]] = {}
         families: dict[str, list[tuple[str, str]]] = {}
         for name, text in pairs_of(raw, faults):
-            if name in known:
+            if name in parameters:
                 texts.setdefault(name, []).append(text)
             elif self._families and (family := self._family_of(name)):
                 if len(families.setdefault(family, [])) < MAX_FAMILY and len(text) <= MAX_FAMILY_TEXT:
@@ -174,7 +174,7 @@ class ParameterPlan:
                     detail = f"{name[:100]} is too long, or one of more than {MAX_FAMILY} parameters {family}."
                     faults.append(FieldFault(detail, parameter=name[:100]))
             else:
-                detail = f"The query parameter {name[:100]} is not known here.{did_you_mean(name, known)}"
+                detail = f"The query parameter {name[:100]} is not known here.{did_you_mean(name, parameters)}"
                 faults.append(FieldFault(detail, parameter=name[:100]))
         values = self._typed("query", texts, faults)
         for name, default in self._defaults.items():
@@ -188,16 +188,16 @@ class ParameterPlan:
 
     def check_headers(self, headers: Mapping[str, str], faults: list[FieldFault]) -> None:
         """Validate the documented header parameters; the handler gets them as text."""
-        known = self._by_place["header"]
-        if known:
-            self._typed("header", {name: [headers[name]] for name in known if name in headers}, faults)
+        parameters = self._by_place["header"]
+        if parameters:
+            self._typed("header", {name: [headers[name]] for name in parameters if name in headers}, faults)
 
     def _typed(self, place: str, texts: dict[str, list[str]], faults: list[FieldFault]) -> dict[str, Any]:
-        known = self._by_place[place]
+        parameters = self._by_place[place]
         values: dict[str, Any] = {}
-        for name, given in texts.items():
+        for name, name_texts in texts.items():
             try:
-                values[name] = known[name].value(given)
+                values[name] = parameters[name].value(name_texts)
             except UnreadableText as error:
                 faults.append(FieldFault(f"{name} {error}.", parameter=name))
         for name in self._required[place]:

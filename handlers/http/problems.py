@@ -1,4 +1,4 @@
-"""Problem answers (RFC 9457): all exceptions of a request become answers here."""
+"""Problem responses (RFC 9457): all exceptions of a request become responses here."""
 
 import logging
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ REALM = "loyalty"
 # No scheme is registered for API keys; RFC 9110 demands a challenge of some name with every 401.
 KEY_CHALLENGE = f'ApiKey realm="{REALM}"'
 
-# status -> (slug, title) of the problems that no refusal of the domain stands for
+# status -> (slug, title) of the problems without a refusal of the domain
 _BY_STATUS: Mapping[int, tuple[str, str]] = {
     400: (InvalidRequest.slug, InvalidRequest.title),
     404: (NotFound.slug, "There is nothing under this path"),
@@ -87,7 +87,7 @@ def install(middleware: ConnexionMiddleware) -> None:
 
 
 def problem_body(status: int, detail: str, request_id: str) -> bytes:
-    """The text of a problem that follows from a status alone."""
+    """The text of a problem without detail, by its status."""
     slug, title = _BY_STATUS.get(status) or ("http-error", "The request cannot be served")
     return encode(
         {"type": f"/problems/{slug}", "title": title, "status": status, "detail": detail, "instance": request_id}
@@ -98,7 +98,7 @@ def _answer(request: ConnexionRequest, status: int, body: bytes, headers: Mappin
     exchange = exchange_of(request.scope)
     if status in exchange.without_body:
         # The partner gets no details, so they are logged.
-        _log.info("refused without a body: %s", body.decode(), extra=_named(exchange))
+        _log.info("refused without a body: %s", body.decode(), extra=_log_fields(exchange))
         return ConnexionResponse(status_code=status, body=b"", headers={**headers, "Content-Length": "0"})
     return ConnexionResponse(status_code=status, content_type=MEDIA_TYPE, body=body, headers=dict(headers))
 
@@ -161,7 +161,7 @@ async def _on_http_exception(request: ConnexionRequest, error: HTTPException) ->
 async def _on_database_away(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
     exchange = exchange_of(request.scope)
     cause = type(getattr(error, "orig", None) or error).__name__
-    _log.warning("the database did not answer: %s", cause, extra=_named(exchange))
+    _log.warning("the database did not answer: %s", cause, extra=_log_fields(exchange))
     if is_full(error):
         storage.note_full()
         return await _on_refusal(request, StorageFull("The database has no room left. Nothing was changed."))
@@ -177,12 +177,12 @@ async def _on_database_error(request: ConnexionRequest, error: DBAPIError) -> Co
 
 async def _on_failure(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
     exchange = exchange_of(request.scope)
-    _log.error("a request failed", exc_info=error, extra=_named(exchange))
+    _log.error("a request failed", exc_info=error, extra=_log_fields(exchange))
     body = problem_body(500, "Something went wrong. The request id leads to the log entry.", exchange.request_id)
     return _answer(request, 500, body, {})
 
 
-def _named(exchange: Exchange) -> dict[str, Any]:
+def _log_fields(exchange: Exchange) -> dict[str, Any]:
     return {"requestId": exchange.request_id, "operation": exchange.operation_id}
 
 

@@ -1,4 +1,4 @@
-"""Rate limits: one rate for each key, counted by all processes of a server together.
+"""Rate limits: one rate for each key, which all processes of a server share.
 
 The counts are in memory that the processes share, because it is mapped before they are forked; so no other server is
 needed, and each host counts for itself. A key has one number, the moment at which its burst is used up entirely if no
@@ -34,7 +34,7 @@ class RateState:
     """The state of a key: whether the call is allowed, how many more are, and the seconds until more are."""
 
     rate: Rate
-    allowed: bool
+    is_allowed: bool
     remaining: int
     seconds: int
 
@@ -52,7 +52,7 @@ class Rates:
         self._threads = [threading.Lock() for _ in range(_STRIPES)]
 
     def take(self, key: str, rate: Rate) -> RateState:
-        """Count one call of `key` if the rate has room for it."""
+        """Count one call of `key` if the rate allows it."""
         return self._ask(key, rate, counts=True)
 
     def look(self, key: str, rate: Rate) -> RateState:
@@ -60,8 +60,8 @@ class Rates:
         return self._ask(key, rate, counts=False)
 
     def _ask(self, key: str, rate: Rate, *, counts: bool) -> RateState:
-        counted = f"{rate.count}/{rate.seconds}/{key}".encode()
-        digest = hashlib.blake2b(counted, digest_size=16, key=self._secret).digest()
+        rate_key = f"{rate.count}/{rate.seconds}/{key}".encode()
+        digest = hashlib.blake2b(rate_key, digest_size=16, key=self._secret).digest()
         fingerprint = int.from_bytes(digest[:8], "little") or 1
         first = int.from_bytes(digest[8:], "little") % (_SLOTS // _PROBES) * _PROBES
         interval = rate.seconds / rate.count
@@ -69,13 +69,13 @@ class Rates:
             now = self._clock()
             place, used_up = self._find(fingerprint, first, now)
             after = used_up + interval
-            allowed = after - now <= rate.seconds * (1 + 1e-9)
-            if allowed and counts:
+            is_allowed = after - now <= rate.seconds * (1 + 1e-9)
+            if is_allowed and counts:
                 used_up = after
                 _SLOT.pack_into(self._memory, place, fingerprint, used_up)
         room = rate.seconds - (used_up - now)
-        wait = 0.0 if allowed else after - now - rate.seconds
-        return RateState(rate, allowed, max(0, math.floor(room / interval + 1e-6)), math.ceil(max(wait, interval)))
+        wait = 0.0 if is_allowed else after - now - rate.seconds
+        return RateState(rate, is_allowed, max(0, math.floor(room / interval + 1e-6)), math.ceil(max(wait, interval)))
 
     def _find(self, fingerprint: int, first: int, now: float) -> tuple[int, float]:
         """The slot of the key's number, existing or new, and the number."""

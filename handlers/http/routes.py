@@ -85,6 +85,6 @@ def _refuse_gaps(name: str, route: Route) -> None:
     unknown = [parameter for parameter in route.parameters if parameter not in {ORGANIZATION, *ADDRESSES}]
     if unknown:
         raise RuntimeError(f"{name}: no address for {unknown}")
-    missing = set(operation.arguments) - offered_arguments(route.parameters) - operation.optional
-    if missing:
-        raise RuntimeError(f"{name}: the path addresses no {sorted(missing)}")
+    unaddressed_arguments = set(operation.arguments) - offered_arguments(route.parameters) - operation.optional
+    if unaddressed_arguments:
+        raise RuntimeError(f"{name}: the path addresses no {sorted(unaddressed_arguments)}")

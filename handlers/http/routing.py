@@ -85,15 +85,15 @@ class SegmentTree(Generic[Target]):
         segment = segments[depth]
         literal = node.literal.get(_literal(segment))
         if literal is not None:
-            reached = self._walk(literal, segments, depth + 1, variables)
-            if reached is not None:
-                return reached
+            target_node = self._walk(literal, segments, depth + 1, variables)
+            if target_node is not None:
+                return target_node
         if node.variable is not None and segment:
             mark = len(variables)
             variables.append(segment)
-            reached = self._walk(node.variable, segments, depth + 1, variables)
-            if reached is not None:
-                return reached
+            target_node = self._walk(node.variable, segments, depth + 1, variables)
+            if target_node is not None:
+                return target_node
             del variables[mark:]
         return None
 
@@ -143,7 +143,7 @@ class SurfaceResolver(Resolver):  # type: ignore[misc]
 
 
 class Routing(SpecMiddleware):  # type: ignore[misc]
-    """Finds the operation of a request and tells it to connexion's later middlewares."""
+    """Finds the operation of a request and passes it to connexion's later middlewares."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -125,12 +125,12 @@ class KeyHandler:
 
 
 def _require(caller: Caller, required: tuple[str, ...]) -> None:
-    missing = [scope for scope in required if not caller.holds(scope)]
+    missing_scopes = [scope for scope in required if not caller.holds(scope)]
     # A member's token is only for members' operations, not for all operations that require no role.
-    if not missing and caller.loyalty_member_id is not None and MEMBER_SCOPE not in required:
-        missing = ["a token that is not a member's"]
+    if not missing_scopes and caller.loyalty_member_id is not None and MEMBER_SCOPE not in required:
+        missing_scopes = ["a token that is not a member's"]
         challenge = f'Bearer realm="{REALM}", error="insufficient_scope"'
     else:
         challenge = f'Bearer realm="{REALM}", error="insufficient_scope", scope="{" ".join(required)}"'
-    if missing:
-        raise CredentialsProblem(Forbidden(f"The access token lacks: {', '.join(missing)}."), challenge)
+    if missing_scopes:
+        raise CredentialsProblem(Forbidden(f"The access token lacks: {', '.join(missing_scopes)}."), challenge)

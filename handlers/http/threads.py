@@ -71,7 +71,7 @@ class FairThreads:
         self._called: OrderedDict[Hashable, float] = OrderedDict()
 
     def of(self, organization: Hashable) -> Executor:
-        """The executor of an organization's work; None stands for work before the organization is found."""
+        """The executor of an organization's work; None is work before the organization is found."""
         return _Share(self, organization)
 
     def submit(self, organization: Hashable, do: Callable[[], Any]) -> Future[Any]:
@@ -208,13 +208,13 @@ class CallBatches(Generic[WaitingCalls]):
             state = self._kinds.get(kind)
             if state is None or not state.waiting:
                 return
-            left = state.began + PATIENCE_SECONDS - time.monotonic() if state.under_way else 0.0
-            batch = state.begin(self._most) if left <= 0 else []
+            patience = state.began + PATIENCE_SECONDS - time.monotonic() if state.under_way else 0.0
+            batch = state.begin(self._most) if patience <= 0 else []
             state.under_way += bool(batch)
         if batch:
             pool.submit(self._begin_and_go_on, kind, batch, pool)
         else:
-            later(left, lambda: self._begin_or_wait(kind, pool, later))
+            later(patience, lambda: self._begin_or_wait(kind, pool, later))
 
     def _begin_and_go_on(self, kind: Hashable, batch: Sequence[WaitingCalls], pool: Executor) -> None:
         """Run a batch, then hand on the calls that came meanwhile, which wait for a thread like any other work."""
@@ -232,9 +232,9 @@ class CallBatches(Generic[WaitingCalls]):
 
     def _begin(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
         """Run the calls of a batch that were not cancelled while they waited."""
-        begun = [call for call in batch if call.future.set_running_or_notify_cancel()]
-        if begun:
-            self._run(begun, pool)
+        running_calls = [call for call in batch if call.future.set_running_or_notify_cancel()]
+        if running_calls:
+            self._run(running_calls, pool)
 
     def _run(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
         outcomes: Sequence[Any]

@@ -66,7 +66,7 @@ class Throttle:
             return
         state = self._rates.take(f"{name} {key}", rate)
         exchange.rates[name] = state
-        if not state.allowed:
+        if not state.is_allowed:
             metrics.count_throttled(name)
             whose = {"address": "from this address", "token": "with these credentials", "client": "of this client"}
             raise TooOften(f"There were too many requests {whose[name]}.", state)
@@ -85,15 +85,15 @@ class Throttle:
                 (f"wrong {request.address} {client_id}", self._wrong_per_client),
                 (f"wrong {request.address}", self._wrong_per_address),
             )
-            counted = [(key, rate) for key, rate in keys if rate is not None]
-            for key, rate in counted:
+            limited_keys = [(key, rate) for key, rate in keys if rate is not None]
+            for key, rate in limited_keys:
                 state = self._rates.look(key, rate)
-                if not state.allowed:
+                if not state.is_allowed:
                     metrics.count_throttled("token-requests")
                     raise TooOften("There were too many wrong secrets.", state)
             [answer] = dispatch(requests)
             if isinstance(answer, Answer) and answer.status == 401:
-                for key, rate in counted:
+                for key, rate in limited_keys:
                     self._rates.take(key, rate)
                 metrics.count_refused_client()
                 _log.warning("a token request was refused: client %s, address %s", client_id, request.address)

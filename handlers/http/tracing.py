@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handlers import tracing
 from handlers.http.exchange import Exchange, exchange_of
 
-# Health checks and measurements come every few seconds and tell nothing of the work.
+# Health checks and measurements come every few seconds and are no work to trace.
 _TRACED = "/v2/"
 
 

@@ -1,4 +1,4 @@
-"""Flask inside the ASGI stack: one change of threads for a request, not one for each part of the answer."""
+"""Flask inside the ASGI stack: one change of threads for a request, not one for each part of the response."""
 
 import asyncio
 import io

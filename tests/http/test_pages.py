@@ -55,7 +55,7 @@ def test_alive_whatever_the_database_does(served):
     ],
 )
 def test_ready_when_every_check_is(checks, status, word):
-    client, _ = serve(PATHS, site=Site(ready=lambda: checks))
+    client, _ = serve(PATHS, site=Site(readiness=lambda: checks))
     reply = page(client, "/health/ready")
     assert (reply.status, reply.json) == (status, {"status": word, "checks": checks})
     assert ("retry-after" in reply.headers) == (status == 503)

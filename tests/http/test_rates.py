@@ -36,11 +36,11 @@ def test_what_is_no_rate(text):
 
 def test_a_burst_is_let_through_and_then_as_much_as_the_rate_says(clock):
     rates, rate = Rates(clock), Rate.parse("3/minute")
-    assert [rates.take("a", rate).allowed for _ in range(5)] == [True, True, True, False, False]
+    assert [rates.take("a", rate).is_allowed for _ in range(5)] == [True, True, True, False, False]
     refused = rates.take("a", rate)
     assert (refused.remaining, refused.seconds) == (0, 20)
     clock.now += 20
-    assert [rates.take("a", rate).allowed for _ in range(2)] == [True, False]
+    assert [rates.take("a", rate).is_allowed for _ in range(2)] == [True, False]
     assert rates.take("b", rate).remaining == 2
     clock.now += 1000
     assert [rates.take("a", rate).remaining for _ in range(3)] == [2, 1, 0]
@@ -48,9 +48,9 @@ def test_a_burst_is_let_through_and_then_as_much_as_the_rate_says(clock):
 
 def test_looking_counts_nothing(clock):
     rates, rate = Rates(clock), Rate(1, 60)
-    assert [rates.look("a", rate).allowed for _ in range(3)] == [True, True, True]
-    assert rates.take("a", rate).allowed
-    assert not rates.look("a", rate).allowed
+    assert [rates.look("a", rate).is_allowed for _ in range(3)] == [True, True, True]
+    assert rates.take("a", rate).is_allowed
+    assert not rates.look("a", rate).is_allowed
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40)), max_size=60), count=st.integers(1, 5))
@@ -59,7 +59,7 @@ def test_no_key_gets_more_than_its_burst_and_its_rate(steps, count):
     rates, taken, began = Rates(clock), {}, clock.now
     for key, pause in steps:
         clock.now += pause
-        if rates.take(key, rate).allowed:
+        if rates.take(key, rate).is_allowed:
             taken[key] = taken.get(key, 0) + 1
     most = count + (clock.now - began) * count / 60
     assert all(each <= most + 1e-6 for each in taken.values())
@@ -67,8 +67,8 @@ def test_no_key_gets_more_than_its_burst_and_its_rate(steps, count):
 
 def test_more_keys_than_there_is_room_for_are_no_fault(clock):
     rates, rate = Rates(clock), Rate(1, 60)
-    assert all(rates.take(str(n), rate).allowed for n in range(2000))
-    refused = sum(not rates.take(str(n), rate).allowed for n in range(2000))
+    assert all(rates.take(str(n), rate).is_allowed for n in range(2000))
+    refused = sum(not rates.take(str(n), rate).is_allowed for n in range(2000))
     assert refused > 1900
 
 
@@ -91,7 +91,7 @@ def _in_threads(rates: Rates, rate: Rate) -> int:
 
     def take() -> None:
         for _ in range(20):
-            if rates.take("a", rate).allowed:
+            if rates.take("a", rate).is_allowed:
                 taken.append(1)
 
     threads = [threading.Thread(target=take) for _ in range(4)]
