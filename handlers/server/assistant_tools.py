@@ -44,9 +44,9 @@ class AssistantTool:
         """The path, the query and the body of a call. Raises ValueError for arguments that are missing or unknown."""
         properties = self.takes["properties"]
         unknown = [name for name in arguments if name not in properties]
-        missing = [name for name in self.takes["required"] if name not in arguments]
-        if unknown or missing:
-            raise ValueError(_fault(unknown, missing))
+        missing_names = [name for name in self.takes["required"] if name not in arguments]
+        if unknown or missing_names:
+            raise ValueError(_fault(unknown, missing_names))
         path = self.path.replace("{organizationId}", str(organization_id))
         for name, value in arguments.items():
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
@@ -72,7 +72,7 @@ def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
     return [tool for tool in all_tools if not tags or tool.tag in tags]
 
 
-def _of_document(document: Mapping[str, Any], taken: set[str]) -> Iterator[AssistantTool]:
+def _of_document(document: Mapping[str, Any], existing_names: set[str]) -> Iterator[AssistantTool]:
     for path, item in document["paths"].items():
         for method in ("get", "post"):
             operation = item.get(method)
@@ -83,25 +83,25 @@ def _of_document(document: Mapping[str, Any], taken: set[str]) -> Iterator[Assis
                 _resolved(document, parameter)
                 for parameter in (*item.get("parameters", ()), *operation.get("parameters", ()))
             ]
-            asked = [
+            arguments = [
                 parameter
                 for parameter in parameters
                 if parameter["name"] != "organizationId" and parameter["in"] in ("path", "query")
             ]
-            properties = {parameter["name"]: _schema(document, parameter) for parameter in asked}
-            required = [parameter["name"] for parameter in asked if parameter.get("required")]
+            properties = {parameter["name"]: _schema(document, parameter) for parameter in arguments}
+            required = [parameter["name"] for parameter in arguments if parameter.get("required")]
             if method == "post":
                 properties["body"] = {"type": "object", "description": _example(operation)}
                 required.append("body")
             yield AssistantTool(
-                name=f"administration_{name}" if name in taken else name,
+                name=f"administration_{name}" if name in existing_names else name,
                 tag=operation["tags"][0],
                 description=f"{operation['summary']}. {operation['description'].strip()}",
                 takes={"type": "object", "properties": properties, "required": required, "additionalProperties": False},
                 role=operation["security"][0]["oauth2"][0],
                 method=method.upper(),
                 path=path,
-                query=frozenset(parameter["name"] for parameter in asked if parameter["in"] == "query"),
+                query=frozenset(parameter["name"] for parameter in arguments if parameter["in"] == "query"),
             )
 
 
@@ -149,11 +149,11 @@ def _resolved(document: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[s
 
 def _schema(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> dict[str, Any]:
     schema = _resolved(document, parameter["schema"])
-    made = {name: schema[name] for name in _OF_SCHEMAS if name in schema}
+    argument_schema = {name: schema[name] for name in _OF_SCHEMAS if name in schema}
     if "items" in schema:
         items = _resolved(document, schema["items"])
-        made["items"] = {name: items[name] for name in _OF_SCHEMAS if name in items}
-    return {**made, "description": parameter.get("description", "")}
+        argument_schema["items"] = {name: items[name] for name in _OF_SCHEMAS if name in items}
+    return {**argument_schema, "description": parameter.get("description", "")}
 
 
 def _example(operation: Mapping[str, Any]) -> str:
@@ -169,7 +169,7 @@ def _in_query(value: Any) -> str:
     return str(value)
 
 
-def _fault(unknown: Sequence[str], missing: Sequence[str]) -> str:
-    told = [f"not known: {', '.join(unknown)}"] if unknown else []
-    told += [f"missing: {', '.join(missing)}"] if missing else []
-    return f"The arguments do not fit; {'; '.join(told)}."
+def _fault(unknown: Sequence[str], missing_names: Sequence[str]) -> str:
+    reasons = [f"not known: {', '.join(unknown)}"] if unknown else []
+    reasons += [f"missing: {', '.join(missing_names)}"] if missing_names else []
+    return f"The arguments do not fit; {'; '.join(reasons)}."

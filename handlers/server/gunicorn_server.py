@@ -40,8 +40,8 @@ class _QueueWorker:
     def __init__(self, settings: Settings) -> None:
         path = os.pathsep.join([str(Path(handlers.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         # The same program, with the embedded database of this process, if it is used.
-        given = {"PYTHONPATH": path, "LOYALTY_DATABASE_URL": settings.database_url}
-        self._environment = {**os.environ, **given}
+        variables = {"PYTHONPATH": path, "LOYALTY_DATABASE_URL": settings.database_url}
+        self._environment = {**os.environ, **variables}
         self._process: subprocess.Popen[bytes] | None = None
 
     def keep(self) -> None:

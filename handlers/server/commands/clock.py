@@ -149,8 +149,8 @@ def _called(organization: str) -> Iterator[_Called]:
 def _print(organization: OrganizationDetails, as_json: bool) -> None:
     from handlers.schemas.test_clock import CLOCK
 
-    shown = CLOCK(organization.test_clock)
+    clock = CLOCK(organization.test_clock)
     if as_json:
-        print_json({"organizationId": organization.organization_id, **shown})
+        print_json({"organizationId": organization.organization_id, **clock})
     else:
-        print_record(shown)
+        print_record(clock)

@@ -12,6 +12,6 @@ def completion(context: click.Context, shell: str) -> None:
 
     For bash: `loyalty completion bash > ~/.local/share/bash-completion/completions/loyalty`.
     """
-    made = get_completion_class(shell)
-    assert made is not None, shell
-    click.echo(made(context.find_root().command, {}, "loyalty", "_LOYALTY_COMPLETE").source())
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None, shell
+    click.echo(completion_class(context.find_root().command, {}, "loyalty", "_LOYALTY_COMPLETE").source())

@@ -105,7 +105,7 @@ def plan(folder: Path, organization: str, as_json: bool) -> None:
     """
     outcome = _apply(folder, organization, as_json, is_kept=False)
     if as_json:
-        print_json(_told(outcome))
+        print_json(_outcome_json(outcome))
     else:
         _show(outcome, "would be made", "would be changed")
 
@@ -122,7 +122,7 @@ def apply_files(folder: Path, organization: str, as_json: bool) -> None:
     outcome = _apply(folder, organization, as_json, is_kept=True)
     if as_json:
         secrets = [{"record": str(ref), "secret": secret} for ref, secret in outcome.secrets]
-        print_json({**_told(outcome), "secrets": secrets})
+        print_json({**_outcome_json(outcome), "secrets": secrets})
         return
     _show(outcome, "made", "changed")
     for ref, secret in outcome.secrets:
@@ -183,7 +183,7 @@ def _told_faults(as_json: bool) -> Iterator[None]:
         raise click.ClickException("\n".join(error.faults)) from None
 
 
-def _told(outcome: ConfigurationOutcome) -> dict[str, Any]:
+def _outcome_json(outcome: ConfigurationOutcome) -> dict[str, Any]:
     """The outcome as JSON has it, with records by their names in files."""
     changes = [
         {
@@ -201,7 +201,7 @@ def _told(outcome: ConfigurationOutcome) -> dict[str, Any]:
     }
 
 
-def _show(outcome: ConfigurationOutcome, made: str, changed: str) -> None:
+def _show(outcome: ConfigurationOutcome, creation_word: str, update_word: str) -> None:
     for change in outcome.changes:
         sign, colour = _SIGNS[change.action]
         click.echo(click.style(f"{sign} {change.ref}", fg=colour))
@@ -211,22 +211,22 @@ def _show(outcome: ConfigurationOutcome, made: str, changed: str) -> None:
             )
     for warning in outcome.warnings:
         click.echo(click.style(f"Warning: {warning}.", fg="yellow"))
-    counted = [sum(change.action == action for change in outcome.changes) for action in _SIGNS]
-    click.echo(f"{counted[0]} {made}, {counted[1]} {changed}, {outcome.unchanged} unchanged.")
+    counts = [sum(change.action == action for change in outcome.changes) for action in _SIGNS]
+    click.echo(f"{counts[0]} {creation_word}, {counts[1]} {update_word}, {outcome.unchanged} unchanged.")
     if outcome.in_no_file:
-        shown = ", ".join(map(str, outcome.in_no_file[:_MOST_SHOWN]))
+        names = ", ".join(map(str, outcome.in_no_file[:_MOST_SHOWN]))
         more = len(outcome.in_no_file) - _MOST_SHOWN
-        click.echo(f"In no file, and left as they are: {shown}{f' and {more} more' if more > 0 else ''}.")
+        click.echo(f"In no file, and left as they are: {names}{f' and {more} more' if more > 0 else ''}.")
 
 
 def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:
     """The parts of fields that differ, each with the stored value and that of the file."""
     for name, before, after in change.fields:
         for part, sides in differences({name: before}, {name: after}).items():
-            yield part, _named(sides["from"]), _named(sides["to"])
+            yield part, _name_records(sides["from"]), _name_records(sides["to"])
 
 
-def _named(value: Any) -> Any:
+def _name_records(value: Any) -> Any:
     """A value as JSON has it, with the names of records as texts."""
     from handlers.messages.base import json_able
     from handlers.server.configuration_files.yaml_files import Ref
@@ -234,5 +234,5 @@ def _named(value: Any) -> Any:
     if isinstance(value, Ref):
         return str(value)
     if isinstance(value, Mapping):
-        return {name: _named(part) for name, part in value.items()}
-    return [_named(part) for part in value] if isinstance(value, list) else json_able(value)
+        return {name: _name_records(part) for name, part in value.items()}
+    return [_name_records(part) for part in value] if isinstance(value, list) else json_able(value)

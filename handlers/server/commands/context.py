@@ -51,8 +51,8 @@ class Group(click.Group):
 
 def load_settings(**options: str | int | None) -> Settings:
     """The settings of the environment; command-line options (by field name) take precedence."""
-    given = {f"LOYALTY_{name.upper()}": str(value) for name, value in options.items() if value is not None}
-    return Settings.from_environment({**os.environ, **given})
+    overrides = {f"LOYALTY_{name.upper()}": str(value) for name, value in options.items() if value is not None}
+    return Settings.from_environment({**os.environ, **overrides})
 
 
 @contextmanager
@@ -78,9 +78,11 @@ def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = No
     from persistence import schema
 
     with with_database(settings) as settings, command_engine(settings, statement_timeout_ms) as engine:
-        missing = schema.pending(engine)
-        if missing:
-            raise click.ClickException(f"the database lacks {len(missing)} migration(s): run `loyalty migrate` first")
+        pending_migrations = schema.pending(engine)
+        if pending_migrations:
+            raise click.ClickException(
+                f"the database lacks {len(pending_migrations)} migration(s): run `loyalty migrate` first"
+            )
         yield engine
 
 

@@ -44,11 +44,11 @@ def migrate(check: bool, as_json: bool) -> None:
         if check:
             _check(engine, as_json)
             return
-        done = schema.migrate(engine)
+        migrations = schema.migrate(engine)
     if as_json:
-        print_json({"applied": list(done)})
+        print_json({"applied": list(migrations)})
         return
-    click.echo(f"Applied: {', '.join(done)}" if done else "The schema is up to date.")
+    click.echo(f"Applied: {', '.join(migrations)}" if migrations else "The schema is up to date.")
 
 
 def _check(engine: Engine, as_json: bool) -> None:
@@ -81,12 +81,12 @@ def distribute(shards: int, as_json: bool) -> None:
     Run it again after an upgrade: tables that are new are distributed, others are left as they are.
     """
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
-        done = distribution.distribute(engine, shards)
+        tables = distribution.distribute(engine, shards)
     if as_json:
-        print_json({"distributed": done})
+        print_json({"distributed": tables})
         return
-    number = "1 table" if len(done) == 1 else f"{len(done)} tables"
-    click.echo(f"Distributed {number}." if done else "Everything is distributed.")
+    number = "1 table" if len(tables) == 1 else f"{len(tables)} tables"
+    click.echo(f"Distributed {number}." if tables else "Everything is distributed.")
 
 
 @click.command()
@@ -104,7 +104,7 @@ def verify(organization: int | None, as_json: bool) -> None:
     from handlers.services.reports import verify_reports
     from handlers.services.verify import verify as verify_ledger
 
-    broken: list[str] = []
+    violations: list[str] = []
     heads: list[tuple[int, int, str]] = []
 
     def check(db: Connection, organization_id: int) -> tuple[list[str], tuple[int, str] | None]:
@@ -117,7 +117,7 @@ def verify(organization: int | None, as_json: bool) -> None:
         for organization_id in organization_ids(engine, organization):
             seal_audit_log(engine, organization_id)
             faults, head = transactions.run(engine, partial(check, organization_id=organization_id))
-            broken += faults
+            violations += faults
             if head is not None:
                 heads.append((organization_id, *head))
     if as_json:
@@ -125,13 +125,13 @@ def verify(organization: int | None, as_json: bool) -> None:
             {"organizationId": organization_id, "number": number, "hash": digits}
             for organization_id, number, digits in heads
         ]
-        print_json({"isSound": not broken, "broken": list(broken), "seals": seals})
-        if broken:
+        print_json({"isSound": not violations, "broken": list(violations), "seals": seals})
+        if violations:
             raise click.exceptions.Exit(1)
         return
-    for name in broken:
+    for name in violations:
         click.echo(bad(name))
-    if broken:
+    if violations:
         raise click.exceptions.Exit(1)
     for organization_id, number, digits in heads:
         click.echo(f"Organization {organization_id}: seal {number} of the audit log is {digits}.")
@@ -180,8 +180,8 @@ def _examine(settings: Settings) -> Iterator[Finding]:
     yield Finding("address", True, f"{settings.host}:{settings.port}, reached by clients at {settings.public_url}")
     yield _examine_server(server_url(settings))
     if settings.database_url:
-        shown = make_url(settings.database_url).render_as_string(hide_password=True)
-        yield Finding("database", True, shown)
+        url = make_url(settings.database_url).render_as_string(hide_password=True)
+        yield Finding("database", True, url)
         yield from _examine_database(settings)
         return
     description = embedded.describe(settings.home)
@@ -224,12 +224,12 @@ def _examine_database(settings: Settings) -> Iterator[Finding]:
 
 def _examine_schema(engine: Engine) -> Iterator[Finding]:
     try:
-        missing = schema.pending(engine)
+        pending_migrations = schema.pending(engine)
     except schema.SchemaError as error:
         yield Finding("schema", False, str(error))
         return
-    if missing:
-        yield Finding("schema", False, f"lacks {', '.join(missing)}: run `loyalty migrate`")
+    if pending_migrations:
+        yield Finding("schema", False, f"lacks {', '.join(pending_migrations)}: run `loyalty migrate`")
         return
     yield Finding("schema", True, "up to date")
     with engine.connect() as db:
@@ -264,5 +264,5 @@ def openapi(document: str, form: str, url: str) -> None:
     elif form == "http":
         click.echo(http_file(content, url), nl=False)
     else:
-        printed = content if form == "json" else postman(content, url)
-        click.echo(json.dumps(printed, indent=2, ensure_ascii=False))
+        output = content if form == "json" else postman(content, url)
+        click.echo(json.dumps(output, indent=2, ensure_ascii=False))

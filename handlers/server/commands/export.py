@@ -46,43 +46,49 @@ def export_rows(
     criteria = _filters(kind, filters)
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
         organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
-        told = {"kind": kind, "format": file_format, "updatedFrom": since, "after": after, "filters": criteria or None}
-        now = transactions.run(engine, lambda db: _begin(db, organization_id, told))
+        request = {
+            "kind": kind,
+            "format": file_format,
+            "updatedFrom": since,
+            "after": after,
+            "filters": criteria or None,
+        }
+        now = transactions.run(engine, lambda db: _begin(db, organization_id, request))
         rows, last = _write(engine, kind, file_format, ExportRange(organization_id, after, since, criteria, now))
     click.echo(f"{rows:,} rows, the last id is {last}.", err=True)
 
 
-def _filters(kind: str, given: Sequence[str]) -> dict[str, Any]:
+def _filters(kind: str, options: Sequence[str]) -> dict[str, Any]:
     """The filters by their names in `createExport`, as its body has them."""
     from handlers.messages.base import Body
     from handlers.services.exports.manage import ExportFilters, filters_on_wire
 
-    sent: dict[str, Any] = {}
-    for name, _, value in (option.partition("=") for option in given):
+    body: dict[str, Any] = {}
+    for name, _, value in (option.partition("=") for option in options):
         if name not in FILTERS_OF_KIND[kind]:
             raise click.UsageError(f"{kind} are filtered by {', '.join(sorted(FILTERS_OF_KIND[kind]))}, not by {name}")
         if name.endswith("Id") and not _ID.fullmatch(value):
             raise click.UsageError(f"{name} is an id, not {value!r}")
-        sent[name] = int(value) if name.endswith("Id") else value
+        body[name] = int(value) if name.endswith("Id") else value
     try:
-        return filters_on_wire(Body(ExportFilters).load(sent))
+        return filters_on_wire(Body(ExportFilters).load(body))
     except (ValueError, InvalidRequest):
         raise click.UsageError("a moment is written like 2026-01-31T00:00:00Z") from None
 
 
-def _write(engine: Engine, kind: str, file_format: str, asked: ExportRange) -> tuple[int, int]:
+def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRange) -> tuple[int, int]:
     """Write the rows; returns how many there were, and the last id."""
     from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
 
     # Lines end as the format says, on every system.
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
-    rows, last = 0, asked.after
+    rows, last = 0, export_range.after
     is_csv = file_format == "csv"
     if is_csv:
         out.write(csv_header(kind))
     with engine.connect() as db:
         exported_rows.begin_snapshot(db)
-        for row in ROWS[kind](db, asked):
+        for row in ROWS[kind](db, export_range):
             out.write(csv_row(kind, row) if is_csv else json_line(row))
             rows, last = rows + 1, row.row_id
     out.flush()
@@ -90,9 +96,9 @@ def _write(engine: Engine, kind: str, file_format: str, asked: ExportRange) -> t
     return rows, last
 
 
-def _begin(db: Connection, organization_id: int, told: Mapping[str, Any]) -> datetime:
+def _begin(db: Connection, organization_id: int, request: Mapping[str, Any]) -> datetime:
     """Add an entry to the audit log; return the time of the organization."""
-    changes = {name: {"from": None, "to": value} for name, value in told.items() if value is not None}
+    changes = {name: {"from": None, "to": value} for name, value in request.items() if value is not None}
     entry = NewEntry("export", str(organization_id), as_json(changes))
     organization, now = organizations.find_details(db, organization_id), datetime.now(UTC)
     audit_log.add_entries(

@@ -76,10 +76,10 @@ def import_file(
     FILE is - for the standard input. Rows that are wrong fail alone; exit code 1 if there are any, or if the file
     cannot be read. Ctrl-C cancels the import. Running workers help; none is needed.
     """
-    named = file_format or ("ndjson" if file.name.lower().endswith(_NDJSON_ENDINGS) else "csv")
+    format_name = file_format or ("ndjson" if file.name.lower().endswith(_NDJSON_ENDINGS) else "csv")
     body: dict[str, Any] = {
         "kind": kind,
-        "format": named,
+        "format": format_name,
         "mode": mode,
         "dryRun": dry_run,
         "emitEvents": events,
@@ -93,18 +93,18 @@ def import_file(
         run = _Run(engine, organization)
         run.begin(body)
         try:
-            with _opened(file) as content:
+            with _open_file(file) as content:
                 run.upload(content, None if str(file) == "-" else file.stat().st_size)
-            done = run.work()
+            result = run.work()
         except BaseException:
             run.cancel()
             raise
         failures = run.failures(errors, _MOST_TOLD)
     if as_json:
-        print_json(done)
+        print_json(result)
     else:
-        _tell(done, failures, errors)
-    if done["status"] != "done" or done["rowsFailed"]:
+        _print_result(result, failures, errors)
+    if result["status"] != "done" or result["rowsFailed"]:
         raise click.exceptions.Exit(1)
 
 
@@ -119,7 +119,7 @@ def _column_names(path: Path) -> Any:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[IO[bytes]]:
+def _open_file(file: Path) -> Iterator[IO[bytes]]:
     if str(file) == "-":
         yield sys.stdin.buffer
         return
@@ -239,15 +239,15 @@ def _bar(title: str, total: int | None, unit: str) -> tqdm[Any]:
     return tqdm(total=total, desc=f"{title:<9}", unit=unit, unit_scale=True, mininterval=interval)
 
 
-def _tell(done: Mapping[str, Any], failures: list[Mapping[str, Any]], errors: Path | None) -> None:
-    if done["error"]:
-        click.echo(f"{bad(done['status'])}: {done['error']}")
-    verb = "would be done" if done["dryRun"] else "done"
-    click.echo(f"{done['rowsRead']:,} rows: {done['rowsDone']:,} {verb}, {done['rowsFailed']:,} failed.")
+def _print_result(result: Mapping[str, Any], failures: list[Mapping[str, Any]], errors: Path | None) -> None:
+    if result["error"]:
+        click.echo(f"{bad(result['status'])}: {result['error']}")
+    verb = "would be done" if result["dryRun"] else "done"
+    click.echo(f"{result['rowsRead']:,} rows: {result['rowsDone']:,} {verb}, {result['rowsFailed']:,} failed.")
     for row in failures:
         at = f", {row['column']}" if row["column"] else ""
         click.echo(f"Line {row['line']}{at}: {row['reason']}")
-    if done["rowsFailed"] > len(failures):
-        click.echo(f"And {done['rowsFailed'] - len(failures):,} more.")
-    if done["rowsFailed"]:
+    if result["rowsFailed"] > len(failures):
+        click.echo(f"And {result['rowsFailed'] - len(failures):,} more.")
+    if result["rowsFailed"]:
         click.echo(f"They are in {errors}." if errors else "--errors FILE writes them to a file to correct.")

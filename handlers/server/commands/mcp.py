@@ -41,8 +41,8 @@ def mcp(organization: int | None, base_url: str | None, token: str | None, tags:
         raise click.ClickException("the package mcp is missing: pip install loyalty-server[mcp]") from None
     offered = tools(tags)
     if not offered:
-        known = ", ".join(sorted({tool.tag for tool in tools()}))
-        raise click.BadParameter(f"no tool has it; there are {known}", param_hint="--tag")
+        tags_of_tools = ", ".join(sorted({tool.tag for tool in tools()}))
+        raise click.BadParameter(f"no tool has it; there are {tags_of_tools}", param_hint="--tag")
     settings = load_settings(base_url=base_url)
     roles = frozenset(tool.role for tool in offered)
     organization_id, bearer = server_token(settings, organization, roles, _TOKEN_SECONDS, token)
@@ -75,8 +75,8 @@ def mcp_server(api: ApiClient, offered: Sequence[AssistantTool], organization_id
             text = await asyncio.to_thread(_call, api, by_name, organization_id, params.name, params.arguments or {})
         except (ApiFailure, ValueError) as error:
             # An assistant reads it and corrects itself.
-            told = error.message if isinstance(error, ApiFailure) else str(error)
-            return types.CallToolResult(content=[types.TextContent(type="text", text=told)], is_error=True)
+            message = error.message if isinstance(error, ApiFailure) else str(error)
+            return types.CallToolResult(content=[types.TextContent(type="text", text=message)], is_error=True)
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 
     return Server(

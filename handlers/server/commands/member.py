@@ -42,12 +42,12 @@ def member(loyalty_member_id: str, organization: int | None, kinds: tuple[str, .
         organization_id = the_organization(engine, organization)
 
         def read(db: Connection) -> str:
-            return _told(db, settings, organization_id, loyalty_member_id, kinds, limit, as_json)
+            return _print_timeline(db, settings, organization_id, loyalty_member_id, kinds, limit, as_json)
 
         click.echo(transactions.run(engine, read))
 
 
-def _told(
+def _print_timeline(
     db: Connection,
     settings: Settings,
     organization_id: int,

@@ -217,11 +217,11 @@ def token(
                 now=datetime.now(UTC),
             )
 
-        made = transactions.run(engine, issue)
+        access_token = transactions.run(engine, issue)
     if as_json:
-        print_json({"accessToken": made, "expiresIn": expires})
+        print_json({"accessToken": access_token, "expiresIn": expires})
     else:
-        click.echo(made)
+        click.echo(access_token)
 
 
 def known_roles() -> frozenset[str]:

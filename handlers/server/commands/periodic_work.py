@@ -123,8 +123,8 @@ def remove_deliveries(as_json: bool) -> None:
     """
     from handlers.server.jobs import REMOVE_DELIVERIES
 
-    removed = _run_job(REMOVE_DELIVERIES)["deliveries"]
-    _print_count("removed", removed, f"Deliveries removed: {removed:,}.", "Nothing to remove.", as_json)
+    count = _run_job(REMOVE_DELIVERIES)["deliveries"]
+    _print_count("removed", count, f"Deliveries removed: {count:,}.", "Nothing to remove.", as_json)
 
 
 def _run_job(name: str) -> Mapping[str, Any]:
@@ -136,8 +136,8 @@ def _run_job(name: str) -> Mapping[str, Any]:
         return run_job(engine, settings, name)
 
 
-def _print_count(name: str, count: int, done: str, nothing: str, as_json: bool) -> None:
+def _print_count(name: str, count: int, sentence: str, nothing: str, as_json: bool) -> None:
     if as_json:
         print_json({name: count})
     else:
-        click.echo(done if count else nothing)
+        click.echo(sentence if count else nothing)

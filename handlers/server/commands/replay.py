@@ -175,14 +175,14 @@ class _Replay:
 
     def _enrol(self, members: Sequence[str]) -> int:
         """Create the missing members. Returns their number."""
-        known: set[str] = set()
+        existing_ids: set[str] = set()
         for batch in _batches(members, _EXIST_BATCH):
             there = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
-            known.update(loyalty_member["loyaltyMemberId"] for loyalty_member in there)
-        missing = iter([member for member in members if member not in known])
+            existing_ids.update(loyalty_member["loyaltyMemberId"] for loyalty_member in there)
+        new_ids = iter([member for member in members if member not in existing_ids])
         created = 0
-        with _bar("Members", len(members), len(known)) as bar:
-            for is_new in self._side_by_side(self._create_member, [missing] * _LANES):
+        with _bar("Members", len(members), len(existing_ids)) as bar:
+            for is_new in self._side_by_side(self._create_member, [new_ids] * _LANES):
                 created += is_new
                 bar.update()
         return created
@@ -253,8 +253,8 @@ class _Replay:
         for lane in lanes:
             start(lane)
         while running:
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
+            finished_futures, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished_futures:
                 start(running.pop(future))
                 yield future.result()
 
@@ -274,10 +274,10 @@ class _Replay:
         return Decimal(balances[account_id])
 
 
-def _bar(title: str, total: int, done: int = 0) -> tqdm[Any]:
+def _bar(title: str, total: int, initial: int = 0) -> tqdm[Any]:
     """A progress bar on the standard error, drawn less often if it is not a terminal."""
     interval = 0.1 if sys.stderr.isatty() else 5.0
-    return tqdm(total=total, initial=done, desc=f"{title:<9}", mininterval=interval)
+    return tqdm(total=total, initial=initial, desc=f"{title:<9}", mininterval=interval)
 
 
 def _lanes(purchases: Sequence[Purchase], members: Sequence[str]) -> list[list[Purchase]]:

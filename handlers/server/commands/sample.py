@@ -50,17 +50,17 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
             return found_id, CoffeeShop(db, api.within(db, found_id), at).fill()
 
         try:
-            organization_id, shown = transactions.run(engine, fill)
+            organization_id, sights = transactions.run(engine, fill)
         except Refusal as refusal:
             raise click.ClickException(f"the sample does not fit this organization: {refusal}") from None
     if as_json:
         print_json(
-            {"organizationId": organization_id, "has": [{"what": what, "where": where} for what, where in shown]}
+            {"organizationId": organization_id, "has": [{"what": what, "where": where} for what, where in sights]}
         )
         return
     click.echo(f"Organization {organization_id} has now:")
-    width = max(len(what) for what, _ in shown)
-    for what, where in shown:
+    width = max(len(what) for what, _ in sights)
+    for what, where in sights:
         command = f"{where} --organization {organization_id}" if where.startswith("loyalty ") else where
         click.echo(f"  {what:<{width}}  {command}")
     click.echo(f"A token for it: loyalty token --organization {organization_id} --admin")

@@ -139,7 +139,7 @@ def _read_payload(text: str) -> Any:
 def _print(simulation: Mapping[str, Any]) -> None:
     """Print the parts of a simulation that have something, and why campaigns apply or not."""
     earn = simulation["earn"]
-    if not (earn["effects"] or [*_earned(earn)]):
+    if not (earn["effects"] or [*_gains(earn)]):
         click.echo("Nothing would happen.")
     for headings, rows in _tables(simulation):
         if rows:
@@ -167,7 +167,7 @@ def _tables(simulation: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], Sequ
             for effect in earn["effects"]
         ],
     )
-    yield ["earned", "of", "amount"], [*_earned(earn)]
+    yield ["earned", "of", "amount"], [*_gains(earn)]
     yield (
         ["code", "discount", "usable"],
         [(coupon["code"], _or_dash(coupon["discount"]), _usable(coupon)) for coupon in simulation["coupons"]],
@@ -182,13 +182,13 @@ def _tables(simulation: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], Sequ
     yield (
         ["next", "name", "missing", "gives"],
         [
-            (reward["kind"], reward["name"], _missing(reward["missing"]), "; ".join(map(_gift, reward["gives"])))
+            (reward["kind"], reward["name"], _gap_text(reward["missing"]), "; ".join(map(_gift, reward["gives"])))
             for reward in simulation["next"]
         ],
     )
 
 
-def _earned(earn: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+def _gains(earn: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     """The gains of a simulation: the kind, the record and the amount of each."""
     for account in earn["accounts"]:
         expiry = f", expiring from {account['expiresAt']}" if account["expiresAt"] else ""
@@ -217,9 +217,9 @@ def _usable(offer: Mapping[str, Any]) -> str:
     return "yes" if offer["usable"] else "no: " + " ".join(reason["detail"] for reason in offer["exclusionReasons"])
 
 
-def _missing(missing: Mapping[str, Any]) -> str:
+def _gap_text(gap: Mapping[str, Any]) -> str:
     words = {"orderTotal": "more to spend", "points": "points", "count": "more times"}
-    return f"{missing['amount']} {words[missing['kind']]}"
+    return f"{gap['amount']} {words[gap['kind']]}"
 
 
 def _or_dash(value: Any) -> Any:

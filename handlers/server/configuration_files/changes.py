@@ -57,7 +57,9 @@ class ConfigurationOutcome:
 def exported(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
     """The fields of all records of the organization, by name."""
     records = ConfigurationRecords.read(calls)
-    return {ref: _fields(api, records, stored) for ref, stored in sorted(records.by_ref.items(), key=_order)}
+    return {
+        ref: _fields(api, records, stored_record) for ref, stored_record in sorted(records.by_ref.items(), key=_order)
+    }
 
 
 def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> ConfigurationOutcome:
@@ -69,17 +71,17 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Conf
     if misnamed:
         raise FaultyFiles(misnamed)
     records, outcome = ConfigurationRecords.read(calls), ConfigurationOutcome()
-    named = {file.ref for file in files}
+    names_in_files = {file.ref for file in files}
     postponed: list[RecordFile] = []
     for file in sorted(files, key=lambda file: (_PLACES[file.ref.kind], file.ref.name)):
         first = _without_unknown(records, file)
         if first is not file:
             postponed.append(file)
-        _apply_file(api, calls, records, first, named, outcome)
+        _apply_file(api, calls, records, first, names_in_files, outcome)
     for file in postponed:
-        _apply_file(api, calls, records, file, named, outcome)
+        _apply_file(api, calls, records, file, names_in_files, outcome)
     outcome.unchanged = len(files) - len(outcome.changes)
-    outcome.in_no_file = [ref for ref in records.by_ref if ref not in named]
+    outcome.in_no_file = [ref for ref in records.by_ref if ref not in names_in_files]
     return outcome
 
 
@@ -98,14 +100,14 @@ def _apply_file(
     calls: LocalCalls,
     records: ConfigurationRecords,
     file: RecordFile,
-    named: Collection[Ref],
+    names_in_files: Collection[Ref],
     outcome: ConfigurationOutcome,
 ) -> None:
     """Make the record of a file as it says; raises FaultyFiles."""
     kind = KIND_OF[file.ref.kind]
     try:
-        stored = records.by_ref.get(file.ref) or _adopted(records, kind, file, named)
-        _apply_one(api, calls, records, kind, file, stored, outcome)
+        stored_record = records.by_ref.get(file.ref) or _adopted(records, kind, file, names_in_files)
+        _apply_one(api, calls, records, kind, file, stored_record, outcome)
     except InvalidRequest as refusal:
         raise FaultyFiles(
             [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
@@ -121,7 +123,7 @@ def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
     faults = []
     for file in files:
         kind = KIND_OF[file.ref.kind]
-        body = {**kind.added, **_placeholders(file.fields)}
+        body = {**kind.extra_fields, **_placeholders(file.fields)}
         body_faults = api.faults_of_body((kind.surface, kind.create), body)
         faults += [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in body_faults]
         faults += _faults_of_name(file)
@@ -150,20 +152,20 @@ def _placeholders(value: Any, name: str = "") -> Any:
 
 
 def _adopted(
-    records: ConfigurationRecords, kind: Kind, file: RecordFile, named: Collection[Ref]
+    records: ConfigurationRecords, kind: Kind, file: RecordFile, names_in_files: Collection[Ref]
 ) -> StoredRecord | None:
     """The record without an external key to which a file gives one, by the name that it has without it.
 
     None if there is none, or if a file of its own has that name.
     """
-    name = kind.named(file.fields)
+    name = kind.own_name(file.fields)
     if file.fields.get(EXTERNAL_KEY) is None or not isinstance(name, str) or kind.is_name_of_default(name):
         return None
     ref = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{name}")
-    stored = records.by_ref.get(ref)
-    if stored is None or stored.record[EXTERNAL_KEY] is not None or ref in named:
+    stored_record = records.by_ref.get(ref)
+    if stored_record is None or stored_record.record[EXTERNAL_KEY] is not None or ref in names_in_files:
         return None
-    return records.rename(stored, file.ref)
+    return records.rename(stored_record, file.ref)
 
 
 def _apply_one(
@@ -172,28 +174,28 @@ def _apply_one(
     records: ConfigurationRecords,
     kind: Kind,
     file: RecordFile,
-    stored: StoredRecord | None,
+    stored_record: StoredRecord | None,
     outcome: ConfigurationOutcome,
 ) -> None:
     body = records.in_bodies("", file.fields)
-    if stored is None:
+    if stored_record is None:
         path = _path_of_parent(records, kind, file)
-        answer = _call(calls, kind, kind.create, {**kind.added, **body}, path)
-        made = answer[kind.envelope]
+        answer = _call(calls, kind, kind.create, {**kind.extra_fields, **body}, path)
+        new_record = answer[kind.envelope]
         outcome.warnings += _warnings_in(answer, file)
-        records.add(kind, file.ref, made, path)
+        records.add(kind, file.ref, new_record, path)
         if kind.name == "trigger" and file.fields.get("settings", {}).get("secret") is None:
-            outcome.secrets.append((file.ref, made["settings"]["secret"]))
+            outcome.secrets.append((file.ref, new_record["settings"]["secret"]))
         outcome.add(Change(file.ref, CREATE))
         return
-    before = _fields(api, records, stored)
+    before = _fields(api, records, stored_record)
     differing = tuple(
         (name, before.get(name), value) for name, value in file.fields.items() if not _is_same(before.get(name), value)
     )
     if not differing:
         return
-    _refuse_without_name(kind, stored, file)
-    answer = _update(api, calls, kind, stored, file, body, [name for name, _, _ in differing])
+    _refuse_without_name(kind, stored_record, file)
+    answer = _update(api, calls, kind, stored_record, file, body, [name for name, _, _ in differing])
     outcome.warnings += _warnings_in(answer, file)
     outcome.add(Change(file.ref, UPDATE, differing))
 
@@ -203,12 +205,12 @@ def _warnings_in(answer: Mapping[str, Any], file: RecordFile) -> list[str]:
     return [f"{file.place(warning['pointer'])}: {warning['message']}" for warning in answer.get("warnings", ())]
 
 
-def _refuse_without_name(kind: Kind, stored: StoredRecord, file: RecordFile) -> None:
+def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFile) -> None:
     """Refuse to clear the external key that the file names the record by, unless it has the name without it, too."""
-    external_key, name = stored.record[EXTERNAL_KEY], file.own_name
+    external_key, name = stored_record.record[EXTERNAL_KEY], file.own_name
     if file.fields.get(EXTERNAL_KEY, external_key) is not None or external_key != name or kind.is_name_of_default(name):
         return
-    if kind.named({**stored.record, **file.fields}) != name:
+    if kind.own_name({**stored_record.record, **file.fields}) != name:
         detail = f"{EXTERNAL_KEY} is null, and the record is called {file.ref} by it: leave it out, or write it"
         raise FaultyFiles([f"{file.place(f'/{EXTERNAL_KEY}')}: {detail}"])
 
@@ -217,30 +219,30 @@ def _update(
     api: LocalApi,
     calls: LocalCalls,
     kind: Kind,
-    stored: StoredRecord,
+    stored_record: StoredRecord,
     file: RecordFile,
     body: Mapping[str, Any],
     differing: Sequence[str],
 ) -> Mapping[str, Any]:
     """Change a record, and return the answer; it is empty if the operation of the record changes nothing."""
     accepted = frozenset() if kind.update is None else api.fields_of((kind.surface, kind.update))
-    known = api.fields_of((kind.surface, kind.create))
-    left = [name for name in differing if name in known and name not in accepted]
-    if kind.name == "couponBook" and "publishingStatus" in left:
-        left.remove("publishingStatus")
+    creation_fields = api.fields_of((kind.surface, kind.create))
+    unchangeable = [name for name in differing if name in creation_fields and name not in accepted]
+    if kind.name == "couponBook" and "publishingStatus" in unchangeable:
+        unchangeable.remove("publishingStatus")
         status = {"publishingStatus": body["publishingStatus"]}
-        calls.integration("updateCouponBookStatus", status, couponBookKey=stored.record["couponBookKey"])
-    if left:
+        calls.integration("updateCouponBookStatus", status, couponBookKey=stored_record.record["couponBookKey"])
+    if unchangeable:
         raise FaultyFiles(
-            [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in left]
+            [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in unchangeable]
         )
-    if kind.update is None or all(name in known and name not in accepted for name in differing):
+    if kind.update is None or all(name in creation_fields and name not in accepted for name in differing):
         return {}
-    sent = {name: value for name, value in body.items() if name in accepted or name not in known}
-    if kind.name == "trigger" and "settings" in sent:
-        kept = {name: stored.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"}
-        sent["settings"] = {**kept, **sent["settings"]}
-    answer: Mapping[str, Any] = _call(calls, kind, kind.update, {**kind.added, **sent}, stored.path)
+    content = {name: value for name, value in body.items() if name in accepted or name not in creation_fields}
+    if kind.name == "trigger" and "settings" in content:
+        hidden_settings = {name: stored_record.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"}
+        content["settings"] = {**hidden_settings, **content["settings"]}
+    answer: Mapping[str, Any] = _call(calls, kind, kind.update, {**kind.extra_fields, **content}, stored_record.path)
     return answer
 
 
@@ -254,10 +256,10 @@ def _path_of_parent(records: ConfigurationRecords, kind: Kind, file: RecordFile)
     return {name: parent.record[name] for name in kind.parent_path}
 
 
-def _fields(api: LocalApi, records: ConfigurationRecords, stored: StoredRecord) -> dict[str, Any]:
-    kind = KIND_OF[stored.ref.kind]
+def _fields(api: LocalApi, records: ConfigurationRecords, stored_record: StoredRecord) -> dict[str, Any]:
+    kind = KIND_OF[stored_record.ref.kind]
     operation = kind.surface, kind.create
-    return records.in_files(kind, stored.record, api.fields_of(operation), api.nullable_fields_of(operation))
+    return records.in_files(kind, stored_record.record, api.fields_of(operation), api.nullable_fields_of(operation))
 
 
 def _call(calls: LocalCalls, kind: Kind, operation_id: str, body: Any, path: Mapping[str, Any]) -> Any:
@@ -265,20 +267,20 @@ def _call(calls: LocalCalls, kind: Kind, operation_id: str, body: Any, path: Map
     return call(operation_id, body, **path)
 
 
-def _is_same(stored: Any, desired: Any) -> bool:
+def _is_same(current: Any, desired: Any) -> bool:
     """True for equal values; moments may be written in several ways, and 1 is no boolean."""
-    if isinstance(stored, Mapping) and isinstance(desired, Mapping):
-        return stored.keys() == desired.keys() and all(_is_same(stored[name], desired[name]) for name in stored)
-    if isinstance(stored, list) and isinstance(desired, list):
-        return len(stored) == len(desired) and all(map(_is_same, stored, desired))
-    if isinstance(stored, bool) is not isinstance(desired, bool):
+    if isinstance(current, Mapping) and isinstance(desired, Mapping):
+        return current.keys() == desired.keys() and all(_is_same(current[name], desired[name]) for name in current)
+    if isinstance(current, list) and isinstance(desired, list):
+        return len(current) == len(desired) and all(map(_is_same, current, desired))
+    if isinstance(current, bool) is not isinstance(desired, bool):
         return False
-    if stored != desired and isinstance(stored, str) and isinstance(desired, str):
+    if current != desired and isinstance(current, str) and isinstance(desired, str):
         try:
-            return stored.endswith("Z") and instant_of(stored) == instant_of(desired)
+            return current.endswith("Z") and instant_of(current) == instant_of(desired)
         except ValueError:
             return False
-    return bool(stored == desired)
+    return bool(current == desired)
 
 
 def _order(ref_and_stored: tuple[Ref, StoredRecord]) -> tuple[int, str]:

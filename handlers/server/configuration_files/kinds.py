@@ -16,9 +16,9 @@ EXTERNAL_KEY = "externalKey"
 class Kind:
     """How records of one kind are listed, made, changed and named.
 
-    `envelope` is the name of the record in answers, `identity` the field that addresses it in the path `address`.
+    `envelope` is the name of the record in responses, `identity` the field that addresses it in the path `address`.
     `parent` is the kind whose records have lists of these, and `parent_path` its ids in paths, by fields of the parent.
-    `named` is the name of a record without an external key, by its fields; None if it has none.
+    `own_name` is the name of a record without an external key, by its fields; None if it has none.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Kind:
     list: str
     create: str
     update: str | None
-    named: Callable[[Mapping[str, Any]], str | None]
+    own_name: Callable[[Mapping[str, Any]], str | None]
     is_default: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     surface: str = ADMINISTRATION
     results: str = "results"
@@ -37,17 +37,17 @@ class Kind:
     parent_path: tuple[str, ...] = ()
     # Fields that name records of later kinds, or need one that does: written once these are made.
     later: frozenset[str] = frozenset()
-    # Fields of the body that are no configuration, or that other records tell.
+    # Fields of the body that are no configuration, or that other records contain.
     left_out: frozenset[str] = frozenset()
-    # What a creation or an update needs besides.
-    added: Mapping[str, Any] = field(default_factory=dict)
+    # Additional fields of a creation or an update.
+    extra_fields: Mapping[str, Any] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
 
     def name_of(self, record: Mapping[str, Any], organization: Mapping[str, Any]) -> str | None:
         """The name of a record of the organization, without that of its parent; None if it has none."""
         if self.is_default is not None and self.is_default(record, organization):
             return DEFAULT
-        return record[EXTERNAL_KEY] or self.named(record)
+        return record[EXTERNAL_KEY] or self.own_name(record)
 
     def is_name_of_default(self, name: str) -> bool:
         """True for the name that is that of a default record, whatever its fields are."""
@@ -108,7 +108,7 @@ KINDS: tuple[Kind, ...] = (
         results="loyaltyPrograms",
         # The default tier says so itself; portals are no configuration of the program.
         left_out=frozenset({"setAsDefault", "defaultTierId", "mainPortalId"}),
-        added={"setAsDefault": False},
+        extra_fields={"setAsDefault": False},
     ),
     Kind(
         "loyaltyTier",

@@ -70,27 +70,29 @@ class ConfigurationRecords:
     def _parents(self, kind: Kind) -> list[StoredRecord | None]:
         if kind.parent is None:
             return [None]
-        return [stored for ref, stored in self.by_ref.items() if ref.kind == kind.parent]
+        return [stored_record for ref, stored_record in self.by_ref.items() if ref.kind == kind.parent]
 
     def add(self, kind: Kind, ref: Ref, record: Mapping[str, Any], path: Mapping[str, Any]) -> None:
         """Keep a record under its name."""
         self._keep(kind, StoredRecord(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]}))
 
-    def _keep(self, kind: Kind, stored: StoredRecord) -> None:
-        self.by_ref[stored.ref] = stored
-        self._by_id[kind.name, stored.record[kind.identity]] = stored.ref
+    def _keep(self, kind: Kind, stored_record: StoredRecord) -> None:
+        self.by_ref[stored_record.ref] = stored_record
+        self._by_id[kind.name, stored_record.record[kind.identity]] = stored_record.ref
         if kind.key is not None:
-            self._by_key[stored.record[kind.key]] = stored.ref
+            self._by_key[stored_record.record[kind.key]] = stored_record.ref
 
-    def rename(self, stored: StoredRecord, ref: Ref) -> StoredRecord:
+    def rename(self, stored_record: StoredRecord, ref: Ref) -> StoredRecord:
         """Keep a record under another name, and those that belong to it under names that begin with it."""
-        renamed = replace(stored, ref=ref)
-        del self.by_ref[stored.ref]
+        renamed = replace(stored_record, ref=ref)
+        del self.by_ref[stored_record.ref]
         self._keep(KIND_OF[ref.kind], renamed)
         for other in [*self.by_ref.values()]:
             kind = KIND_OF[other.ref.kind]
-            if kind.parent == ref.kind and all(other.path[name] == stored.record[name] for name in kind.parent_path):
-                self.rename(other, Ref(kind.name, f"{ref.name}{other.ref.name.removeprefix(stored.ref.name)}"))
+            if kind.parent == ref.kind and all(
+                other.path[name] == stored_record.record[name] for name in kind.parent_path
+            ):
+                self.rename(other, Ref(kind.name, f"{ref.name}{other.ref.name.removeprefix(stored_record.ref.name)}"))
         return renamed
 
     def in_files(
@@ -100,23 +102,23 @@ class ConfigurationRecords:
 
         `names` are those of the body that makes a record, of which the `nullable` take null.
         """
-        shown = names - kind.left_out - _LEFT_OUT
-        named = shown - {EXTERNAL_KEY}
-        fields = {name: self._named(name, value) for name, value in record.items() if name in named}
+        field_names = names - kind.left_out - _LEFT_OUT
+        own_fields = field_names - {EXTERNAL_KEY}
+        fields = {name: self._name_references(name, value) for name, value in record.items() if name in own_fields}
         # It may have the form of a key of the server's.
         fields[EXTERNAL_KEY] = record[EXTERNAL_KEY]
         # Answers leave out objects that are not set.
-        fields |= dict.fromkeys(sorted((shown & nullable) - record.keys()))
+        fields |= dict.fromkeys(sorted((field_names & nullable) - record.keys()))
         if kind.name == "trigger":
             settings = record["settings"].items()
             fields["settings"] = {name: value for name, value in settings if name not in HIDDEN_SETTINGS}
         return fields
 
-    def _named(self, field: str, value: Any) -> Any:
+    def _name_references(self, field: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: self._named(name, part) for name, part in value.items()}
+            return {name: self._name_references(name, part) for name, part in value.items()}
         if isinstance(value, list):
-            return [self._named(field, part) for part in value]
+            return [self._name_references(field, part) for part in value]
         if isinstance(value, str):
             if value in self._by_key:
                 return self._by_key[value]
@@ -142,10 +144,10 @@ class ConfigurationRecords:
         return value
 
     def _identity(self, ref: Ref, *, by_id: bool) -> Any:
-        stored, kind = self.by_ref.get(ref), KIND_OF[ref.kind]
-        if stored is None:
+        stored_record, kind = self.by_ref.get(ref), KIND_OF[ref.kind]
+        if stored_record is None:
             raise UnknownName(ref)
-        return stored.record[kind.identity if by_id or kind.key is None else kind.key]
+        return stored_record.record[kind.identity if by_id or kind.key is None else kind.key]
 
 
 class UnknownNameAt(LookupError):

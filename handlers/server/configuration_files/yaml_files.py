@@ -138,8 +138,8 @@ def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[s
         return [f"{name}, line 1: a file has the two entries `record` and `fields`"]
     record = content["record"]
     if not isinstance(record, str) or "/" not in record or record.partition("/")[0] not in KIND_OF:
-        known = f"such as badge/Early bird; the kinds are {', '.join(KIND_OF)}"
-        return [f"{name}, line {lines['/record']}: record is a kind and a name, {known}"]
+        examples = f"such as badge/Early bird; the kinds are {', '.join(KIND_OF)}"
+        return [f"{name}, line {lines['/record']}: record is a kind and a name, {examples}"]
     if not isinstance(content["fields"], dict):
         return [f"{name}, line {lines['/fields']}: fields are names with values"]
     return []

@@ -126,10 +126,10 @@ class CoffeeShop:
 
     def _campaigns(self) -> None:
         def campaign(code: str, name: str, effect: dict[str, Any], rule: str | None = None, **more: Any) -> None:
-            made = self._admin("createCampaign", {"code": code, "name": name, **more})["campaign"]
+            record = self._admin("createCampaign", {"code": code, "name": name, **more})["campaign"]
             rules = {} if rule is None else {"rules": {"expression": rule}}
             action = {"effects": {"items": [effect]}, "status": "running", "priority": 1, **rules}
-            self._admin("createAction", action, campaignId=made["campaignId"])
+            self._admin("createAction", action, campaignId=record["campaignId"])
 
         def mint(amount: dict[str, Any]) -> dict[str, Any]:
             return {"effectId": "mint-points", "params": [{"id": "amount", **amount}]}
@@ -175,8 +175,8 @@ class CoffeeShop:
         confirmed = {**bought, "eventType": "member-purchase-order-confirmed", "systemUniqueKey": "sample-confirmed"}
         self._track(confirmed)
         back = {"order": {**bought["payload"]["order"], "items": bought["payload"]["order"]["items"]}}
-        returned = {**bought, "eventType": "member-purchase-order-returned", "systemUniqueKey": "sample-return"}
-        self._track({**returned, "payload": back})
+        return_event = {**bought, "eventType": "member-purchase-order-returned", "systemUniqueKey": "sample-return"}
+        self._track({**return_event, "payload": back})
         self._order("ben", 1, 2, referralCode="ANA-COFFEE")
         mistaken = self._order("ben", 1, 1)
         key = self._track(mistaken)["loyaltyEventKey"]
@@ -185,8 +185,8 @@ class CoffeeShop:
         gift = {"amount": 25, "description": "For the spilt cappuccino"}
         self._admin("mintMemberPoints", gift, loyaltyMemberId="chloe")
         self._admin("burnMemberPoints", {"amount": 4, "description": "A cookie"}, loyaltyMemberId="chloe")
-        moved = {"profile": {"city": "Rosario"}, "updateReason": "Moved house"}
-        integration("updateMember", moved, loyaltyMemberId="chloe")
+        update = {"profile": {"city": "Rosario"}, "updateReason": "Moved house"}
+        integration("updateMember", update, loyaltyMemberId="chloe")
         key = {"couponBookKey": self._coffee["couponBookKey"]}
         integration("useCoupon", {"description": "Flat white"}, loyaltyMemberId="ana", **key)
         integration("assignBadge", {"amount": 1}, loyaltyMemberId="chloe", badgeKey=self._badge["badgeKey"])
