@@ -82,8 +82,8 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
     if audience.matcher_type == LIST_MATCHER:
         properties = replace(properties, member_count=audience.member_count, refreshed_at=audience.refreshed_at)
     elif audience.matcher_type == ATTRIBUTE_MATCHER:
-        is_new = "refreshed_at" not in body.sent and properties.matcher != audience.matcher
-        if is_new or ("refreshed_at" in body.sent and properties.refreshed_at is None):
+        is_new = "refreshed_at" not in body.fields and properties.matcher != audience.matcher
+        if is_new or ("refreshed_at" in body.fields and properties.refreshed_at is None):
             properties = replace(properties, refreshed_at=call.now)
     return audiences.store_audience(call.db, audience, values_of(properties), call.now)
 
@@ -95,13 +95,13 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
     Adding a member who is on the list, or removing one who is not, changes nothing.
     """
     refuse_without_list(audience)
-    added, removed = set(body.add), set(body.remove)
-    contradictions = [index for index, member_id in enumerate(body.remove) if member_id in added]
+    new_ids, removed_ids = set(body.add), set(body.remove)
+    contradictions = [index for index, member_id in enumerate(body.remove) if member_id in new_ids]
     if contradictions:
         detail = "remove names the member {}, and so does add"
-        named = [(index, body.remove[index]) for index in contradictions]
-        raise InvalidRequest([FieldFault(detail.format(one), pointer=f"/remove/{index}") for index, one in named])
-    unknown = audiences.find_unknown_members(call.db, audience.organization_id, added)
+        conflicts = [(index, body.remove[index]) for index in contradictions]
+        raise InvalidRequest([FieldFault(detail.format(one), pointer=f"/remove/{index}") for index, one in conflicts])
+    unknown = audiences.find_unknown_members(call.db, audience.organization_id, new_ids)
     if unknown:
         raise unknown_member(min(unknown))
-    return change_list(call, audience, added, removed)
+    return change_list(call, audience, new_ids, removed_ids)

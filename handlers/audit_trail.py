@@ -63,8 +63,8 @@ class Audited:
         records: Callable[[Any], Iterable[Any]] | None = None,
     ) -> Audited:
         """The same for a change of the record that is the argument `argument`."""
-        taken = self.records if records is None else records
-        return Audited(self.entity_type, self.identity, self.shape, argument, taken, is_found_by_handler)
+        changed_records = self.records if records is None else records
+        return Audited(self.entity_type, self.identity, self.shape, argument, changed_records, is_found_by_handler)
 
     @property
     def is_change(self) -> bool:

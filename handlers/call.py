@@ -67,10 +67,10 @@ class Caller:
 
     def limited_to(self, current: Grant) -> Caller:
         """The caller limited to the present permissions of its user."""
-        left = limit_grant(self.grant, current)
-        if left == self.grant:
+        grant = limit_grant(self.grant, current)
+        if grant == self.grant:
             return self
-        return replace(self, roles=left.roles, is_admin=left.is_admin, is_system_admin=left.is_system_admin)
+        return replace(self, roles=grant.roles, is_admin=grant.is_admin, is_system_admin=grant.is_system_admin)
 
     def holds(self, scope: str) -> bool:
         """True if the caller has the scope that an operation requires; `x:write` implies `x:read`."""

@@ -51,9 +51,9 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
 def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
     values = {"campaign_key": call.new_key(), **values_of(validated_campaign(call, body, None))}
-    made = CAMPAIGNS.add(call.db, call.organization.organization_id, values, call.now)
-    entity_changed(call, CAMPAIGN, CREATED, lambda: campaign_record(made))
-    return made
+    campaign = CAMPAIGNS.add(call.db, call.organization.organization_id, values, call.now)
+    entity_changed(call, CAMPAIGN, CREATED, lambda: campaign_record(campaign))
+    return campaign
 
 
 @operation("getCampaign", answer=wrapped("campaign", campaign_record))
@@ -73,9 +73,9 @@ def get_campaign(call: Call, campaign: Campaign) -> Campaign:
 def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) -> Campaign:
     """Change a campaign; all processes use the change from their next event on."""
     body = validated_campaign(call, body, campaign)
-    changed = campaigns.store_campaign(call.db, campaign, values_of(body), call.now)
-    entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(changed))
-    return changed
+    updated_campaign = campaigns.store_campaign(call.db, campaign, values_of(body), call.now)
+    entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(updated_campaign))
+    return updated_campaign
 
 
 @operation("listActions", answer=listed(ACTION))
@@ -98,9 +98,9 @@ def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Act
     refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:
         body = replace(body, action_index=campaigns.next_action_index(call.db, campaign))
-    made = campaigns.add_action(call.db, campaign, {"action_key": call.new_key(), **values_of(body)}, call.now)
+    action = campaigns.add_action(call.db, campaign, {"action_key": call.new_key(), **values_of(body)}, call.now)
     entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
-    return made
+    return action
 
 
 @operation("getAction", answer=wrapped("action", ACTION))
@@ -123,9 +123,9 @@ def update_action(call: Call, campaign: Campaign, action: Action, body: ActionPr
     refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:
         body = replace(body, action_index=action.action_index)
-    changed = campaigns.store_action(call.db, campaign, action, values_of(body), call.now)
+    updated_action = campaigns.store_action(call.db, campaign, action, values_of(body), call.now)
     entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
-    return changed
+    return updated_action
 
 
 def _present_record(call: Call, campaign: Campaign) -> dict[str, Any]:

@@ -84,8 +84,8 @@ def update_collection(
 @operation("searchDocuments", from_replica=True)
 def search_documents(call: Call, collection: ContentCollection, query: Mapping[str, Any]) -> dict[str, Any]:
     """The documents that match the query, and the counts of the values of facet fields among them."""
-    asked, described = search_of(collection, query)
-    return search_answer(collection, described, search.find(call.db, asked))
+    document_search, described = search_of(collection, query)
+    return search_answer(collection, described, search.find(call.db, document_search))
 
 
 @operation("batchUpsertDocuments", body=BATCH, answer=batch_answer, audit=DOCUMENT_ENTITY)

@@ -45,7 +45,7 @@ def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> Coupo
     book = BOOKS.add(call.db, call.organization.organization_id, values, call.now)
     if book.type == CODELESS:
         codes.add_codes(call.db, book, [None], call.now)
-    return _told(call, book, CREATED)
+    return _notify_triggers(call, book, CREATED)
 
 
 @operation("getCouponBook", answer=_ONE)
@@ -60,8 +60,8 @@ def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookPro
     book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     call.audit.keep_before(book)
-    changed = settled_book(call, body, book)
-    return _told(call, BOOKS.store(call.db, book, changed, call.now), UPDATED)
+    values = settled_book(call, body, book)
+    return _notify_triggers(call, BOOKS.store(call.db, book, values, call.now), UPDATED)
 
 
 @operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE, audit=_AUDITED_CHANGE)
@@ -70,12 +70,12 @@ def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) 
     book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     call.audit.keep_before(book)
-    stored = BOOKS.store(call.db, book, {"publishing_status": body.publishing_status}, call.now)
-    return _told(call, stored, UPDATED)
+    changed_book = BOOKS.store(call.db, book, {"publishing_status": body.publishing_status}, call.now)
+    return _notify_triggers(call, changed_book, UPDATED)
 
 
-def _told(call: Call, book: CouponBook, action: str) -> CouponBook:
-    """The book, after triggers are told of it in the form of the integration interface."""
+def _notify_triggers(call: Call, book: CouponBook, action: str) -> CouponBook:
+    """Queue the messages about a changed book; return it."""
     entity_changed(call, COUPON_BOOK, action, lambda: BOOK[INTEGRATION](book))
     return book
 
@@ -101,14 +101,14 @@ def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> lis
     book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     refuse_codes(book, body.codes)
-    taken = codes.find_taken(call.db, book, body.codes)
-    if taken:
-        raise code_taken(taken[0])
-    added = codes.add_codes(call.db, book, body.codes, call.now)
-    ids = [coupon.coupon_id for coupon in added]
+    existing_codes = codes.find_taken(call.db, book, body.codes)
+    if existing_codes:
+        raise code_taken(existing_codes[0])
+    coupons = codes.add_codes(call.db, book, body.codes, call.now)
+    ids = [coupon.coupon_id for coupon in coupons]
     after = {"couponsAdded": len(ids), "firstCouponId": min(ids), "lastCouponId": max(ids)}
     call.audit.add("coupon-book", book.coupon_book_id, after=after)
-    return added
+    return coupons
 
 
 @operation("getCouponCode", answer=wrapped("couponCode", COUPON))

@@ -58,7 +58,7 @@ _AUDITED_REVERSALS = Audited(
     "coupon-usage",
     "coupon_usage_id",
     USAGE,
-    records=lambda done: (o.reversal for o in done.outcomes if o.reversal is not None),
+    records=lambda results: (o.reversal for o in results.outcomes if o.reversal is not None),
 )
 
 

@@ -74,8 +74,8 @@ def track_event(call: Call, body: EventToTrack) -> dict[str, Any]:
 @operation("cancelEvent", body=CANCELLATION, audit="event")
 def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[str, Any]:
     """Cancel an event and return what was reversed (integration 4.6, item 3)."""
-    reverted = cancel(call, event, body.description, body.allow_overdraft)
-    return {"results": [reverted_event(reversal) for reversal in reverted], "executionMode": FULL, "dryRun": False}
+    reversals = cancel(call, event, body.description, body.allow_overdraft)
+    return {"results": [reverted_event(reversal) for reversal in reversals], "executionMode": FULL, "dryRun": False}
 
 
 @operation("evaluateEvent", audit="event")

@@ -14,8 +14,8 @@ from handlers.schemas.expressions import TEXTS, TREES, WARNING, TextInput, Texts
 @operation("parseExpressions", body=TEXTS)
 def parse_expressions(call: Call, body: Texts) -> dict[str, Any]:
     """Parse each text. Returns its tree, its printed form, its form in words, its faults and warnings."""
-    _refuse_longer(sum(len(given.expression) for given in body.inputs))
-    return {"nodes": [_parsed(index, given, body.annotate) for index, given in enumerate(body.inputs)]}
+    _refuse_longer(sum(len(item.expression) for item in body.inputs))
+    return {"nodes": [_parse_item(index, item, body.annotate) for index, item in enumerate(body.inputs)]}
 
 
 @operation("formatExpressions", body=TREES)
@@ -23,8 +23,8 @@ def format_expressions(call: Call, body: Trees) -> dict[str, Any]:
     """Print each tree as text and in words, with its faults and warnings."""
     nodes: list[dict[str, Any]] = []
     characters = 0
-    for index, given in enumerate(body.inputs):
-        nodes.append(_parsed(index, given, body.annotate))
+    for index, item in enumerate(body.inputs):
+        nodes.append(_parse_item(index, item, body.annotate))
         characters += len(nodes[-1]["expression"] or "")
         _refuse_longer(characters)
     return {"nodes": nodes}
@@ -37,24 +37,24 @@ def _refuse_longer(characters: int) -> None:
         raise InvalidRequest([FieldFault(detail, pointer="/inputs")])
 
 
-def _parsed(index: int, given: TextInput | TreeInput, annotate: bool) -> dict[str, Any]:
-    is_effect = given.is_effect_expression
+def _parse_item(index: int, item: TextInput | TreeInput, annotate: bool) -> dict[str, Any]:
+    is_effect = item.is_effect_expression
     answer: dict[str, Any] = {
-        "expression": given.expression if isinstance(given, TextInput) else None,
+        "expression": item.expression if isinstance(item, TextInput) else None,
         "labelledExpression": None,
         "errors": [],
         "warnings": [],
         "isEffectExpression": is_effect,
     }
     try:
-        node = parse(given.expression) if isinstance(given, TextInput) else from_tree(given.node)
+        node = parse(item.expression) if isinstance(item, TextInput) else from_tree(item.node)
         answer["expression"] = to_text(node)
         answer["labelledExpression"] = label(node, ENVIRONMENT)
-        checked = check(node, ENVIRONMENT, None if is_effect else BOOL)
-        answer["errors"] = [_fault(fault) for fault in checked.faults]
-        pointer = f"/inputs/{index}/{'expression' if isinstance(given, TextInput) else 'node'}"
+        analysis = check(node, ENVIRONMENT, None if is_effect else BOOL)
+        answer["errors"] = [_fault(fault) for fault in analysis.faults]
+        pointer = f"/inputs/{index}/{'expression' if isinstance(item, TextInput) else 'node'}"
         answer["warnings"] = list(map(WARNING, warnings_of(pointer, node, is_condition=not is_effect)))
-        answer["node"] = to_tree(node, annotate=checked if annotate else False)
+        answer["node"] = to_tree(node, annotate=analysis if annotate else False)
     except ExpressionError as error:
         answer["errors"] = [_fault(fault) for fault in error.faults]
     return answer

@@ -153,12 +153,12 @@ def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[P
     identities = [
         {"index": index, "systemUniqueKey": batch_item.system_unique_key} for index, batch_item in enumerate(body)
     ]
-    done = _processed(call, movements, identities)
+    results = _processed(call, movements, identities)
     return [
         replace(item, identity={**item.identity, "systemUniqueKey": item.rows[0].system_unique_key})
         if item.rows
         else item
-        for item in done
+        for item in results
     ]
 
 

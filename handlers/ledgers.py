@@ -88,15 +88,15 @@ def update_ledger_account(
     return _accounts(call, ledger, [accounts.update_account(call, ledger, account, body)])[0]
 
 
-def _accounts(call: Call, ledger: Ledger, shown: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
-    issued = ledgers.issued(call.db, ledger.organization_id, [account.ledger_account_id for account in shown])
+def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
+    issued = ledgers.issued(call.db, ledger.organization_id, [account.ledger_account_id for account in accounts])
     return [
         {
             **{name: getattr(account, name) for name in fields_of(LedgerAccount)},
             "ledger_key": ledger.ledger_key,
             "issued": issued.get(account.ledger_account_id, 0),
         }
-        for account in shown
+        for account in accounts
     ]
 
 

@@ -25,7 +25,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
     """The organization's programs; with `default=false` without the default one."""
     default_id = call.organization.default_loyalty_program_id
     page = programs.find_page(call.db, call.organization, query)
-    return [_answered(program, default_id) for program in page.results]
+    return [_program_values(program, default_id) for program in page.results]
 
 
 @operation(
@@ -42,13 +42,13 @@ def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any
         raise UnknownTier(f"There is no tier {body.default_tier_id} in the new loyalty program, which has none yet.")
     values = {"loyalty_program_key": call.new_key(), **values_of(body)}
     program = PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
-    return _answered(program, _default_after(call, program, body.set_as_default))
+    return _program_values(program, _default_after(call, program, body.set_as_default))
 
 
 @operation("getLoyaltyProgram", answer=wrapped("loyaltyProgram", PROGRAM))
 def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
     """One program."""
-    return _answered(program, call.organization.default_loyalty_program_id)
+    return _program_values(program, call.organization.default_loyalty_program_id)
 
 
 @operation(
@@ -65,14 +65,14 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
     """
     properties = _validated(call, body.of(program))
     _refuse_as_default(call, program, properties.default_tier_id)
-    call.audit.keep_before(_answered(program, call.organization.default_loyalty_program_id))
-    if "default_tier_id" in body.sent:
+    call.audit.keep_before(_program_values(program, call.organization.default_loyalty_program_id))
+    if "default_tier_id" in body.fields:
         tier_id = properties.default_tier_id
-        changed = programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
-        for changed_tier_id, is_default in changed.items():
+        default_marks = programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
+        for changed_tier_id, is_default in default_marks.items():
             call.audit.add_mark("tier", changed_tier_id, "isDefault", is_set=is_default)
     program = PROGRAMS.store(call.db, program, values_of(properties), call.now)
-    return _answered(program, _default_after(call, program, properties.set_as_default))
+    return _program_values(program, _default_after(call, program, properties.set_as_default))
 
 
 def _validated(call: Call, body: ProgramProperties) -> ProgramProperties:
@@ -107,11 +107,11 @@ def _default_after(call: Call, program: LoyaltyProgram, set_as_default: bool) ->
         return former_id
     if former_id not in (None, program.loyalty_program_id):
         call.audit.add_mark("loyalty-program", former_id, "setAsDefault", is_set=False)
-    changed = organizations.change_organization(
+    organization = organizations.change_organization(
         call.db, program.organization_id, default_loyalty_program_id=program.loyalty_program_id
     )
-    return changed.default_loyalty_program_id
+    return organization.default_loyalty_program_id
 
 
-def _answered(program: LoyaltyProgram, default_id: int | None) -> dict[str, Any]:
+def _program_values(program: LoyaltyProgram, default_id: int | None) -> dict[str, Any]:
     return {**asdict(program), "set_as_default": program.loyalty_program_id == default_id}

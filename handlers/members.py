@@ -166,12 +166,12 @@ def list_member_tiers(
 ) -> Paged[MemberTier]:
     """The tier of the member in the program, if any, as a page."""
     page = Page.of(query)
-    held = [
+    tiers = [
         tier
         for tier in current_tiers(call, [member])[member.member_id]
         if tier.loyalty_program_id == program.loyalty_program_id
     ]
-    return Paged(len(held), page.page, page.limit, [] if page.page else held)
+    return Paged(len(tiers), page.page, page.limit, [] if page.page else tiers)
 
 
 @operation(
@@ -198,13 +198,13 @@ def set_member_tier_by_loyalty_member_id(
 def _tier_set(
     call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById
 ) -> tuple[TierTracking, LoyaltyTier | None]:
-    named = body.loyalty_tier_key if isinstance(body, TierByKey) else body.loyalty_tier_id
-    tier = None if named is None else references.tier_of_program(call, program, named)
-    done = set_tier(call, member, program, tier, body)
-    if tier is not None and done.answered_tier_id == tier.loyalty_tier_id:
-        return done, tier
-    held = done.answered_tier_id
-    return done, None if held is None else TIERS.find(call.db, member.organization_id, held)
+    tier_name = body.loyalty_tier_key if isinstance(body, TierByKey) else body.loyalty_tier_id
+    tier = None if tier_name is None else references.tier_of_program(call, program, tier_name)
+    tracking = set_tier(call, member, program, tier, body)
+    if tier is not None and tracking.answered_tier_id == tier.loyalty_tier_id:
+        return tracking, tier
+    tier_id = tracking.answered_tier_id
+    return tracking, None if tier_id is None else TIERS.find(call.db, member.organization_id, tier_id)
 
 
 @operation("checkMemberAudiences", body=AUDIENCE_IDS, answer=audience_ids)

@@ -70,10 +70,10 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     configuration = configuration_of(call.db, call.organization)
     audiences_by_member = match_audiences(call.db, member.organization_id, configuration.audiences, [member], call.now)
     audience_ids = [audience.audience_id for audience in audiences_by_member[member.member_id]]
-    named = {
+    mission_zones = {
         mission.mission.timezone for mission in configuration.missions.values() if mission.mission.timezone is not None
     }
-    zones = [call.organization.timezone, *sorted(named - {call.organization.timezone})]
+    zones = [call.organization.timezone, *sorted(mission_zones - {call.organization.timezone})]
     return member_missions.find_page(call.db, member, query, audience_ids, zones, call.now)
 
 

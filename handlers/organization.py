@@ -27,14 +27,14 @@ def get_organization(call: Call) -> OrganizationDetails:
 )
 def update_organization(call: Call, body: Changes[OrganizationProperties]) -> OrganizationDetails:
     """Change the organization's properties."""
-    faults = zone_faults(body.sent.get("timezone")) + location_faults(body.sent.get("location_timezones", {}))
+    faults = zone_faults(body.fields.get("timezone")) + location_faults(body.fields.get("location_timezones", {}))
     if faults:
         raise InvalidRequest(faults)
     organization_id = call.organization.organization_id
-    references.refuse_unknown(call, loyalty_program=body.sent.get("default_loyalty_program_id"))
+    references.refuse_unknown(call, loyalty_program=body.fields.get("default_loyalty_program_id"))
     call.audit.keep_before(organizations.find_details(call.db, organization_id))
     former_id = call.organization.default_loyalty_program_id
-    default_id = body.sent.get("default_loyalty_program_id", former_id)
+    default_id = body.fields.get("default_loyalty_program_id", former_id)
     for program_id in {former_id, default_id} - {None} if default_id != former_id else ():
         call.audit.add_mark("loyalty-program", program_id, "setAsDefault", is_set=program_id == default_id)
-    return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.sent)
+    return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.fields)

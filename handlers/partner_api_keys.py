@@ -17,7 +17,7 @@ from persistence.paging import Paged
 from persistence.partners import PARTNER_API_KEYS
 
 _ENTITY = "partner-api-key"
-_AUDITED = Audited(_ENTITY, "partner_api_key_id", KEY, records=lambda made: made[:1])
+_AUDITED = Audited(_ENTITY, "partner_api_key_id", KEY, records=lambda results: results[:1])
 
 
 @operation("listPartnerApiKeys", answer=listed(KEY))

@@ -85,8 +85,8 @@ def update_referral_program(
 ) -> ProgramWithTotals:
     """Change a program; all processes use the change from their next event on."""
     properties = validated_program(call, body, referral_program)
-    changed = REFERRAL_PROGRAMS.store(call.db, referral_program, values_of(properties), call.now)
-    return _with_totals(call, changed)
+    updated_program = REFERRAL_PROGRAMS.store(call.db, referral_program, values_of(properties), call.now)
+    return _with_totals(call, updated_program)
 
 
 @operation(

@@ -388,5 +388,5 @@ def variable(setting: dataclasses.Field[Any]) -> str:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """The variables that look like settings but are none, most likely typing errors."""
-    known = {variable(setting) for setting in dataclasses.fields(Settings)}
-    return sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+    setting_names = {variable(setting) for setting in dataclasses.fields(Settings)}
+    return sorted(name for name in environ if name.startswith(PREFIX) and name not in setting_names)

@@ -22,7 +22,7 @@ _AUDITED = Audited("tier", "loyalty_tier_id", TIER)
 def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the program's tiers."""
     page = TIERS.find_page(call.db, program.organization_id, query, loyalty_program_id=program.loyalty_program_id)
-    return page.showing([_answered(program, tier) for tier in page.results])
+    return page.showing([_tier_values(program, tier) for tier in page.results])
 
 
 @operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)
@@ -32,13 +32,13 @@ def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> di
         refuse_inactive_default(body.name, body.active)
     values = {"loyalty_program_id": program.loyalty_program_id, "loyalty_tier_key": call.new_key(), "is_default": False}
     tier = TIERS.add(call.db, program.organization_id, {**values, **values_of(body)}, call.now)
-    return _answered(program, _made_default(call, tier) if body.is_default else tier)
+    return _tier_values(program, _made_default(call, tier) if body.is_default else tier)
 
 
 @operation("getTier", answer=wrapped("tier", TIER))
 def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str, Any]:
     """One tier of the program."""
-    return _answered(program, tier)
+    return _tier_values(program, tier)
 
 
 @operation(
@@ -56,17 +56,19 @@ def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Ti
     """
     if body.is_default or tier.is_default:
         refuse_inactive_default(tier.name, body.active)
-    call.audit.keep_before(_answered(program, tier))
+    call.audit.keep_before(_tier_values(program, tier))
     tier = TIERS.store(call.db, tier, values_of(body), call.now)
-    return _answered(program, _made_default(call, tier) if body.is_default else tier)
+    return _tier_values(program, _made_default(call, tier) if body.is_default else tier)
 
 
 def _made_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:
-    changed = programs.set_default_tier(call.db, tier.organization_id, tier.loyalty_program_id, tier.loyalty_tier_id)
-    for tier_id in changed.keys() - {tier.loyalty_tier_id}:
+    default_marks = programs.set_default_tier(
+        call.db, tier.organization_id, tier.loyalty_program_id, tier.loyalty_tier_id
+    )
+    for tier_id in default_marks.keys() - {tier.loyalty_tier_id}:
         call.audit.add_mark("tier", tier_id, "isDefault", is_set=False)
     return replace(tier, is_default=True)
 
 
-def _answered(program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str, Any]:
+def _tier_values(program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str, Any]:
     return {**asdict(tier), "loyalty_program_key": program.loyalty_program_key}

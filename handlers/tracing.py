@@ -100,11 +100,11 @@ def spanning(name: str, **options: Any) -> Iterator[Any]:
     from opentelemetry.trace import StatusCode
 
     options |= {"record_exception": False, "set_status_on_exception": False}
-    with _tracer.start_as_current_span(name, **options) as made:
+    with _tracer.start_as_current_span(name, **options) as span:
         try:
-            yield made
+            yield span
         except BaseException as error:
-            made.set_status(StatusCode.ERROR, type(error).__name__)
+            span.set_status(StatusCode.ERROR, type(error).__name__)
             raise
 
 

@@ -32,9 +32,9 @@ _AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_
 
 def _audited(trigger: Trigger | ShownTrigger) -> dict[str, Any]:
     """The record with its headers, so that the audit log notes if they changed; it shows none of their values."""
-    shown = trigger if isinstance(trigger, ShownTrigger) else ShownTrigger(trigger)
-    record = trigger_record(shown)
-    return {**record, "settings": {**record["settings"], "headers": shown.trigger.settings["headers"]}}
+    shown_trigger = trigger if isinstance(trigger, ShownTrigger) else ShownTrigger(trigger)
+    record = trigger_record(shown_trigger)
+    return {**record, "settings": {**record["settings"], "headers": shown_trigger.trigger.settings["headers"]}}
 
 
 _AUDITED = Audited("trigger", "trigger_id", _audited)
@@ -57,11 +57,11 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; its secret is returned only this once."""
     refuse_reach(call, body.settings)
-    body, given = validated_trigger(call, body, {})
-    secret = given or new_secret()
+    body, given_secret = validated_trigger(call, body, {})
+    secret = given_secret or new_secret()
     values = {"secret": secret, **values_of(body)}
-    made = TRIGGERS.add(call.db, call.organization.organization_id, values, call.now)
-    return ShownTrigger(made, secret)
+    trigger = TRIGGERS.add(call.db, call.organization.organization_id, values, call.now)
+    return ShownTrigger(trigger, secret)
 
 
 @operation("getTrigger", answer=wrapped("trigger", trigger_record))
@@ -80,10 +80,10 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
 def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties]) -> ShownTrigger:
     """Change a trigger and single settings of it; all processes use the change from their next event on."""
     before = TRIGGERS.lock(call.db, trigger)
-    refuse_reach(call, body.sent.get("settings", {}), before.settings)
+    refuse_reach(call, body.fields.get("settings", {}), before.settings)
     call.audit.keep_before(before)
-    properties, given = validated_trigger(call, body.of(before), before.settings)
-    replacement = given if given != before.secret else None
+    properties, given_secret = validated_trigger(call, body.of(before), before.settings)
+    replacement = given_secret if given_secret != before.secret else None
     values = {**values_of(properties), **replaced_secret(before, replacement, call.real_now)}
     return ShownTrigger(TRIGGERS.store(call.db, before, values, call.now), replacement)
 

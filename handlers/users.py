@@ -48,7 +48,7 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
     if also_in not in (None, call.organization.organization_id) and not _sees_all(call):
         raise Forbidden("Only a system administrator asks who belongs to another organization.")
     page = users.find_page(call.db, call.organization.organization_id, query)
-    return page.showing(_shown(call, *page.results))
+    return page.showing(_with_memberships(call, *page.results))
 
 
 def _hash_given(context: RequestContext) -> str | None:
@@ -67,19 +67,19 @@ def _hash_given(context: RequestContext) -> str | None:
 def create_user(call: Call, body: NewUser, hook_result: str | None) -> tuple[ShownUser, str | None]:
     """Create a user; the password is returned only this once."""
     user, password = change_users.create_user(call, body, hook_result)
-    return _shown(call, user)[0], password
+    return _with_memberships(call, user)[0], password
 
 
 @operation("getUser", answer=wrapped("user", user_record))
 def get_user(call: Call, user: User) -> ShownUser:
     """One user, active or not."""
-    return _shown(call, user)[0]
+    return _with_memberships(call, user)[0]
 
 
 @operation("updateUser", body=USER_CHANGE, answer=wrapped("user", user_record), audit="user")
 def update_user(call: Call, user: User, body: Changes[UserUpdate]) -> ShownUser:
     """Change a user; addresses and ids stay, and no membership is removed."""
-    return _shown(call, change_users.update_user(call, user, body))[0]
+    return _with_memberships(call, change_users.update_user(call, user, body))[0]
 
 
 @operation("removeUser", audit="user")
@@ -109,7 +109,7 @@ def bulk_remove_users(call: Call, body: UsersToChange) -> list[UserOutcome]:
 @operation("setUserPermissions", body=PERMISSIONS, answer=wrapped("user", user_record), audit="user")
 def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> ShownUser:
     """Change the permissions of a user, inline and by groups."""
-    return _shown(call, change_users.set_permissions(call, user, body))[0]
+    return _with_memberships(call, change_users.set_permissions(call, user, body))[0]
 
 
 @operation("resetUserPassword", body=PASSWORD, before_transaction=_hash_given, audit="user")
@@ -128,8 +128,8 @@ def list_permission_groups(call: Call, query: Mapping[str, Any]) -> Paged[Permis
 def create_permission_group(call: Call, body: GroupProperties) -> PermissionGroup:
     """Create a group; it can only give permissions that the caller holds."""
     values = values_of(body) | {"roles": sorted(highest(body.roles))}
-    with administering(call) as held:
-        require_held(held, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
+    with administering(call) as grant:
+        require_held(grant, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
         return PERMISSION_GROUPS.add(call.db, call.organization.organization_id, values, call.real_now)
 
 
@@ -143,23 +143,23 @@ def update_permission_group(
     call: Call, permission_group: PermissionGroup, body: Changes[GroupProperties]
 ) -> PermissionGroup:
     """Change a group; its users have the new permissions from their next request on."""
-    with administering(call) as held:
+    with administering(call) as grant:
         before = _group_as_of_now(call, permission_group)
         call.audit.keep_before(before)
         properties = body.of(before)
         values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
         after = Grant(frozenset(values["roles"]), properties.is_admin)
-        require_held(held, added_permissions(before.grant, after), "The group cannot give this")
-        _require_rank_of_group(held, before)
+        require_held(grant, added_permissions(before.grant, after), "The group cannot give this")
+        _require_rank_of_group(grant, before)
         return PERMISSION_GROUPS.store(call.db, before, values, call.real_now)
 
 
 @operation("deletePermissionGroup", audit="permission-group")
 def delete_permission_group(call: Call, permission_group: PermissionGroup) -> None:
     """Delete a group that no user is in."""
-    with administering(call) as held:
+    with administering(call) as grant:
         group = _group_as_of_now(call, permission_group)
-        _require_rank_of_group(held, group)
+        _require_rank_of_group(grant, group)
         count = count_users(call.db, group)
         if count:
             users_text = "1 user" if count == 1 else f"{count} users"
@@ -176,17 +176,17 @@ def _group_as_of_now(call: Call, group: PermissionGroup) -> PermissionGroup:
     return current
 
 
-def _require_rank_of_group(held: Grant, group: PermissionGroup) -> None:
+def _require_rank_of_group(grant: Grant, group: PermissionGroup) -> None:
     """Refuse a change of a group of administrators by a caller who is none."""
     if group.is_admin:
-        require_held(held, Grant(frozenset(), is_admin=True), "The group is of administrators")
+        require_held(grant, Grant(frozenset(), is_admin=True), "The group is of administrators")
 
 
 def _sees_all(call: Call) -> bool:
     return call.caller is not None and call.caller.is_system_admin
 
 
-def _shown(call: Call, *records: User) -> list[ShownUser]:
+def _with_memberships(call: Call, *records: User) -> list[ShownUser]:
     """The users with their membership of this organization; system administrators also see those of others."""
     if not _sees_all(call):
         return [ShownUser(user, [user.membership]) for user in records]

@@ -51,6 +51,11 @@ WITHOUT_PARTICIPLES = (
     "domain/users.py",
     "domain/webhooks.py",
     "handlers/http/",
+    "handlers/server/assistant_tools.py",
+    "handlers/server/commands/",
+    "handlers/server/configuration_files/",
+    "handlers/server/gunicorn_server.py",
+    "handlers/server/samples/",
 )
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 

@@ -112,16 +112,16 @@ class Plain(fields.Field[Any]):
 
 def loaded_items(load: Callable[[Any], Item], items: Sequence[Any]) -> list[Item]:
     """The items of an array, each loaded; raises InvalidRequest with the faults of all of them."""
-    loaded: list[Item] = []
+    results: list[Item] = []
     faults: list[FieldFault] = []
     for index, item in enumerate(items):
         try:
-            loaded.append(load(item))
+            results.append(load(item))
         except InvalidRequest as refusal:
             faults += [replace(fault, pointer=f"/{index}{fault.pointer}") for fault in refusal.faults]
     if faults:
         raise InvalidRequest(faults)
-    return loaded
+    return results
 
 
 class Nested(fields.Field[Any]):
@@ -208,8 +208,8 @@ def _kind_of(hint: Any) -> fields.Field[Any]:
     if origin is Annotated:
         return _marked_kind_of(parts[0], parts[1:])
     if origin in (Union, UnionType):
-        known = [part for part in parts if part is not NoneType]
-        return _kind_of(known[0]) if len(known) == 1 else Plain()
+        types = [part for part in parts if part is not NoneType]
+        return _kind_of(types[0]) if len(types) == 1 else Plain()
     if dataclasses.is_dataclass(hint):
         return Nested(Body(cast("type[Any]", hint)))
     if origin in (list, tuple, Sequence):
@@ -251,17 +251,17 @@ class Shape:
         unknown = {*(only or ()), *without, *names, *optional} - fields_by_name.keys()
         if unknown:
             raise ValueError(f"no field of the shape: {', '.join(sorted(unknown))}")
-        shown = {
+        response_fields = {
             name: field
             for name, field in fields_by_name.items()
             if name not in without and (only is None or name in only)
         }
         self._dumps: list[tuple[str, Callable[[Any], Any] | None, bool]] = [
             (names.get(name, field.wire), _dumper(field.kind), field.omit_none or name in optional)
-            for name, field in shown.items()
+            for name, field in response_fields.items()
         ]
         # One call that reads all values, since answers have many records with many fields.
-        self._of_mapping, self._of_record = (_getter(kind, tuple(shown)) for kind in (itemgetter, attrgetter))
+        self._of_mapping, self._of_record = (_getter(kind, tuple(response_fields)) for kind in (itemgetter, attrgetter))
 
     def dump(self, record: Any) -> dict[str, Any]:
         """The JSON object of a record or mapping."""
@@ -303,22 +303,22 @@ class Body(Shape, Generic[Command]):
 
     def load(self, body: Mapping[str, Any]) -> Command:
         """The command of a JSON object that the document accepted; faults of format raise InvalidRequest."""
-        return self.command(**self._sent(body))
+        return self.command(**self._load_fields(body))
 
     def changes(self, body: Mapping[str, Any]) -> Changes[Command]:
         """The same for an object that may leave out any field."""
-        return Changes(self.command, self._sent(body))
+        return Changes(self.command, self._load_fields(body))
 
-    def _sent(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        sent: dict[str, Any] = {}
+    def _load_fields(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
         faults = []
         for wire, value in body.items():
             inside, convert = self._loads[wire]
             try:
                 if value is None:
-                    sent[inside] = self._defaults[inside]()
+                    values[inside] = self._defaults[inside]()
                 else:
-                    sent[inside] = value if convert is None else convert(value)
+                    values[inside] = value if convert is None else convert(value)
             except InvalidRequest as refusal:
                 faults += [replace(fault, pointer=f"/{wire}{fault.pointer}") for fault in refusal.faults]
             except UnusableText as error:
@@ -327,7 +327,7 @@ class Body(Shape, Generic[Command]):
                 faults.append(FieldFault(f"{wire} is not between the years 1 and 9999", pointer=f"/{wire}"))
         if faults:
             raise InvalidRequest(faults)
-        return sent
+        return values
 
 
 class Update(Generic[Command]):
@@ -343,14 +343,14 @@ class Changes(Generic[Command]):
     """The fields that an update sends, by their inside names."""
 
     command: type[Command]
-    sent: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
-    def of(self, stored: Any) -> Command:
-        """The command with the fields that were left out as in the `stored` record, if there is one."""
-        if stored is None:
-            return self.command(**self.sent)
-        kept = {name: getattr(stored, name) for name in _names_of_values(self.command) if name not in self.sent}
-        return self.command(**kept, **self.sent)
+    def of(self, record: Any) -> Command:
+        """The command with the fields that were left out as in `record`, if there is one."""
+        if record is None:
+            return self.command(**self.fields)
+        unchanged = {name: getattr(record, name) for name in _names_of_values(self.command) if name not in self.fields}
+        return self.command(**unchanged, **self.fields)
 
 
 def _loader(field: fields.Field[Any]) -> Callable[[Any], Any] | None:

@@ -64,10 +64,10 @@ def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> 
 
 def badge_payload(tracking: BadgeTracking, is_dry_run: bool) -> dict[str, Any]:
     """The payload of `badge-assigned` and `badge-unassigned`; in a dry run there are no ids."""
-    answered = TRACKING.dump(tracking)
+    tracking_json = TRACKING.dump(tracking)
     if is_dry_run:
-        answered |= {"badgeTrackingId": None, "badgeTrackingKey": None, "revertedBadgeTrackingId": None}
-    return {"badgeTracking": answered}
+        tracking_json |= {"badgeTrackingId": None, "badgeTrackingKey": None, "revertedBadgeTrackingId": None}
+    return {"badgeTracking": tracking_json}
 
 
 def moved_coupon(usage: CouponUsage) -> dict[str, Any]:

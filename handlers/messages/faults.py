@@ -45,10 +45,10 @@ class Explainer:
             case "required":
                 yield (*place, kind.property), f"{self._name((*place, kind.property))} is missing."
             case "additionalProperties":
-                known = self._schema_at(error.schema_path).get("properties", ())
+                names = self._schema_at(error.schema_path).get("properties", ())
                 for name in kind.unexpected[:MAX_FAULTS]:
                     at = (*place, name[:LONGEST_NAME])
-                    yield at, f"{self._name(at)} is not a known field.{did_you_mean(name, known)}"
+                    yield at, f"{self._name(at)} is not a known field.{did_you_mean(name, names)}"
             case "oneOf" | "anyOf":
                 yield from self._closest(place, kind.context)
             case _:
@@ -136,10 +136,10 @@ def _plain(number: Any) -> str:
     return format(Decimal(str(number)), "f")
 
 
-def _none_of(value: Any, allowed: list[str]) -> str:
-    shown = ", ".join(allowed[:_MOST_LISTED]) + (", ..." if len(allowed) > _MOST_LISTED else "")
-    meant = did_you_mean(value, allowed) if isinstance(value, str) else ""
-    return f"is not one of: {shown[:400]}.{meant}"
+def _none_of(value: Any, choices: list[str]) -> str:
+    text = ", ".join(choices[:_MOST_LISTED]) + (", ..." if len(choices) > _MOST_LISTED else "")
+    suggestion = did_you_mean(value, choices) if isinstance(value, str) else ""
+    return f"is not one of: {text[:400]}.{suggestion}"
 
 
 def _in_words(text: str, pattern: str) -> str:
@@ -151,5 +151,7 @@ def _in_words(text: str, pattern: str) -> str:
     mark = words["direction"]
     if mark is None:
         return _none_of(text, listed)
-    meant = did_you_mean(text.partition(mark)[0], listed)
-    return f"is not one of these columns, alone or with {mark}asc or {mark}desc after it: {', '.join(listed)}.{meant}"
+    suggestion = did_you_mean(text.partition(mark)[0], listed)
+    return (
+        f"is not one of these columns, alone or with {mark}asc or {mark}desc after it: {', '.join(listed)}.{suggestion}"
+    )

@@ -16,41 +16,41 @@ from handlers.messages.events import limit_counter
 TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"
 
 
-def reverted_event(reverted: RevertedEvent) -> dict[str, Any]:
+def reverted_event(reversal: RevertedEvent) -> dict[str, Any]:
     """The reversed parts of one event."""
     return {
-        "loyaltyEventId": reverted.event.loyalty_event_id,
-        "loyaltyEventKey": reverted.event.loyalty_event_key,
-        "systemUniqueKey": reverted.event.system_unique_key,
-        "eventType": reverted.event.event_type,
-        "memberId": reverted.event.member_id,
-        "ledgerTransactions": [_transaction(transaction) for transaction in reverted.transactions],
-        "limitCounters": [limit_counter(key, amount) for key, amount in reverted.limits],
-        **{kind: [other.record for other in reverted.others if other.kind == kind] for kind in UNDONE_KINDS},
+        "loyaltyEventId": reversal.event.loyalty_event_id,
+        "loyaltyEventKey": reversal.event.loyalty_event_key,
+        "systemUniqueKey": reversal.event.system_unique_key,
+        "eventType": reversal.event.event_type,
+        "memberId": reversal.event.member_id,
+        "ledgerTransactions": [_transaction(transaction) for transaction in reversal.transactions],
+        "limitCounters": [limit_counter(key, amount) for key, amount in reversal.limits],
+        **{kind: [other.record for other in reversal.others if other.kind == kind] for kind in UNDONE_KINDS},
     }
 
 
-def _transaction(reverted: RevertedTransaction) -> dict[str, Any]:
-    stored = reverted.stored
+def _transaction(reversal: RevertedTransaction) -> dict[str, Any]:
+    transaction = reversal.stored
     return {
-        "ledgerTransactionId": stored.ledger_transaction_id,
-        "ledgerAccountId": reverted.account.ledger_account_id,
-        "ledgerAccountKey": reverted.account.ledger_account_key,
-        "transactionType": TRANSACTION_TYPES[stored.transaction_type],
-        "walletId": stored.from_wallet_id if stored.to_wallet_id is None else stored.to_wallet_id,
-        "amount": exact_number(stored.amount),
-        "revertedAmount": exact_number(reverted.amount),
-        "overdraftAmount": exact_number(reverted.overdraft),
-        "outcome": _outcome(reverted),
+        "ledgerTransactionId": transaction.ledger_transaction_id,
+        "ledgerAccountId": reversal.account.ledger_account_id,
+        "ledgerAccountKey": reversal.account.ledger_account_key,
+        "transactionType": TRANSACTION_TYPES[transaction.transaction_type],
+        "walletId": transaction.from_wallet_id if transaction.to_wallet_id is None else transaction.to_wallet_id,
+        "amount": exact_number(transaction.amount),
+        "revertedAmount": exact_number(reversal.amount),
+        "overdraftAmount": exact_number(reversal.overdraft),
+        "outcome": _outcome(reversal),
     }
 
 
-def _outcome(reverted: RevertedTransaction) -> str:
-    if reverted.is_release:
+def _outcome(reversal: RevertedTransaction) -> str:
+    if reversal.is_release:
         return "released"
-    if reverted.is_partial:
+    if reversal.is_partial:
         return "partial"
-    return "clamped" if reverted.missing else "reverted"
+    return "clamped" if reversal.missing else "reverted"
 
 
 def reversed_tier(tracking: TierTracking, current_tier_id: int | None, is_restored: bool) -> ReversedPart:

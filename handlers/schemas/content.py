@@ -54,7 +54,7 @@ _BATCH_ITEM: Update[DocumentProperties] = Update(_BatchDocument)
 def batch_item(item: Mapping[str, Any]) -> DocumentWrite:
     """A document of a batch that its schema accepted; raises InvalidRequest for an invalid date."""
     changes = _BATCH_ITEM.load(item)
-    return DocumentWrite(changes.sent["document_key"], changes.sent.get("locale") or "", changes)
+    return DocumentWrite(changes.fields["document_key"], changes.fields.get("locale") or "", changes)
 
 
 def batch_answer(outcome: Any) -> dict[str, Any]:

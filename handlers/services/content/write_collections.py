@@ -35,9 +35,9 @@ def update(call: Call, collection: ContentCollection, changes: Changes[Any]) -> 
 
     Raises NameTaken, or InvalidRequest.
     """
-    check_collection(changes.sent)
-    if "jsonschema" in changes.sent:
-        check_schema(changes.sent["jsonschema"])
+    check_collection(changes.fields)
+    if "jsonschema" in changes.fields:
+        check_schema(changes.fields["jsonschema"])
     before = COLLECTIONS.lock(call.db, collection)
     call.audit.keep_before(before)
     values = values_of(changes.of(before))

@@ -72,7 +72,7 @@ class DocumentWrite:
     def judged(self, stored: ContentDocument | None) -> dict[str, Any]:
         """The part to be validated: the new values, and both ends of the window, which depend on each other."""
         window = {} if stored is None else {"from_date": stored.from_date, "to_date": stored.to_date}
-        return {**window, **self.changes.sent, "document_key": self.document_key, "locale": self.locale}
+        return {**window, **self.changes.fields, "document_key": self.document_key, "locale": self.locale}
 
     def row(self, stored: ContentDocument | None) -> dict[str, Any]:
         """The whole version; what the changes leave out is as it is stored."""
@@ -133,13 +133,13 @@ def write_version(
 
     A new version takes over the slug that addresses it, unless the changes have a slug.
     """
-    if changes.sent.get("locale") not in (None, locale):
-        raise _locale_fixed(address, locale, changes.sent["locale"])
+    if changes.fields.get("locale") not in (None, locale):
+        raise _locale_fixed(address, locale, changes.fields["locale"])
     collection = collections.raise_content_version(call.db, collection)
     item = DocumentWrite(document_key_of(call, collection, address, locale), locale, changes)
     stored = _stored_versions(call, collection, [item])
     if address.key is None and item.place not in stored:
-        item = replace(item, changes=replace(changes, sent={"slug": address.key_or_slug, **changes.sent}))
+        item = replace(item, changes=replace(changes, fields={"slug": address.key_or_slug, **changes.fields}))
     return _write_one(call, collection, item, stored.get(item.place))
 
 
@@ -154,12 +154,12 @@ def change_version(
 
     A version that is published has to satisfy the schema of the collection as it is now.
     """
-    if changes.sent.get("locale", locale) != locale:
-        raise _locale_fixed(address, locale, changes.sent["locale"])
+    if changes.fields.get("locale", locale) != locale:
+        raise _locale_fixed(address, locale, changes.fields["locale"])
     collection = collections.raise_content_version(call.db, collection)
     version = version_of(call, collection, address, locale, lock=True)
-    if changes.sent.get("status") == PUBLISHED:
-        changes = replace(changes, sent={"attrs": version.attrs, **changes.sent})
+    if changes.fields.get("status") == PUBLISHED:
+        changes = replace(changes, fields={"attrs": version.attrs, **changes.fields})
     return _write_one(call, collection, DocumentWrite(version.document_key, locale, changes), version)
 
 
@@ -252,7 +252,7 @@ class _Judge:
         self._collection = collection
         self._validator = DocumentValidator(collection.jsonschema)
         organization_id = call.organization.organization_id
-        sent = [item.changes.sent for item in items]
+        sent = [item.changes.fields for item in items]
         keys = {key for fields in sent for key in fields.get("audience_keys") or ()}
         self._audiences = AUDIENCES.find_values(call.db, organization_id, audience_key=keys) if keys else set()
         named = {key for fields in sent if (key := coupon_book_key_of(fields.get("attrs") or {}))}

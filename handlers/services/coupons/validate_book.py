@@ -81,7 +81,7 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
     """
     values = values_of(changes.of(before))
     check_book(values if before is None else asdict(before) | values)
-    changed = values if before is None else {name: values[name] for name in changes.sent}
+    changed = values if before is None else {name: values[name] for name in changes.fields}
     _settle_program(call, changed)
     _settle_tiers(call, changed)
     references.refuse_unknown_audiences(call, changed.get("audience_keys", ()))

@@ -49,12 +49,12 @@ class _MemberRow:
     @property
     def loyalty_member_id(self) -> str:
         """The organization's own id of the member."""
-        return str(self.sent.sent["loyalty_member_id"])
+        return str(self.sent.fields["loyalty_member_id"])
 
     @property
     def properties(self) -> MemberBody:
         """The properties of a new member."""
-        given = dict(self.sent.sent)
+        given = dict(self.sent.fields)
         if self.attributes:
             given["custom_attributes"] = {**given.get("custom_attributes", {}), **self.attributes}
         return MemberBody(**given)
@@ -119,7 +119,9 @@ def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Ba
         events.lock_members(call.db, organization_id, ids, ())
     existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
     known = {member.loyalty_member_id: member for member in existing}
-    public = {name for member_row in read if (name := member_row.sent.sent.get("public_loyalty_member_id")) is not None}
+    public = {
+        name for member_row in read if (name := member_row.sent.fields.get("public_loyalty_member_id")) is not None
+    }
     taken = members.find_taken(call.db, organization_id, (), public)[1] if public else set()
     for member_row in read:
         before = known.get(member_row.loyalty_member_id)
@@ -130,7 +132,7 @@ def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Ba
         if before is not None and before.erased_at is not None:
             batch.failed.append(member_row.row.failed("The member was erased.", name_of("loyaltyMemberId")))
             continue
-        public_id = member_row.sent.sent.get("public_loyalty_member_id")
+        public_id = member_row.sent.fields.get("public_loyalty_member_id")
         own = None if before is None else before.public_loyalty_member_id
         if public_id is not None and public_id != own:
             if public_id in taken:

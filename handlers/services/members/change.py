@@ -54,9 +54,9 @@ def changed_values(before: Member, changes: Changes[Any]) -> dict[str, Any]:
     """The values of a member after a change: the profile and the wishes for notifications are merged."""
     update = changes.of(before)
     values = values_of(update)
-    if "profile" in changes.sent:
+    if "profile" in changes.fields:
         values["profile"] = merge_profile(before.profile, update.profile)
-    if "notifications" in changes.sent:
+    if "notifications" in changes.fields:
         values["notifications"] = merge_fields(before.notifications, update.notifications)
     return values
 
