@@ -160,6 +160,7 @@ QUERIES: Mapping[str, RowsQuery] = {
             **_BOOK,
             "code": "c.code",
             "amount": "t.amount - t.amount_used",
+            "remainingValue": "t.remaining_value",
             "expiresAt": "t.expired_at",
             "couponData": "nullif(t.custom_attributes, '{}')",
         },

@@ -76,7 +76,7 @@ WHERE t.organization_id = %s AND t.loyalty_event_id = ANY(%s) AND t.transaction_
         SELECT FROM coupon_usages u
         JOIN coupon_books b ON b.organization_id = u.organization_id AND b.coupon_book_id = u.coupon_book_id
         WHERE u.organization_id = %s AND u.loyalty_event_id = t.loyalty_event_id
-            AND u.ledger_transaction_id = t.ledger_transaction_id AND u.amount_used > 0 AND NOT b.restore_on_cancel
+            AND u.ledger_transaction_id = t.ledger_transaction_id AND u.amount_assigned = 0 AND NOT b.restore_on_cancel
         OFFSET 0
     )
 ORDER BY t.ledger_transaction_id DESC

@@ -35,6 +35,9 @@ def check_book(values: Mapping[str, Any]) -> None:
     if values["required_points_config"] is None and any(values[name] is not None for name in _POINTS):
         detail = "assignmentRequiredPoints and usageRequiredPoints need requiredPointsConfig"
         faults.append(FieldFault(detail, pointer="/requiredPointsConfig"))
+    if values["is_value_coupon"] and not values["face_value"]:
+        detail = "faceValue is needed, and more than 0: it is the value of a coupon while nothing of it is used"
+        faults.append(FieldFault(detail, pointer="/faceValue"))
     if values["code_pattern"] is not None and values["type"] != GENERATED:
         detail = f"codePattern is for books of the type {GENERATED}, not of the type {values['type']}"
         faults.append(FieldFault(detail, pointer="/codePattern"))

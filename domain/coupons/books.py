@@ -57,6 +57,7 @@ class CouponBook:
     restore_on_cancel: bool
     # The worth of a coupon in money; None for none.
     face_value: Decimal | None
+    is_value_coupon: bool
     assignment_required_points: Decimal | None
     usage_required_points: Decimal | None
     required_points_config: Mapping[str, str] | None

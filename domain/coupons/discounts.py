@@ -11,12 +11,15 @@ _HUNDREDTH = Decimal("0.01")
 _WIDE = Context(prec=1000)
 
 
-def discount_of(book: CouponBook, total: Decimal | None) -> Decimal | None:
+def discount_of(book: CouponBook, total: Decimal | None, remaining: Decimal | None = None) -> Decimal | None:
     """The discount on an order of `total`, rounded half away from zero to hundredths; None if it is not known.
 
     A book says what it gives by `discountAmount` where its `discountType` is an amount or a percentage. It gives at
-    most `maxDiscountPerUse`, and the total.
+    most `maxDiscountPerUse`, and the total. A value coupon gives what is `remaining` of it, a new one its whole value.
     """
+    if book.is_value_coupon and book.face_value is not None:
+        most = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
+        return min([book.face_value if remaining is None else remaining, *most])
     if book.discount_amount is None:
         return None
     if book.discount_type == AMOUNT:

@@ -12,7 +12,7 @@ from domain.calendar import DAILY, MONTHLY, WEEKLY, period_start, zone_named
 from domain.coupons.books import CouponBook
 from domain.fields import Personal
 
-ZERO = Decimal(0)
+ZERO, ONE = Decimal(0), Decimal(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class CouponLot:
 
     `coupon_lot_id` is the id of the assignment. `amount` is the assigned amount less what was reversed; `amount_owed`
     is the used part of a reversed assignment, which is taken as soon as its use is reverted. `custom_attributes` are
-    the assignment's `couponData`; nothing of a lot can be used from `expired_at` on.
+    the assignment's `couponData`; nothing of a lot can be used from `expired_at` on. Of value coupons, `value` is that
+    of each, and `remaining_value` what is left of all: a coupon counts as used once nothing is left of it.
     """
 
     organization_id: int
@@ -32,10 +33,19 @@ class CouponLot:
     amount: Decimal
     amount_used: Decimal
     amount_owed: Decimal
+    value: Decimal | None
+    remaining_value: Decimal | None
     custom_attributes: Personal[Mapping[str, Any]]
     expired_at: datetime | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def is_begun(self) -> bool:
+        """True if anything of the lot is used, be it a part of the value of one coupon."""
+        if self.amount_used > 0 or self.value is None or self.remaining_value is None:
+            return self.amount_used > 0
+        return self.remaining_value < self.amount * self.value
 
     @property
     def left(self) -> Decimal:
@@ -46,24 +56,47 @@ class CouponLot:
         """True if the lot has expired at `at`."""
         return self.expired_at is not None and self.expired_at <= at
 
-    def used(self, amount: Decimal, at: datetime) -> CouponLot:
-        """The lot after a use of `amount`."""
-        return replace(self, amount_used=self.amount_used + amount, updated_at=at)
+    def used(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
+        """The lot after a use of `amount`; that of a value coupon takes `discounted` of the value instead."""
+        if self.value is None or self.remaining_value is None or discounted is None:
+            return replace(self, amount_used=self.amount_used + amount, updated_at=at)
+        remaining = self.remaining_value - discounted
+        return replace(self, amount_used=self._used_at(remaining), remaining_value=remaining, updated_at=at)
 
     def taken_back(self, amount: Decimal, at: datetime, *, owed: Decimal = ZERO) -> CouponLot:
         """The lot after a reversal of `amount` of the assignment; `owed` is taken when its use is reverted."""
-        return replace(self, amount=self.amount - amount, amount_owed=owed, updated_at=at)
+        after = replace(self, amount=self.amount - amount, amount_owed=owed, updated_at=at)
+        return after._within_its_value(self.remaining_value)
 
-    def given_back(self, amount: Decimal, at: datetime) -> CouponLot:
-        """The lot after the reversal of a use of `amount`, from which the owed amount is taken at once."""
+    def given_back(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
+        """The lot after the reversal of a use of `amount`, from which the owed amount is taken at once.
+
+        That of a value coupon gives `discounted` back to the value.
+        """
+        remaining = None
+        if self.value is not None and self.remaining_value is not None and discounted is not None:
+            remaining = self.remaining_value + discounted
+            amount = self.amount_used - self._used_at(remaining)
         due = min(amount, self.amount_owed)
-        return replace(
+        after = replace(
             self,
             amount=self.amount - due,
             amount_used=self.amount_used - amount,
             amount_owed=self.amount_owed - due,
             updated_at=at,
         )
+        return after._within_its_value(remaining)
+
+    def _used_at(self, remaining: Decimal) -> Decimal:
+        """The number of value coupons of which nothing is left when so much remains of the value of all."""
+        whole, part = divmod(remaining, self.value or ONE)
+        return max(ZERO, self.amount - whole - (ONE if part else ZERO))
+
+    def _within_its_value(self, remaining: Decimal | None) -> CouponLot:
+        """The lot with a remaining value, as far as what is left of its assignment can have it."""
+        if self.value is None or remaining is None:
+            return self
+        return replace(self, remaining_value=min(remaining, self.left * self.value))
 
 
 def order_of_use(lot: CouponLot) -> tuple[Any, ...]:

@@ -19,11 +19,12 @@ from domain.coupons.usages import (
     MemberCoupon,
     UsageNotRevertible,
     UsageReverted,
+    ValueExceeded,
 )
 from domain.hours import Occasion
 from domain.ledger.refusals import InsufficientBalance
 from domain.members import Member
-from domain.problems import Conflict, Refusal
+from domain.problems import Conflict, FieldFault, InvalidRequest, Refusal
 
 ONE = Decimal(1)
 
@@ -36,7 +37,8 @@ class Assignment:
     """Command to assign `amount` of the named coupon, or of the next one of the book.
 
     The assignment becomes a lot of its own, with this expiry (None is never) and this data. `order_total` is that of
-    the order that the coupon is for, if it is known, and `occasion` that of the event that causes the assignment.
+    the order that the coupon is for, if it is known, and `occasion` that of the event that causes the assignment. A
+    value coupon has its whole value, unless `remaining_value` says what is left of it.
     """
 
     amount: Decimal = ONE
@@ -45,6 +47,7 @@ class Assignment:
     coupon_data: Mapping[str, Any] | None = None
     order_total: Decimal | None = None
     occasion: Occasion | None = None
+    remaining_value: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class _Amounts:
     assigned: Decimal = ZERO
     used: Decimal = ZERO
     discounted: Decimal | None = None
+    remaining_value: Decimal | None = None
     reverted: int | None = None
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -111,6 +115,7 @@ class CouponService:
         except Refusal:
             self._state.rollback_to(savepoint)
             raise
+        value = book.face_value if book.is_value_coupon else None
         lot = CouponLot(
             organization_id=book.organization_id,
             coupon_lot_id=self._new_id(),
@@ -120,13 +125,20 @@ class CouponService:
             amount=command.amount,
             amount_used=ZERO,
             amount_owed=ZERO,
+            value=value,
+            remaining_value=command.remaining_value or (None if value is None else command.amount * value),
             custom_attributes=command.coupon_data or {},
             expired_at=command.expires_at,
             created_at=self._state.at,
             updated_at=self._state.at,
         )
         held = self._state.move(member.member_id, coupon, command.amount, ZERO, lot)
-        amounts = _Amounts(lot.coupon_lot_id, assigned=command.amount, custom_attributes=details.custom_attributes)
+        amounts = _Amounts(
+            lot.coupon_lot_id,
+            assigned=command.amount,
+            remaining_value=lot.remaining_value,
+            custom_attributes=details.custom_attributes,
+        )
         return self._record(book, held, amounts, details, key, transaction_id)
 
     def use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
@@ -134,6 +146,8 @@ class CouponService:
 
         Raises the first reason for refusal; the caller rolls back the uses made before it.
         """
+        if book.is_value_coupon:
+            _refuse_without_value(command.amount_discounted)
         usages: list[CouponUsage] = []
         for count in range(int(command.amount), 0, -1):
             book = self._state.books[book.coupon_book_id]
@@ -159,13 +173,19 @@ class CouponService:
         discounted: Decimal | None,
         details: UsageDetails,
     ) -> CouponUsage:
+        _refuse_over_value(lot, discounted)
         key = self._new_key()
         transaction_id = self._charge.pay(member.wallet_id, book, book.usage_required_points or ZERO, details, key)
-        coupon = self._state.coupons[lot.coupon_id]
-        held = self._state.move(member.member_id, coupon, ZERO, ONE, lot.used(ONE, self._state.at))
+        coupon, after = self._state.coupons[lot.coupon_id], lot.used(ONE, self._state.at, discounted)
+        used = after.amount_used - lot.amount_used
+        held = self._state.move(member.member_id, coupon, ZERO, used, after)
         self._state.count_use(member.member_id, book, ONE, discounted or ZERO, self._state.at)
         amounts = _Amounts(
-            lot.coupon_lot_id, used=ONE, discounted=discounted, custom_attributes=details.custom_attributes
+            lot.coupon_lot_id,
+            used=used,
+            discounted=discounted,
+            remaining_value=after.remaining_value,
+            custom_attributes=details.custom_attributes,
         )
         return self._record(book, held, amounts, details, key, transaction_id)
 
@@ -201,8 +221,10 @@ class CouponService:
         """
         usage = self._standing(usage_id)
         lot = self._lot_of(usage)
-        if not usage.is_use and lot is not None and lot.amount_used > 0 and not force:
-            raise AssignmentUsed(f"The assignment was of {lot.amount} coupons, of which {lot.amount_used} are used.")
+        if not usage.is_use and lot is not None and lot.is_begun and not force:
+            detail = f"The assignment was of {lot.amount} coupons, of which {lot.amount_used} are used"
+            left = "" if lot.remaining_value is None else f", and a value of {lot.remaining_value} is left"
+            raise AssignmentUsed(f"{detail}{left}.")
         key = self._new_key()
         transaction_id = None
         if usage.ledger_transaction_id is not None:
@@ -249,9 +271,10 @@ class CouponService:
         self, usage: CouponUsage, lot: CouponLot | None, details: UsageDetails, key: str, transaction_id: int | None
     ) -> CouponUsage:
         """Return the used amount to the lot, and take from it the part that an earlier reversal owes."""
-        after = None if lot is None else lot.given_back(usage.amount_used, self._state.at)
+        after = None if lot is None else lot.given_back(usage.amount_used, self._state.at, usage.amount_discounted)
         due = ZERO if lot is None or after is None else lot.amount_owed - after.amount_owed
-        reversal = self._take_back(usage, due, after, details, key, transaction_id)
+        used = usage.amount_used if lot is None or after is None else lot.amount_used - after.amount_used
+        reversal = self._take_back(usage, due, after, details, key, transaction_id, used)
         assignment = None if after is None or after.amount else self._state.usages.get(after.coupon_lot_id)
         if assignment is not None and assignment.reversal_usage_id is None:
             self._state.link(assignment, reversal.coupon_usage_id)
@@ -265,17 +288,19 @@ class CouponService:
         details: UsageDetails,
         key: str,
         transaction_id: int | None,
+        used: Decimal = ZERO,
     ) -> CouponUsage:
-        """Record the reversal of a usage, which takes back `assigned` as well; `lot` is the lot after it."""
+        """Record the reversal of a usage, which takes back `assigned` and gives back `used`; `lot` is that after it."""
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
-        held = self._state.move(usage.member_id, coupon, -assigned, -usage.amount_used, lot)
+        held = self._state.move(usage.member_id, coupon, -assigned, -used, lot)
         if usage.is_use:
             discounted = usage.amount_discounted or ZERO
-            self._state.count_use(usage.member_id, book, -usage.amount_used, -discounted, usage.created_at)
+            self._state.count_use(usage.member_id, book, -ONE, -discounted, usage.created_at)
         amounts = _Amounts(
             usage.coupon_lot_id,
             assigned=-assigned,
-            used=-usage.amount_used,
+            used=-used,
+            remaining_value=None if lot is None else lot.remaining_value,
             discounted=None if usage.amount_discounted is None else -usage.amount_discounted,
             reverted=usage.coupon_usage_id,
             custom_attributes=usage.custom_attributes,
@@ -321,6 +346,7 @@ class CouponService:
                 reversal_usage_id=None,
                 reverted_usage_id=amounts.reverted,
                 amount_discounted=amounts.discounted,
+                remaining_value=amounts.remaining_value,
                 ledger_transaction_id=transaction_id,
                 external_id=details.external_id,
                 description=details.description,
@@ -330,3 +356,18 @@ class CouponService:
                 updated_at=self._state.at,
             )
         )
+
+
+def _refuse_without_value(discounted: Decimal | None) -> None:
+    """Refuse a use of a value coupon that does not say how much it takes."""
+    if not discounted:
+        raise InvalidRequest(
+            [FieldFault("amountDiscounted is needed: how much of the value the use takes", pointer="/amountDiscounted")]
+        )
+
+
+def _refuse_over_value(lot: CouponLot, discounted: Decimal | None) -> None:
+    """Refuse a use that takes more than the value that remains."""
+    remaining = lot.remaining_value
+    if remaining is not None and discounted is not None and discounted > remaining:
+        raise ValueExceeded(f"A value of {remaining:f} remains, not {discounted:f}.", available=remaining)

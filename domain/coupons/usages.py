@@ -16,7 +16,7 @@ class CouponUsage:
 
     The `updated_total_*` fields are the member's totals of the coupon after it. A usage and its reversal refer to each
     other. `coupon_lot_id` is the lot of the usage, for an assignment its own id; `code` is null for a coupon of a
-    codeless book.
+    codeless book. `remaining_value` is that of the assignment after it, of value coupons.
     """
 
     organization_id: int
@@ -41,6 +41,7 @@ class CouponUsage:
     reversal_usage_id: int | None
     reverted_usage_id: int | None
     amount_discounted: Decimal | None
+    remaining_value: Decimal | None
     ledger_transaction_id: int | None
     external_id: Personal[str | None]
     description: Personal[str | None]
@@ -52,7 +53,8 @@ class CouponUsage:
     @property
     def is_use(self) -> bool:
         """True for a use, False for an assignment or a reversal."""
-        return self.amount_used > 0
+        # One that leaves something of a value coupon uses none up.
+        return self.reverted_usage_id is None and not self.amount_assigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,13 @@ class UsageNotRevertible(Conflict):
 
     slug = "coupon-usage-not-revertible"
     title = "A reversal cannot be reverted"
+
+
+class ValueExceeded(Conflict):
+    """A use cannot take more than the remaining value of the coupon."""
+
+    slug = "coupon-value-exceeded"
+    title = "The remaining value of the coupon is lower"
 
 
 class AssignmentUsed(Conflict):

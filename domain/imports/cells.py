@@ -117,6 +117,7 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "couponBook": _text,
         "code": _text,
         "amount": _whole,
+        "remainingValue": _number,
         "expiresAt": _text,
         "pointsOverride": _number,
         "couponData": _object,

@@ -28,10 +28,12 @@ class CouponFact:
     def row(self, by: str | None = None) -> TimelineRow:
         """The row of the usage."""
         amount = self.amount_used or self.amount_assigned
-        number = "" if abs(amount) == 1 else f"{amount_text(abs(amount))} times "
-        participle = "used" if self.amount_used else "assigned"
+        number = "" if abs(amount) <= 1 else f"{amount_text(abs(amount))} times "
+        # A use that leaves something of a value coupon moves no amount.
+        is_part, is_use = not amount, not amount or bool(self.amount_used)
+        participle = f"used{' in part' if is_part else ''}" if is_use else "assigned"
         if self.reverted_usage_id is not None:
-            participle = "given back after its use was reverted" if self.amount_used else "taken away again"
+            participle = "given back after its use was reverted" if is_use else "taken away again"
         text = f"The coupon {self.book_name} was {number}{participle}{after_colon(self.description)}."
         details = {
             "couponUsageId": self.coupon_usage_id,

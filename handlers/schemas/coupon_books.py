@@ -44,12 +44,14 @@ class _Administration(CouponBookProperties):
 class _IntegrationNew(_Integration):
     publishing_status: str
     type: str
+    is_value_coupon: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AdministrationNew(_Administration):
     publishing_status: str
     type: str
+    is_value_coupon: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

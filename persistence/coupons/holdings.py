@@ -91,12 +91,13 @@ GROUP BY h.member_id, h.coupon_book_id
 
 _IN_PERIODS = """
 SELECT u.member_id, u.coupon_book_id,
-    coalesce(sum(u.amount_used) FILTER (WHERE u.created_at >= x.uses_since), 0),
+    count(*) FILTER (WHERE u.created_at >= x.uses_since)::numeric,
     coalesce(sum(u.amount_discounted) FILTER (WHERE u.created_at >= x.discounts_since), 0)
 FROM jsonb_to_recordset(%s::jsonb) AS x(coupon_book_id bigint, uses_since timestamptz, discounts_since timestamptz)
 JOIN coupon_usages u ON u.coupon_book_id = x.coupon_book_id
     AND u.created_at >= least(x.uses_since, x.discounts_since)
-WHERE u.organization_id = %s AND u.member_id = ANY(%s) AND u.amount_used > 0 AND u.reversal_usage_id IS NULL
+WHERE u.organization_id = %s AND u.member_id = ANY(%s) AND u.amount_assigned = 0 AND u.reverted_usage_id IS NULL
+    AND u.reversal_usage_id IS NULL
 GROUP BY u.member_id, u.coupon_book_id
 """
 
@@ -135,7 +136,7 @@ _STORE_LOTS = upsert(
     coupon_lots,
     fields_of(CouponLot),
     key=("coupon_lot_id",),
-    changed=("amount", "amount_used", "amount_owed", "updated_at"),
+    changed=("amount", "amount_used", "amount_owed", "remaining_value", "updated_at"),
 )
 
 # Under this lock nobody changes what a book allows; its sums go on being counted.

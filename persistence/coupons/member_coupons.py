@@ -59,7 +59,7 @@ class MemberCouponEntry:
     """A member's amounts of a coupon, with its code and book.
 
     `expired_at` and `custom_attributes` are those of the lot that is used next; if all the rest has expired, of the lot
-    that expired last, and if nothing is left, of the last lot.
+    that expired last, and if nothing is left, of the last lot. `remaining_value` is what can be used of value coupons.
     """
 
     coupon_book_id: int
@@ -69,6 +69,7 @@ class MemberCouponEntry:
     amount_used: Decimal
     custom_attributes: dict[str, Any]
     expired_at: datetime | None
+    remaining_value: Decimal | None
     created_at: datetime
     updated_at: datetime
     coupon_book: CouponBook
@@ -99,6 +100,7 @@ def find_page(
         table.c.amount_used,
         _of_next_lot("custom_attributes", now),
         expiry_of_member(now),
+        _remaining_value(now),
         table.c.created_at,
         table.c.updated_at,
     )
@@ -117,6 +119,13 @@ def find_page(
 def expiry_of_member(at: datetime) -> ColumnElement[Any]:
     """When a member's coupon expires next, or has expired at last."""
     return _of_next_lot("expired_at", at)
+
+
+def _remaining_value(at: datetime) -> ColumnElement[Any]:
+    """The value that is left of a member's coupon at a moment; null unless it is a value coupon."""
+    is_left = (lots.c.amount > lots.c.amount_used) & (_lot_expiry > at)
+    total = select(func.coalesce(func.sum(lots.c.remaining_value).filter(is_left), 0)).where(*_same_coupon())
+    return case((coupon_books.c.is_value_coupon, total.scalar_subquery()), else_=None).label("remaining_value")
 
 
 # In the order of the indexes of available amounts.

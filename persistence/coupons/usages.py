@@ -41,6 +41,8 @@ USAGES = Records(
         **TAG_FILTERS,
     },
 )
+# One that leaves something of a value coupon uses none up.
+_IS_USE = (table.c.amount_assigned == 0, table.c.reverted_usage_id.is_(None))
 _FIELDS = tuple(name for name in fields_of(CouponUsage) if name not in _ELSEWHERE)
 
 _LINK = update_by_id(table, "coupon_usage_id", "reversal_usage_id", "updated_at")
@@ -83,7 +85,7 @@ def _standing_uses(organization_id: int, member_id: int, coupon_id: int) -> tupl
         table.c.organization_id == organization_id,
         table.c.member_id == member_id,
         table.c.coupon_id == coupon_id,
-        table.c.amount_used > 0,
+        *_IS_USE,
         table.c.reversal_usage_id.is_(None),
     )
 
@@ -98,7 +100,7 @@ def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict
             table.c.organization_id == member.organization_id,
             table.c.member_id == member.member_id,
             table.c.coupon_book_id.in_(book_ids),
-            table.c.amount_used > 0,
+            *_IS_USE,
             table.c.reversal_usage_id.is_(None),
         )
         .order_by(table.c.coupon_book_id, table.c.created_at.desc(), table.c.coupon_usage_id.desc())

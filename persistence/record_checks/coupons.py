@@ -65,6 +65,16 @@ FROM coupon_lots l
 WHERE {OF.format("l")} AND (least(l.amount, l.amount_used) < 0 OR l.amount_owed NOT IN (0, l.amount))
 """
 
+# Of value coupons as many are used as the remaining value does not need, unless the assignment was reversed.
+_WRONG_VALUE = f"""
+SELECT l.organization_id, format('coupon lot %s: a value of %s is left of %s coupons of %s, of which %s are used',
+    l.coupon_lot_id, trim_scale(l.remaining_value), trim_scale(l.amount), trim_scale(l.value),
+    trim_scale(l.amount_used))
+FROM coupon_lots l
+WHERE {OF.format("l")} AND l.value IS NOT NULL AND (l.remaining_value IS NULL OR l.remaining_value < 0
+    OR l.amount >= l.amount_used AND l.amount - l.amount_used <> ceil(l.remaining_value / l.value))
+"""
+
 # The revert of a use takes what an assignment owes, and is then the reversal of both.
 _WRONG_REVERTS = f"""
 SELECT u.organization_id, format('coupon usage %s: reverts %s, which does not say so', u.coupon_usage_id,
@@ -79,7 +89,7 @@ SELECT u.organization_id, format('coupon usage %s: is reverted by %s, which does
 FROM coupon_usages u LEFT JOIN coupon_usages reversal ON reversal.organization_id = u.organization_id
     AND reversal.coupon_usage_id = u.reversal_usage_id
 WHERE {OF.format("u")} AND u.reversal_usage_id IS NOT NULL AND (reversal.reverted_usage_id IS NULL
-    OR u.amount_used > 0 AND reversal.reverted_usage_id <> u.coupon_usage_id)
+    OR u.amount_assigned = 0 AND u.reverted_usage_id IS NULL AND reversal.reverted_usage_id <> u.coupon_usage_id)
 UNION ALL
 SELECT u.organization_id, format('coupon usage %s: moves %s assigned and %s used, it reverts %s and %s',
     u.coupon_usage_id, trim_scale(u.amount_assigned), trim_scale(u.amount_used),
@@ -87,7 +97,7 @@ SELECT u.organization_id, format('coupon usage %s: moves %s assigned and %s used
 FROM coupon_usages u JOIN coupon_usages original ON original.organization_id = u.organization_id
     AND original.coupon_usage_id = u.reverted_usage_id
 WHERE {OF.format("u")} AND (u.member_id <> original.member_id OR u.coupon_id <> original.coupon_id
-    OR u.amount_used <> -original.amount_used OR u.amount_assigned > 0
+    OR u.amount_used <> -original.amount_used AND u.remaining_value IS NULL OR u.amount_assigned > 0
     OR original.amount_assigned > 0 AND -u.amount_assigned > original.amount_assigned)
 """
 
@@ -149,6 +159,7 @@ CHECKS = (
     _WRONG_COUNT,
     _WRONG_PLACE,
     _WRONG_LOT,
+    _WRONG_VALUE,
     _WRONG_REVERTS,
     _OVER_LIMIT,
     _SHARED_CODE,

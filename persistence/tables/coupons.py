@@ -44,6 +44,7 @@ coupon_books = record_table(
     defaults={
         "days_of_week": "'{}'",
         "restore_on_cancel": "true",
+        "is_value_coupon": "false",
         "coupon_count": "0",
         "total_assigned": "0",
         "total_usages": "0",

@@ -70,6 +70,15 @@ def test_the_limits_of_a_period_hold(shop):
     assert outcomes(savings) == {"done": 6, "coupon-discount-limit": 54}
 
 
+def test_a_value_coupon_of_12_is_good_for_twelve_uses_of_1(shop):
+    book = shop.book(is_value_coupon=True, face_value=Decimal(12))
+    member = shop.member()
+    shop.assign(member, book)
+    uses = [lambda: shop.use(member, book, amount_discounted=Decimal(1)) for _ in range(20)]
+    assert outcomes(uses) == {"done": 12, "coupon-not-assigned": 8}
+    assert shop.stored(book).total_usages == 1
+
+
 def test_using_and_taking_back_the_assignment_exclude_each_other(shop):
     book = shop.book("list")
     shop.add_codes(book, [f"R-{n}" for n in range(12)])

@@ -36,6 +36,7 @@ UNSET = {
     },
     **{name: {} for name in ("images", "customAttributes", "condition", "extraFields", "content")},
     "restoreOnCancel": True,
+    "isValueCoupon": False,
     "totalAssigned": 0,
     "totalUsages": 0,
 }

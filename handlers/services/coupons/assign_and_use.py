@@ -27,6 +27,9 @@ from persistence.members import MEMBERS
 ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by request."
 
 
+_LATER_FIELDS = ("order_total", "remaining_value")
+
+
 @dataclass(frozen=True, slots=True)
 class CouponCommand:
     """The command of a request on either surface; fields that a surface does not offer keep their defaults."""
@@ -49,13 +52,15 @@ class CouponCommand:
     bypass: bool = False
     auto_assign: bool = False
     order_total: Decimal | None = None
+    remaining_value: Decimal | None = None
 
     def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
         """The digest by which two requests are the same: all fields, except the keys of a batch's other items."""
-        details = [getattr(self, name) for name in self.__slots__ if name != "order_total"]
+        details = [getattr(self, name) for name in self.__slots__ if name not in _LATER_FIELDS]
+        # Requests without them keep the digest that they were stored with before there were these fields.
         if self.order_total is not None:
-            # Requests without it keep the digest that they were stored with before there was the field.
             details.append(self.order_total)
+        details += [[name, value] for name in _LATER_FIELDS[1:] if (value := getattr(self, name)) is not None]
         return digest_of([kind, member_id, book.coupon_book_id, *details])
 
     def details(self, key: str | None, digest: bytes) -> UsageDetails:
@@ -220,7 +225,12 @@ def _assign_each(
     for position, find in enumerate(_finders(coupons, book, command)):
         try:
             assignment = Assignment(
-                command.amount, find(), command.expires_at, command.coupon_data, command.order_total
+                command.amount,
+                find(),
+                command.expires_at,
+                command.coupon_data,
+                command.order_total,
+                remaining_value=command.remaining_value,
             )
             key = command.keys[position] if command.keys else None
             made.append(coupons.assign(member.member_id, book, assignment, command.details(key, digest)))

@@ -1,6 +1,6 @@
 """Imports of coupon codes, and of the coupons that members have."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -71,6 +71,7 @@ def _request(
     command = CouponCommand(
         codes=(values["code"],) if "code" in values else (),
         amount=Decimal(values.get("amount", 1)),
+        remaining_value=_remaining_value(book, values, name_of),
         keys=(key_of(job, row),),
         expires_at=expires_at,
         coupon_data=values.get("couponData"),
@@ -82,6 +83,19 @@ def _request(
         points_override=Decimal(values.get("pointsOverride", 0)),
     )
     return CouponRequest(member, book, command)
+
+
+def _remaining_value(book: CouponBook, values: Mapping[str, Any], name_of: NameOf) -> Decimal | None:
+    """The rest of the value coupons of a row, None for all of it; raises RowFault."""
+    if "remainingValue" not in values:
+        return None
+    name, remaining, amount = name_of("remainingValue"), Decimal(values["remainingValue"]), values.get("amount", 1)
+    if not book.is_value_coupon or book.face_value is None:
+        raise RowFault(f"{name} is given for a coupon book whose coupons have no value.", name)
+    least, most = (amount - 1) * book.face_value, amount * book.face_value
+    if not least < remaining <= most:
+        raise RowFault(f"{name} is not more than {least:f} and at most {most:f}, as that of {amount} coupons is.", name)
+    return remaining
 
 
 def book_names(call: Call, rows: Sequence[ImportRow]) -> Names[CouponBook]:

@@ -130,10 +130,10 @@ def _presented(run: DryRun, code: str, coupons: Sequence[Coupon]) -> PresentedCo
 def _coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
     work, member, total = run.unit.coupons, run.member, run.scenario.total
     book = work.loader.state.books[coupon.coupon_book_id]
-    discount = discount_of(book, total)
     usable = LotRange(book.coupon_book_id, coupon.coupon_id, with_expired=False)
-    has_one = work.loader.state.next_lot(member.member_id, usable, 1) is not None
-    attempt = Attempt(USE if has_one else ASSIGN_AND_USE, amount_discounted=discount, order_total=total)
+    lot = work.loader.state.next_lot(member.member_id, usable, 1)
+    discount = discount_of(book, total, None if lot is None else lot.remaining_value)
+    attempt = Attempt(ASSIGN_AND_USE if lot is None else USE, amount_discounted=discount, order_total=total)
     reasons: list[Refusal] = list(exclusions(book, work.facts(member, book), attempt))
     # What the rules of the book do not say: whose the code is, and whether it has expired.
     command = Use(coupon=coupon, amount_discounted=discount, auto_assign=True)
@@ -148,6 +148,8 @@ def _coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
 
 def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal) -> Redemption:
     cost, book = offer.cost, offer.book
+    # Of a value coupon that the member has, the rest is not known here.
+    is_begun = book.is_value_coupon and offer.facts.unused > 0
     return Redemption(
         coupon_book_key=book.coupon_book_key,
         name=book.name,
@@ -155,7 +157,7 @@ def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal)
         cost=cost,
         missing_points=None if cost is None else max(_ZERO, cost - offer.facts.points),
         affordable_after_order=cost is None or cost <= points_after,
-        discount=discount_of(book, offer.order_total),
+        discount=None if is_begun else discount_of(book, offer.order_total),
         exclusion_reasons=_told(reasons),
     )
 

@@ -82,3 +82,34 @@ def test_the_last_expiry_is_that_of_all_lots():
     assert last_expiry([]) is None
     assert last_expiry([lot(expired_at=NOON), lot()]) is None
     assert last_expiry([lot(expired_at=NOON), lot(expired_at=NOON.replace(year=2025))]) == NOON
+
+
+def card(remaining, amount=1, **values):
+    """A lot of value coupons of 12 each, of which as many are used as the remaining value leaves."""
+    values = {"value": Decimal(12), "remaining_value": Decimal(remaining), "amount": Decimal(amount), **values}
+    return lot(**{"amount_used": Decimal(0), **values})
+
+
+@pytest.mark.parametrize(
+    ("amount", "remaining", "taken", "used", "left"),
+    [(1, 12, "11.99", 0, "0.01"), (1, 12, 12, 1, 0), (2, 24, 11, 0, 13), (2, 24, 12, 1, 12), (2, 24, 13, 1, 11)],
+)
+def test_a_use_of_value_coupons_uses_up_those_that_the_rest_does_not_need(amount, remaining, taken, used, left):
+    before = card(remaining, amount)
+    after = before.used(Decimal(1), NOON, Decimal(taken))
+    assert (after.amount_used, after.remaining_value, after.is_begun) == (used, Decimal(left), True)
+    assert not before.is_begun
+    back = after.given_back(Decimal(used), NOON, Decimal(taken))
+    assert (back.amount_used, back.remaining_value) == (0, remaining)
+
+
+def test_what_is_left_of_a_reversed_assignment_has_no_value():
+    gone = card(7).taken_back(Decimal(1), NOON)
+    assert (gone.amount, gone.remaining_value) == (0, 0)
+    assert gone.given_back(Decimal(0), NOON, Decimal(5)).remaining_value == 0
+    owing = card(0, amount_used=Decimal(1)).taken_back(Decimal(0), NOON, owed=Decimal(1))
+    assert (owing.amount, owing.amount_owed, owing.left) == (1, 1, 0)
+    after = owing.given_back(Decimal(1), NOON, Decimal(5))
+    assert (after.amount, after.amount_used, after.amount_owed, after.remaining_value) == (0, 0, 0, 0)
+    of_two = card(20, 2).taken_back(Decimal(1), NOON)
+    assert (of_two.amount, of_two.remaining_value) == (1, 12)

@@ -15,7 +15,20 @@ BOOK = LotRange(12, None, with_expired=False)
 def lot(number, member=ANA, coupon=5, expires_in=None, amount=1, used=0, created=NOW):
     expired_at = None if expires_in is None else NOW + timedelta(days=expires_in)
     return CouponLot(
-        1, number, member, coupon, 12, Decimal(amount), Decimal(used), Decimal(0), {}, expired_at, created, created
+        1,
+        number,
+        member,
+        coupon,
+        12,
+        Decimal(amount),
+        Decimal(used),
+        Decimal(0),
+        None,
+        None,
+        {},
+        expired_at,
+        created,
+        created,
     )
 
 

@@ -1,0 +1,197 @@
+"""Coupons with a remaining value: what uses take of it, what reverts give back, and how it is listed and moved."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.coupons import CouponBooks
+from tests.builders.exports import exported
+from tests.builders.imports import Imports, counts
+from tests.builders.tracking import ORDER_CREATED, Shop, key, order, running
+from tests.http.test_coupon_effects import assign, sums, use
+
+EXCEEDED = "/problems/coupon-value-exceeded"
+
+
+class Card:
+    """A book of value coupons of 12.00, and a member."""
+
+    def __init__(self, organization, *codes, **more):
+        self.shop, self.books = Shop(organization), CouponBooks(organization)
+        body = {"type": "codeless", "isValueCoupon": True, "faceValue": 12, **more}
+        self.book, self.member = self.books.make(*codes, **body), self.shop.member()
+
+    @property
+    def path(self):
+        return f"/members/{self.member}/coupon-books/{self.book['couponBookKey']}"
+
+    def assign(self, **body):
+        return self.shop.integration.post(f"{self.path}/assign", body, expect=200)["couponUsage"]
+
+    def use(self, amount, expect=200, **body):
+        body = {"amountDiscounted": amount, **body}
+        found = self.shop.integration.post(f"{self.path}/use", body, expect=expect)
+        return found["couponUsage"] if expect == 200 else found
+
+    def revert(self, usage, expect=200, **body):
+        path = f"/coupon-usages/{usage['couponUsageId']}/revert"
+        found = self.shop.administration.post(path, body, expect=expect)
+        return found["couponUsages"][0] if expect == 200 else found
+
+    def standing(self):
+        """The amounts assigned and used, and the value that remains."""
+        [found] = self.shop.integration.get(f"/members/{self.member}/coupons")["results"] or [None]
+        return found and (found["amountAssigned"], found["amountUsed"], found["remainingValue"])
+
+
+@pytest.fixture
+def card(organization):
+    card = Card(organization)
+    yield card
+    card.shop.check_ledger()
+
+
+def moved(usage):
+    return usage["amountAssigned"], usage["amountUsed"], usage["amountDiscounted"], usage["remainingValue"]
+
+
+def test_example_6_a_use_takes_a_part_and_a_revert_gives_it_back(card):
+    assert (card.book["isValueCoupon"], card.book["faceValue"]) == (True, 12)
+    assert moved(card.assign()) == (1, 0, None, 12)
+    first = card.use(6)
+    assert moved(first) == (0, 0, 6, 6)
+    assert (card.standing(), sums(card.books, card.book)) == ((1, 0, 6), (1, 0))
+    problem = card.use(7, expect=409)
+    assert (problem["type"], problem["detail"], problem["available"]) == (EXCEEDED, "A value of 6 remains, not 7.", 6)
+    assert moved(card.revert(first)) == (0, 0, -6, 12)
+    assert card.standing() == (1, 0, 12)
+    assert card.revert(first, expect=409)["type"] == "/problems/coupon-usage-reverted"
+
+
+def test_a_coupon_counts_as_used_when_nothing_is_left(card):
+    card.assign()
+    first, second = card.use(Decimal("11.99")), card.use(Decimal("0.01"))
+    assert (moved(second), card.standing(), sums(card.books, card.book)) == (
+        (0, 1, Decimal("0.01"), 0),
+        (1, 1, 0),
+        (1, 1),
+    )
+    assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
+    # The first one is reverted: something is left again, and the coupon counts as used no more.
+    assert moved(card.revert(first)) == (0, -1, Decimal("-11.99"), Decimal("11.99"))
+    assert (card.standing(), sums(card.books, card.book)) == ((1, 0, Decimal("11.99")), (1, 0))
+    assert moved(card.revert(second)) == (0, 0, Decimal("-0.01"), 12)
+    assert card.standing() == (1, 0, 12)
+
+
+def test_an_assignment_of_several_has_the_value_of_all(card):
+    card.assign(amount=2)
+    assert (moved(card.use(15)), card.standing()) == ((0, 1, 15, 9), (2, 1, 9))
+    assert (moved(card.use(9)), card.standing()) == ((0, 1, 9, 0), (2, 2, 0))
+
+
+def test_a_use_may_assign_first_and_is_repeated_by_its_key(card):
+    body = {"autoAssign": True, "systemUniqueKey": key()}
+    first = card.use(5, **body)
+    assert (moved(first), card.standing()) == ((0, 0, 5, 7), (1, 0, 7))
+    assert card.use(5, **body) == first
+    assert card.use(4, expect=409, **body)["type"] == "/problems/key-reused"
+    assert card.standing() == (1, 0, 7)
+
+
+def test_the_value_is_that_of_the_time_of_the_assignment_and_uses_need_an_amount(card):
+    card.assign()
+    card.books.change(card.book, faceValue=20)
+    assert card.standing() == (1, 0, 12)
+    for amount in (None, 0):
+        assert [fault["pointer"] for fault in card.use(amount, expect=400)["errors"]] == ["/amountDiscounted"]
+    card.assign()
+    assert card.standing() == (2, 0, 32)
+    assert card.books.refused(isValueCoupon=True) == ["/faceValue"]
+    assert card.books.refused(isValueCoupon=True, faceValue=0) == ["/faceValue"]
+    path = card.books.path(card.book)
+    assert card.shop.integration.patch(path, {"faceValue": None}, expect=400)["errors"][0]["pointer"] == "/faceValue"
+    card.shop.integration.patch(path, {"isValueCoupon": False}, expect=400)
+
+
+def test_an_assignment_that_is_begun_is_reverted_by_force_alone(card):
+    assigned = card.assign()
+    used = card.use(5)
+    problem = card.revert(assigned, expect=409)
+    assert problem["type"] == "/problems/coupon-assignment-used"
+    assert problem["detail"] == "The assignment was of 1 coupons, of which 0 are used, and a value of 7 is left."
+    assert moved(card.revert(assigned, forceRevert=True)) == (-1, 0, None, 0)
+    assert card.standing() is None
+    assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
+    # The value of the use goes nowhere: its assignment is gone.
+    assert moved(card.revert(used)) == (0, 0, -5, 0)
+
+
+@pytest.mark.parametrize("amount", [5, 12])
+def test_an_event_that_is_undone_takes_the_rest_and_later_what_comes_back(card, amount):
+    card.shop.campaign(running(assign(card.book)), eventType=ORDER_CREATED)
+    card.shop.track_one(order(card.member, external_id="one"))
+    used = card.use(amount)
+    card.shop.track_one(order(card.member, None, "cancelled", "one"))
+    assert sums(card.books, card.book) == ((0, 0) if amount == 5 else (1, 1))
+    assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
+    card.revert(used)
+    assert (sums(card.books, card.book), card.standing()) == ((0, 0), None)
+
+
+def test_limits_of_periods_count_each_use_and_its_money(organization):
+    limits = {"maxUsagesPerPeriod": 3, "usagePeriodType": "daily"}
+    card = Card(organization, maxDiscountPerPeriod=6, discountPeriodType="daily", **limits)
+    card.assign()
+    first = card.use(4)
+    assert card.use(3, expect=409)["type"] == "/problems/coupon-discount-limit"
+    card.use(1)
+    card.use(1)
+    assert card.use(1, expect=409)["type"] == "/problems/coupon-usage-limit"
+    card.revert(first)
+    card.use(4)
+    assert card.standing() == (1, 0, 6)
+
+
+def test_codes_effects_timelines_and_simulations(organization):
+    card = Card(organization, "GIFT", type="list", name="Gift card")
+    card.shop.campaign(running(use(card.book)), eventType=ORDER_CREATED)
+    sent = {"loyaltyMemberId": card.member, "order": {"total": 100}, "couponCodes": ["GIFT"]}
+
+    def presented():
+        [code] = card.shop.integration.post("/simulations", sent, expect=200)["simulation"]["coupons"]
+        return code["usable"], code["discount"]
+
+    assert presented() == (True, 12)
+    card.assign(code="GIFT")
+    card.use(5, code="GIFT")
+    assert presented() == (True, 7)
+    [effect] = card.shop.track_one(order(card.member))["effects"]
+    assert (effect["status"], effect["error"]["type"]) == ("failed", "/problems/invalid-request")
+    [usage] = card.shop.integration.get(f"/members/{card.member}/coupon-usages")["results"][:1]
+    card.revert(usage)
+    timeline = card.shop.integration.get(f"/members/{card.member}/timeline", kinds="coupon")["results"]
+    assert [row["text"] for row in timeline] == [
+        "The coupon Gift card was given back after its use was reverted.",
+        "The coupon Gift card was used in part.",
+        "The coupon Gift card was assigned.",
+    ]
+    listed = card.shop.integration.get(f"/members/{card.member}/coupon-books")["results"]
+    assert [book["lastUsage"] for book in listed if "lastUsage" in book] in ([], [None])
+
+
+def test_the_remaining_value_is_exported_and_imported(card):
+    card.assign()
+    card.use(5)
+    [row] = map(json.loads, exported(card.shop.organization, kind="coupons"))
+    assert (row["amount"], row["remainingValue"]) == (1, 7)
+    head = "loyaltyMemberId,couponBook,amount,remainingValue\n"
+    book, other = card.book["name"], card.shop.member()
+    lines = [f"{other},{book},1,7", f"{other},{book},2,12.5", f"{other},{book},2,12", f"{other},{book},1,13"]
+    done = Imports(card.shop.organization).run(head + "\n".join(lines) + "\n", kind="coupons")
+    assert counts(done)[2:] == (2, 2)
+    card.member = other
+    assert card.standing() == (3, 0, Decimal("19.5"))
