@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import jwt
 import pytest
 
+from handlers.server import jobs
 from handlers.server.jobs import evaluate_tiers, expire_points
 from handlers.services.events import drain_queue
 from handlers.services.organizations import test_clock as service
@@ -17,11 +19,13 @@ from tests.builders.badges import Badges
 from tests.builders.campaigns import mint
 from tests.builders.content import Content
 from tests.builders.coupons import CouponBooks
+from tests.builders.imports import Imports
 from tests.builders.points import Points
 from tests.builders.queue import outcome, send, waiting
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, key, running
+from tests.builders.triggers import add_trigger
 from tests.builders.users import Users
 
 START = "2026-03-01T09:00:00Z"
@@ -355,6 +359,42 @@ class TestAdvancing:
         assert clock.advance("2026-03-02T09:00:00Z")["status"] == "ready"
         track(shop, event(member))
 
+    def test_an_import_waits_until_an_advance_is_done(self, clock, monkeypatch):
+        imports = Imports(clock.organization)
+        path = imports.queue("loyaltyMemberId\nana\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "CALL_SECONDS", 0)
+            clock.advance("2026-03-02T09:00:00Z")
+        imports.importer.step()
+        assert imports.get(path)["status"] == "queued"
+        clock.advance("2026-03-02T09:00:00Z")
+        while imports.importer.step():
+            pass
+        assert imports.get(path)["status"] == "done"
+        member = clock.organization.integration.get("/members/ana")["loyaltyMember"]
+        assert member["createdAt"] == "2026-03-02T09:00:00Z"
+
+    def test_emptying_the_organization_ends_an_advance(self, clock, a_year, monkeypatch, api):
+        a_year.mint(a_year.wallet(), 100)
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "CALL_SECONDS", 0)
+            clock.advance("2027-03-02T00:00:00Z")
+        empty(clock)
+        advanced = service.advance_clock(api.engine, api.settings, clock.organization.id, lambda: False)
+        assert advanced.test_clock is None
+        clock.organization.integration.post("/members", {"loyaltyMemberId": "ana"})
+
+    def test_what_is_due_when_the_clock_begins_is_done_then(self, api):
+        organization = api.organization(environment="test")
+        idle = Points.new(organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
+        wallet = idle.wallet()
+        idle.mint(wallet, 40)
+        clock, later = Clock(organization), (datetime.now(UTC) + timedelta(days=40)).isoformat()
+        begun = clock.start(startsAt=later)["now"]
+        assert clock.advance((datetime.now(UTC) + timedelta(days=50)).isoformat())["steps"] == 0
+        [expiry, _] = transactions_of(idle)
+        assert (expiry["amount"], expiry["createdAt"]) == (40, begun)
+
     def test_a_worker_goes_on_with_an_advance(self, clock, a_year, monkeypatch, api):
         wallet = a_year.wallet()
         a_year.mint(wallet, 100)
@@ -435,6 +475,24 @@ class TestStandingStill:
 
 
 class TestRealTime:
+    def test_nothing_is_removed_for_its_age(self, clock, shop, api):
+        add_trigger(shop.administration)
+        shop.campaign(running(mint(5), rule=IS_GENERIC))
+        sent = event(shop.member())
+        first = track(shop, sent)
+        deliveries = len(shop.rows("trigger_deliveries"))
+        assert deliveries
+        settings = replace(api.settings, answers_kept_days=1, deliveries_kept_days=1)
+        for job in (jobs.RELEASE_ANSWERS, jobs.REMOVE_DELIVERIES):
+            jobs.run_job(api.engine, settings, job)
+        assert track(shop, sent) == first
+        assert len(shop.rows("trigger_deliveries")) == deliveries
+
+    def test_today_in_reports_is_the_clocks(self, clock, shop):
+        shop.member()
+        days = shop.administration.get("/reports/members-over-time")["results"]
+        assert days[-1]["date"] == "2026-03-01"
+
     def test_access_tokens_live_by_the_real_time(self, clock, shop):
         member = shop.organization.member("ana")["loyaltyMemberId"]
         token = shop.organization.member_token(member)
