@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import jwt
 import pytest
@@ -405,6 +406,27 @@ class TestAdvancing:
         shown = clock.get()
         assert (shown["status"], shown["now"], shown["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
         assert a_year.balance(wallet) == 0
+
+    def test_a_moment_with_much_to_do_is_done_in_parts(self, clock, a_year, monkeypatch, api):
+        wallets = [a_year.wallet() for _ in range(3)]
+        for wallet in wallets:
+            a_year.mint(wallet, 100)
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "CALL_SECONDS", 0)
+            clock.advance("2027-03-02T00:00:00Z")
+        monkeypatch.setattr(service, "_STEP_SECONDS", 0)
+        monkeypatch.setattr(service, "expire_next", partial(service.expire_next, limit=1))
+
+        def expiries():
+            return [row["createdAt"] for row in transactions_of(a_year) if row["description"] == "Expired"]
+
+        advance = partial(service.advance_clock, api.engine, api.settings, clock.organization.id)
+        advance(lambda: len(expiries()) == 1)
+        shown = clock.get()
+        assert (shown["now"], shown["status"], shown["steps"]) == ("2027-03-01T09:00:00Z", "advancing", 1)
+        assert clock.advance("2027-03-02T00:00:00Z")["steps"] == 1
+        assert expiries() == ["2027-03-01T09:00:00Z"] * 3
+        assert [a_year.balance(wallet) for wallet in wallets] == [0, 0, 0]
 
     def test_a_worker_looks_at_other_clocks_after_a_while(self, clock, a_year, monkeypatch, api):
         a_year.mint(a_year.wallet(), 100)

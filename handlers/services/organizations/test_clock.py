@@ -1,15 +1,17 @@
 """The test clock of an organization: starting it, advancing it from one due moment to the next, and removing it.
 
 An advance is a target in the record of the organization. Whoever finds it, the call that asked for it or a worker, does
-one step after the other, each in a transaction of its own, until the clock shows the target.
+one step after the other, each in a transaction of its own, until the clock shows the target. Where much is due at one
+moment, a step does a part of it; whoever dies there leaves the rest to the next one, who begins with that moment.
 """
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -37,6 +39,8 @@ from persistence.connections import TransactionDeadlineExceeded
 # The longest that one call advances a clock, and that a worker does before it looks at the others.
 CALL_SECONDS = 10.0
 _RETRIES = 3
+# The time after which a step leaves what is still due at its moment to the next one.
+_STEP_SECONDS = 1.0
 # The pause until the next look at a clock that somebody else has.
 _PAUSE_SECONDS = 0.05
 
@@ -117,12 +121,12 @@ def advance_clock(
     somebody else is at a step, it is waited for.
     """
     drain = Drain(engine, settings, stopping, find_organization=test_clocks.find_advancing, is_patient=False)
-    failures, progress = 0, _Progress.MOVED
+    failures, progress, place = 0, _Progress.MOVED, None
     while progress is not _Progress.ENDED and not stopping():
         try:
             while not stopping() and drain.evaluate_next(organization_id):
                 pass
-            progress = transactions.run(engine, lambda db: _advance_to_next(db, organization_id))
+            progress, place = transactions.run(engine, partial(_do_step, organization_id, place))
             failures = 0
         except TransactionDeadlineExceeded:
             raise
@@ -159,27 +163,45 @@ def _stopping_after(seconds: float, stopping: Callable[[], bool] = lambda: False
     return lambda: stopping() or time.monotonic() >= end
 
 
-def _advance_to_next(db: Connection, organization_id: int) -> _Progress:
-    """Do all that is due at the next due moment, with the clock at it."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How far the work of a moment is: the kinds of it that are done, and the last wallet of the next kind."""
+
+    moment: datetime
+    kinds_done: int = 0
+    last_wallet_id: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """True if nothing is left of it."""
+        return self.kinds_done == len(_KINDS)
+
+
+def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tuple[_Progress, _Place | None]:
+    """Go on with what is due at a place; if that is done, with the clock at the next due moment."""
     organization = test_clocks.find_free(db, organization_id)
     if organization is None:
-        return _Progress.BUSY
-    if organization.clock_now is None or organization.clock_target is None:
-        return _Progress.ENDED
+        return _Progress.BUSY, place
+    now, target = organization.clock_now, organization.clock_target
+    if now is None or target is None:
+        return _Progress.ENDED, None
     if queue.has_waiting(db, organization_id):
-        return _Progress.BUSY
-    if organization.clock_steps == 0:
-        # Of the time before the clock began, or that no job had come to.
-        _do_due(db, organization, organization.clock_now)
-    target = organization.clock_target
-    moment = _next_due(db, organization, organization.clock_now, target)
-    if moment is None:
-        _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
-        return _Progress.ENDED
-    _do_due(db, replace(organization, clock_now=moment), moment)
-    # At the end, since it locks the organization, which those who deliver messages may change.
-    _store(db, organization, clock_now=moment, clock_steps=(organization.clock_steps or 0) + 1)
-    return _Progress.MOVED
+        return _Progress.BUSY, place
+    steps = organization.clock_steps or 0
+    if place is None or place.moment != now:
+        # What is due already: before the clock began, to no job, or to somebody who died.
+        place = _Place(now)
+    elif place.is_done:
+        moment = _next_due(db, organization, now, target)
+        if moment is None:
+            _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
+            return _Progress.ENDED, None
+        place, steps = _Place(moment), steps + 1
+    place = _do_due(db, replace(organization, clock_now=place.moment), place)
+    if place.moment != now:
+        # At the end, since it locks the organization, which those who deliver messages may change.
+        _store(db, organization, clock_now=place.moment, clock_steps=steps)
+    return _Progress.MOVED, place
 
 
 def _next_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
@@ -191,14 +213,32 @@ def _next_due(db: Connection, organization: Organization, after: datetime, until
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _do_due(db: Connection, organization: OrganizationDetails, moment: datetime) -> None:
-    """Expire points, then evaluate the tiers that have ended, as of a moment."""
-    after = 0
-    while (expired := expire_next(db, organization, after, moment)) is not None:
-        after = expired.last_wallet_id
-    after = 0
-    while (evaluated := evaluate_next(db, organization, after, moment, everyone=False)) is not None:
-        after = evaluated.last_wallet_id
+def _do_due(db: Connection, organization: OrganizationDetails, place: _Place) -> _Place:
+    """Do what is due at a place, kind by kind, for about a second; return the place after it."""
+    end = time.monotonic() + _STEP_SECONDS
+    while not place.is_done:
+        last_wallet_id = _KINDS[place.kinds_done](db, organization, place)
+        if last_wallet_id is None:
+            place = _Place(place.moment, place.kinds_done + 1)
+        else:
+            place = replace(place, last_wallet_id=last_wallet_id)
+        if time.monotonic() >= end:
+            break
+    return place
+
+
+def _expire(db: Connection, organization: Organization, place: _Place) -> int | None:
+    expired = expire_next(db, organization, place.last_wallet_id, place.moment)
+    return None if expired is None else expired.last_wallet_id
+
+
+def _evaluate_tiers(db: Connection, organization: Organization, place: _Place) -> int | None:
+    evaluated = evaluate_next(db, organization, place.last_wallet_id, place.moment, everyone=False)
+    return None if evaluated is None else evaluated.last_wallet_id
+
+
+# The kinds of work of a moment, in order. Each does the next wallets and returns the last of them, None if none is due.
+_KINDS: Sequence[Callable[[Connection, Organization, _Place], int | None]] = (_expire, _evaluate_tiers)
 
 
 def _note_failure(engine: Engine, organization_id: int, error: Exception) -> None:
