@@ -21,39 +21,21 @@ _DEFAULTS = {"minPoints": 0, "multipleOf": 1, "maxShare": 1}
 _ZERO = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True)
-class RedemptionPolicy:
-    """How the points of an account pay: `points_per_unit` points are worth one unit of the currency.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRate:
+    """The worth of points: `points_per_unit` points are worth one unit of the currency.
 
-    A payment is at least `min_points`, a multiple of `multiple_of`, and at most `max_share` of its order. `decimals`
-    are the fraction digits of the account.
+    Amounts of points are paid in multiples of `multiple_of`; `decimals` are the fraction digits of their account.
     """
 
     points_per_unit: Decimal
     currency: str
-    min_points: Decimal
     multiple_of: Decimal
-    max_share: Decimal
     decimals: int
-
-    @classmethod
-    def of(cls, account: LedgerAccount) -> RedemptionPolicy:
-        """The redemption of an account; raises RedemptionDisabled for one whose points are no means of payment."""
-        policy = account.redemption
-        if policy is None:
-            raise RedemptionDisabled(f"The points of the ledger account {account.name} are no means of payment.")
-        return cls(
-            Decimal(policy["pointsPerUnit"]),
-            policy["currency"],
-            Decimal(policy["minPoints"]),
-            Decimal(policy["multipleOf"]),
-            Decimal(policy["maxShare"]),
-            account.decimals,
-        )
 
     def value_of(self, points: Decimal) -> Decimal:
         """The value of points, rounded down to the digits of the currency."""
-        return _floor(Fraction(points) / Fraction(self.points_per_unit), digits_of(self.currency))
+        return floor_to(Fraction(points) / Fraction(self.points_per_unit), digits_of(self.currency))
 
     def points_for(self, value: Decimal) -> Decimal:
         """The points that pay a value, rounded up to a multiple that can be paid."""
@@ -62,11 +44,38 @@ class RedemptionPolicy:
 
     def points_worth(self, value: Decimal) -> Decimal:
         """The points to give back for a value, rounded down to the digits of the account."""
-        return _floor(Fraction(value) * Fraction(self.points_per_unit), self.decimals)
+        return floor_to(Fraction(value) * Fraction(self.points_per_unit), self.decimals)
+
+    def _points(self, points: Fraction) -> Decimal:
+        """Points as a decimal, which they are exactly."""
+        return floor_to(points, self.decimals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedemptionPolicy(PointRate):
+    """How the points of an account pay: at least `min_points`, and at most `max_share` of an order."""
+
+    min_points: Decimal
+    max_share: Decimal
+
+    @classmethod
+    def of(cls, account: LedgerAccount) -> RedemptionPolicy:
+        """The redemption of an account; raises RedemptionDisabled for one whose points are no means of payment."""
+        policy = account.redemption
+        if policy is None:
+            raise RedemptionDisabled(f"The points of the ledger account {account.name} are no means of payment.")
+        return cls(
+            points_per_unit=Decimal(policy["pointsPerUnit"]),
+            currency=policy["currency"],
+            multiple_of=Decimal(policy["multipleOf"]),
+            decimals=account.decimals,
+            min_points=Decimal(policy["minPoints"]),
+            max_share=Decimal(policy["maxShare"]),
+        )
 
     def max_value(self, order_total: Decimal) -> Decimal:
         """The greatest value that points may pay of an order."""
-        return _floor(Fraction(order_total) * Fraction(self.max_share), digits_of(self.currency))
+        return floor_to(Fraction(order_total) * Fraction(self.max_share), digits_of(self.currency))
 
     def max_points(self, order_total: Decimal, balance: Decimal) -> Decimal:
         """The most points of a balance that may pay an order; 0 if these are below the minimum, or worth nothing."""
@@ -80,10 +89,6 @@ class RedemptionPolicy:
     def is_enough(self, points: Decimal) -> bool:
         """True for points that reach the minimum of a payment and are worth something."""
         return points >= self.min_points and self.value_of(points) > 0
-
-    def _points(self, points: Fraction) -> Decimal:
-        """Points as a decimal, which they are exactly."""
-        return _floor(points, self.decimals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ def complete_redemption(policy: Mapping[str, Any] | None, decimals: int) -> Mapp
     return complete
 
 
-def _floor(amount: Fraction, digits: int) -> Decimal:
+def floor_to(amount: Fraction, digits: int) -> Decimal:
     """The greatest decimal with so many fraction digits that is not above an amount."""
     units = amount * 10**digits
     return Decimal(units.numerator // units.denominator).scaleb(-digits)

@@ -180,9 +180,9 @@ SELECT original.organization_id, format('transaction %s: %s of its %s were taken
     original.ledger_transaction_id, trim_scale(sum(t.amount)), trim_scale(original.given),
     trim_scale(original.missing))
 FROM ledger_transactions t JOIN (
-    SELECT o.organization_id, o.ledger_transaction_id, coalesce(o.reserved_amount, o.amount) AS given,
-        coalesce(o.missing, 0) AS missing
-    FROM ledger_transactions o WHERE {_OF.format("o")} AND o.transaction_type = 1
+    SELECT o.organization_id, o.ledger_transaction_id, coalesce(o.missing, 0) AS missing,
+        CASE o.transaction_type WHEN 1 THEN coalesce(o.reserved_amount, o.amount) ELSE o.amount END AS given
+    FROM ledger_transactions o WHERE {_OF.format("o")} AND o.transaction_type IN (1, 2)
 ) original ON original.organization_id = t.organization_id
     AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
 WHERE {_OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL

@@ -81,7 +81,7 @@ class RestoreLots:
     """A reverted transaction gives back `returned`, of which `spent` repays debt.
 
     The part that was taken from an overdraft rather than from lots comes back as a new lot of `extra`. `unexpires`: the
-    transaction is an expiry.
+    transaction is an expiry. A transaction `lowers` that is reverted in part keeps the uses `kept` of these lots.
     """
 
     wallet_id: int
@@ -91,6 +91,8 @@ class RestoreLots:
     extra: Decimal = ZERO
     expires_at: datetime | None = None
     unexpires: bool = False
+    lowers: int | None = None
+    kept: tuple[LotUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +213,15 @@ class Allocator:
             self._leave(use.ledger_lot_id, use.amount)
         for use in move.spent:
             self._use(ledger_transaction_id, use)
+        if move.lowers is not None:
+            self._lower_uses(move.lowers, (*move.returned, *move.spent), move.kept)
         if move.extra:
             self._make(ledger_transaction_id, move.wallet_id, move.ledger_account_id, move.extra, move.expires_at)
 
     def _settle(self, move: SettleLots) -> None:
-        kept = {use.ledger_lot_id: use.amount for use in move.kept}
         for use in move.released:
             self._leave(use.ledger_lot_id, use.amount)
-            self.allocation.changed_uses[move.ledger_transaction_id, use.ledger_lot_id] = kept.get(
-                use.ledger_lot_id, ZERO
-            )
+        self._lower_uses(move.ledger_transaction_id, move.released, move.kept)
         if move.to_wallet_id is not None:
             self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
 
@@ -245,6 +246,12 @@ class Allocator:
             self.allocation.new[lot_id] = lot
         else:
             self.allocation.changed[lot_id] = lot
+
+    def _lower_uses(self, ledger_transaction_id: int, gone: Iterable[LotUse], kept: Iterable[LotUse]) -> None:
+        """Lower the uses of a stored transaction by those that are gone to the `kept` ones."""
+        left = {use.ledger_lot_id: use.amount for use in kept}
+        for use in gone:
+            self.allocation.changed_uses[ledger_transaction_id, use.ledger_lot_id] = left.get(use.ledger_lot_id, ZERO)
 
     def _use(self, ledger_transaction_id: int, use: LotUse) -> None:
         key = (ledger_transaction_id, use.ledger_lot_id)

@@ -53,6 +53,7 @@ class Balances(ABC):
         # By transaction: amounts that partial reverts have taken back or off, and amounts of mints that were missing.
         self._taken_back: dict[int, Decimal] = {}
         self._released: dict[int, Decimal] = {}
+        self._fiat_returned: dict[int, Decimal] = {}
         self._missing: dict[int, Decimal] = {}
         self._clamped: dict[int, tuple[Stored, Posting]] = {}
         self._expired: dict[int, Decimal] = {}
@@ -315,6 +316,11 @@ def refuse_untracked_expiry(account: LedgerAccount, expires_at: datetime | None)
 def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
     """The share of a fiat value that belongs to `part` of `whole`, to six digits."""
     return fiat if part == whole else (fiat * part / whole).quantize(_FIAT_DIGITS)
+
+
+def rest_of(fiat: Decimal | None, returned: Decimal) -> Decimal | None:
+    """The exact rest of a fiat value, of which a part was given back."""
+    return None if fiat is None else _WIDE.subtract(fiat, returned)
 
 
 def taken(

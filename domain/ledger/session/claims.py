@@ -55,6 +55,10 @@ class Claims(Movements):
         """The amount that partial reverts have taken back of a transaction so far."""
         return self._taken_back.get(stored.ledger_transaction_id, stored.taken_back)
 
+    def fiat_returned_of(self, stored: Stored) -> Decimal:
+        """The fiat value that partial reverts have given back of a burn so far."""
+        return self._fiat_returned.get(stored.ledger_transaction_id, stored.fiat_returned)
+
     def released_of(self, stored: Stored) -> Decimal:
         """The amount that partial reverts have taken off a transaction while it was pending."""
         return self._released.get(stored.ledger_transaction_id, stored.released)
@@ -178,7 +182,9 @@ class Claims(Movements):
 def _details_of(mint: Stored, reverted: Stored, step: Posting | Capture, session: Claims) -> Details:
     """The details of the partial revert of a mint, taken from the revert that made it possible."""
     # With the moment, the key cannot equal a key used by a client.
-    key = f"missing-{mint.ledger_transaction_id}-after-{reverted.ledger_transaction_id}-{session.at.timestamp():.6f}"
+    # With the amount, it differs from that of another part of the same mint at this moment.
+    part = f"{session.at.timestamp():.6f}-{session.taken_back_of(mint)}"
+    key = f"missing-{mint.ledger_transaction_id}-after-{reverted.ledger_transaction_id}-{part}"
     if isinstance(step, Capture):
         return Details(key)
     details = step.details

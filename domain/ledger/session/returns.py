@@ -19,29 +19,37 @@ class Returns(Claims):
     """A session that gives back what reverted and released debits had taken, and what an idle balance had lost."""
 
     def _restored(
-        self, account: LedgerAccount, stored: Stored, to_lots: Decimal, *, revives: bool = True
+        self, account: LedgerAccount, stored: Stored, amount: Decimal, to_lots: Decimal, *, revives: bool = True
     ) -> tuple[LotMove, ...]:
-        """The lots of a reverted debit, `to_lots` in total: the last to expire come back first.
+        """The lots of `amount` of a reverted debit, `to_lots` in total: the last to expire come back first.
 
         What was of lots that have expired becomes one lot that lives for a while, if the account `revives` it.
         """
         if not account.point_tracking_enabled:
             return ()
         pair = (stored.from_wallet_id or 0, account.ledger_account_id)
-        used = sum((use.amount for use in stored.uses), ZERO)
-        spent, returned = split_uses(stored.uses, max(ZERO, used - to_lots))
+        uses = self._uses_left(stored)
+        kept, uses = split_uses(uses, max(ZERO, _total(uses) - amount))
+        used = _total(uses)
+        spent, returned = split_uses(uses, max(ZERO, used - to_lots))
         revived: tuple[LotUse, ...] = ()
         if revives and account.restored_expiry_days:
             revived = tuple(use for use in returned if self._has_ended(account, pair[0], use))
             returned = tuple(use for use in returned if use not in revived)
         extra, expiry = max(ZERO, to_lots - used), self._expiry_of_mint(account, pair[0], self.at)
+        lowers = stored.ledger_transaction_id if kept else None
         moves: tuple[LotMove, ...] = (
-            RestoreLots(*pair, returned, (*spent, *revived), extra, expiry, stored.is_expiry),
+            RestoreLots(*pair, returned, (*spent, *revived), extra, expiry, stored.is_expiry, lowers, kept),
         )
         if revived:
             end = add_days(self.at, account.restored_expiry_days, account.expiry_calendar(self.zone).zone)
-            moves += (NewLot(*pair, sum((use.amount for use in revived), ZERO), end),)
+            moves += (NewLot(*pair, _total(revived), end),)
         return moves
+
+    def _uses_left(self, stored: Stored) -> tuple[LotUse, ...]:
+        """The lots of a debit without those that partial reverts of this unit of work have given back."""
+        returned_here = self.taken_back_of(stored) - stored.taken_back
+        return split_uses(stored.uses, max(ZERO, _total(stored.uses) - returned_here))[0]
 
     def _available_of(self, stored: Stored) -> Decimal:
         """The spendable amount of the wallet that a transaction debits."""
@@ -139,12 +147,16 @@ class Returns(Claims):
             Details(key, description=LATE_ACTIVITY),
             expiry.amount,
             (Entry(wallet_id, expiry.amount, held.current), Entry(None, -expiry.amount)),
-            lot_moves=self._restored(account, expiry, to_lots, revives=False),
+            lot_moves=self._restored(account, expiry, expiry.amount, to_lots, revives=False),
             burned=-expiry.amount,
         )
         self._undo_log.put(self._settled, expiry.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         self._settle_returned(account, expiry, expiry.amount, returned_by(posting), before, key, posting)
+
+
+def _total(uses: Iterable[LotUse]) -> Decimal:
+    return sum((use.amount for use in uses), ZERO)
 
 
 def returned_by(posting: Posting) -> tuple[LotUse, ...]:

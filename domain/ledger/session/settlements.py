@@ -30,6 +30,7 @@ from domain.ledger.session.balances import (
     expired_on_arrival,
     overdraft_of,
     prorated,
+    rest_of,
     taken,
 )
 from domain.ledger.session.claims import reversal
@@ -167,6 +168,27 @@ class LedgerSession(Returns):
         self._settle_returned(account, stored, posting.amount, returned_by(posting), before, cause, posting)
         return posting
 
+    def refund(
+        self, stored: Stored, account: LedgerAccount, amount: Decimal, fiat: Decimal, details: Details
+    ) -> Posting:
+        """Give back a part of a settled burn, worth `fiat`, to the lots that expire last; the last part reverts it.
+
+        The amount is at most what is left of the burn. Raises AlreadyReverted, AccountInactive or SupplyExceeded.
+        """
+        if amount == self._left_of(stored):
+            return self.revert(stored, account, details)
+        self._refuse_revert(stored, account, details, None)
+        before, returned_before = self._available_of(stored), self.taken_back_of(stored)
+        details = replace(details, fiat=Fiat(currency=stored.fiat_currency))
+        posting = replace(self._give_back(stored, account, details, amount, fiat), is_partial=True)
+        transaction_id = stored.ledger_transaction_id
+        self._undo_log.put(self._taken_back, transaction_id, returned_before + amount)
+        self._undo_log.put(self._fiat_returned, transaction_id, self.fiat_returned_of(stored) + fiat)
+        self._add_step(posting)
+        cause = f"refund-{transaction_id}-{returned_before}"
+        self._settle_returned(account, stored, amount, returned_by(posting), before, cause, posting)
+        return posting
+
     def end_hold(self, stored: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
         """Release a pending transaction whose hold has ended, by time unless at the moment `ended_at`.
 
@@ -254,7 +276,7 @@ class LedgerSession(Returns):
         if stored.from_wallet_id is not None:
             held = self._unreserve(account, stored.from_wallet_id, debit=stored.amount)
             entries.append(Entry(stored.from_wallet_id, ZERO, held.current))
-            moves = self._restored(account, stored, stored.amount, revives=False)
+            moves = self._restored(account, stored, stored.amount, stored.amount, revives=False)
         if stored.to_wallet_id is not None:
             held = self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
             entries.append(Entry(stored.to_wallet_id, ZERO, held.current))
@@ -283,19 +305,24 @@ class LedgerSession(Returns):
     def _revert_burn(
         self, stored: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
     ) -> Posting:
+        left = rest_of(stored.fiat_value, self.fiat_returned_of(stored))
+        if partial_fiat is not None and partial_fiat > (left or ZERO):
+            raise FiatExceedsBurn(f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {left or ZERO}.")
+        fiat = left if partial_fiat is None else partial_fiat
+        return self._give_back(stored, account, details, self._left_of(stored), fiat)
+
+    def _give_back(
+        self, stored: Stored, account: LedgerAccount, details: Details, amount: Decimal, fiat: Decimal | None
+    ) -> Posting:
+        """Give back `amount` of a burn, worth `fiat` in money."""
         wallet_id = stored.from_wallet_id or 0
         if account.is_revolving:
-            self._refuse_over_supply(account, stored.amount)
-        held, to_lots = self._credit(account, wallet_id, stored.amount)
-        fiat = stored.fiat_value if partial_fiat is None else partial_fiat
-        if partial_fiat is not None and partial_fiat > (stored.fiat_value or ZERO):
-            raise FiatExceedsBurn(
-                f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {stored.fiat_value or ZERO}."
-            )
+            self._refuse_over_supply(account, amount)
+        held, to_lots = self._credit(account, wallet_id, amount)
         self._count_fiat(account, wallet_id, None if fiat is None else fiat.copy_negate())
-        entries = (Entry(wallet_id, stored.amount, held.current), Entry(None, -stored.amount))
-        moves = self._restored(account, stored, to_lots)
-        posting = reversal(stored, account, details, stored.amount, entries, lot_moves=moves, burned=-stored.amount)
+        entries = (Entry(wallet_id, amount, held.current), Entry(None, -amount))
+        moves = self._restored(account, stored, amount, to_lots)
+        posting = reversal(stored, account, details, amount, entries, lot_moves=moves, burned=-amount)
         return replace(posting, fiat_value=fiat)
 
     def _revert_transfer(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
@@ -305,7 +332,7 @@ class LedgerSession(Returns):
         held, to_lots = self._credit(account, sender, amount)
         moves = (
             *taken(account, receiver, amount, first_of=stored.ledger_transaction_id),
-            *self._restored(account, stored, to_lots),
+            *self._restored(account, stored, amount, to_lots),
         )
         entries = (*returned, Entry(sender, amount, held.current))
         return reversal(stored, account, details, amount, entries, lot_moves=moves)

@@ -1,0 +1,205 @@
+"""Payments with points: parts of orders that members pay with points, which a hold keeps until they are captured.
+
+The transaction of the ledger that holds the points decides what became of them; the payment adds what they are worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from domain.currencies import digits_of
+from domain.durations import duration_of
+from domain.fields import Internal, Key, Personal
+from domain.ledger.holds import HoldState
+from domain.ledger.records import PENDING, REVERTED, SETTLED
+from domain.organizations import Organization
+from domain.problems import Conflict, FieldFault, InvalidRequest
+from domain.redemptions import PointRate, RedemptionPolicy, floor_to
+
+HELD, CAPTURED, RELEASED, REFUNDED = "held", "captured", "released", "refunded"
+_DEFAULT_VALIDITY, _MAX_VALIDITY = "PT1H", "P7D"
+
+
+class Tendered(NamedTuple):
+    """Points, and their value in money."""
+
+    points: Decimal
+    value: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class PointsPayment:
+    """A member's payment as it was created; the rate of its points stays what it was then."""
+
+    organization_id: int
+    points_payment_id: int
+    points_payment_key: Key
+    member_id: int
+    ledger_account_id: int
+    ledger_transaction_id: int
+    points: Decimal
+    value: Decimal
+    currency: str
+    points_per_unit: Internal[Decimal]
+    multiple_of: Internal[Decimal]
+    held_until: datetime
+    order_external_id: Personal[str | None]
+    created_at: datetime
+    updated_at: datetime
+
+    def rate(self, decimals: int) -> PointRate:
+        """The rate of its points, whose account has so many fraction digits."""
+        return PointRate(
+            points_per_unit=self.points_per_unit,
+            currency=self.currency,
+            multiple_of=self.multiple_of,
+            decimals=decimals,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PointsPaymentView(PointsPayment):
+    """A payment with what became of it: its points and value are those that were captured, once they are."""
+
+    status: str
+    ledger_account_key: Key
+    refunded_points: Decimal
+    refunded_value: Decimal
+
+    @property
+    def rest(self) -> Tendered:
+        """The points and the value that were not refunded yet."""
+        return Tendered(self.points - self.refunded_points, self.value - self.refunded_value)
+
+
+def status_of(held_until: datetime, hold: HoldState, now: datetime) -> str:
+    """The status of a payment: what time has ended is released, whether or not its release is posted."""
+    if hold.status == PENDING:
+        return HELD if now < held_until else RELEASED
+    if hold.status == REVERTED:
+        return REFUNDED if hold.is_captured else RELEASED
+    assert hold.status == SETTLED, hold.status
+    return CAPTURED
+
+
+def new_payment(
+    policy: RedemptionPolicy, order_total: Decimal, points: Decimal | None, value: Decimal | None
+) -> Tendered:
+    """The points of a payment, and the value that it was asked for, or that its points have.
+
+    Raises InvalidRequest unless it names one of both, PointsNotMultiple, PaymentBelowMinimum or PaymentExceedsShare.
+    """
+    refuse_nothing(points, value)
+    if points is None:
+        assert value is not None
+        paid = Tendered(policy.points_for(value), value)
+    else:
+        paid = Tendered(points, policy.value_of(points))
+    if Fraction(paid.points) % Fraction(policy.multiple_of):
+        raise PointsNotMultiple(f"{paid.points} points are no multiple of {policy.multiple_of}.")
+    if not policy.is_enough(paid.points):
+        raise PaymentBelowMinimum(
+            f"{paid.points} points are worth {paid.value}; a payment is at least {policy.min_points} points."
+        )
+    if Fraction(paid.value) > Fraction(order_total) * Fraction(policy.max_share):
+        raise PaymentExceedsShare(
+            f"{paid.points} points are worth {paid.value}; points may pay {policy.max_value(order_total)} of the order."
+        )
+    return paid
+
+
+def refuse_nothing(points: Decimal | None, value: Decimal | None) -> None:
+    """Raise InvalidRequest unless one of points and value is sent, and more than 0."""
+    if (points is None) == (value is None):
+        detail = "Either points or value is needed" if points is None else "Only one of points and value can be sent"
+        raise InvalidRequest([FieldFault(detail, pointer="/points")])
+    name, amount = ("value", value) if points is None else ("points", points)
+    if not amount:
+        raise InvalidRequest([FieldFault(f"{name} is not more than 0", pointer=f"/{name}")])
+
+
+def end_of_hold(organization: Organization, valid_for: str | None, now: datetime) -> datetime:
+    """The moment until which a new payment is held; raises InvalidRequest for one that is too soon or too late."""
+    try:
+        held_until = duration_of(valid_for or _DEFAULT_VALIDITY).after(now, organization.zone)
+    except ValueError as error:
+        raise InvalidRequest([FieldFault(str(error), pointer="/validFor")]) from error
+    if not now < held_until <= duration_of(_MAX_VALIDITY).after(now, organization.zone):
+        detail = f"validFor is not more than 0 and at most {_MAX_VALIDITY}"
+        raise InvalidRequest([FieldFault(detail, pointer="/validFor")])
+    return held_until
+
+
+def refuse_unheld(status: str, key: str) -> None:
+    """Raise PaymentNotHeld for a payment that is not held."""
+    if status != HELD:
+        raise PaymentNotHeld(f"The points payment {key} is {status}.")
+
+
+def captured_part(payment: PointsPayment, points: Decimal) -> Tendered:
+    """The part of a held payment with so many points, and its share of the value, rounded down."""
+    if points == payment.points:
+        return Tendered(payment.points, payment.value)
+    share = Fraction(payment.value) * Fraction(points) / Fraction(payment.points)
+    return Tendered(points, floor_to(share, digits_of(payment.currency)))
+
+
+def captured_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> Tendered:
+    """The part of a held payment that pays a value, at most its own."""
+    if value == payment.value:
+        return Tendered(payment.points, payment.value)
+    return Tendered(min(payment.points, rate.points_for(value)), value)
+
+
+def refunded_part(rate: PointRate, rest: Tendered, points: Decimal | None, value: Decimal | None) -> Tendered:
+    """A refund of points or of a value, of what is left of a payment; the last one is all of it.
+
+    Raises RefundExceedsPayment.
+    """
+    if (points or 0) > rest.points or (value or 0) > rest.value:
+        raise RefundExceedsPayment(f"{rest.points} points, worth {rest.value}, are left of the payment.")
+    if points == rest.points or value == rest.value:
+        return rest
+    if points is not None:
+        return Tendered(points, min(rate.value_of(points), rest.value))
+    assert value is not None
+    return Tendered(min(rate.points_worth(value), rest.points), value)
+
+
+class PaymentNotHeld(Conflict):
+    """The payment was captured or released, or its hold has ended."""
+
+    slug = "payment-not-held"
+    title = "The points payment is not held"
+
+
+class PaymentExceedsShare(Conflict):
+    """The points are worth more than they may pay of the order."""
+
+    slug = "payment-exceeds-share"
+    title = "The points are worth more than they may pay"
+
+
+class PaymentBelowMinimum(Conflict):
+    """The points are fewer than a payment has to be, or worth nothing."""
+
+    slug = "payment-below-minimum"
+    title = "The payment has too few points"
+
+
+class PointsNotMultiple(Conflict):
+    """The points are not a multiple of what the account says."""
+
+    slug = "points-not-multiple"
+    title = "The points are not a multiple"
+
+
+class RefundExceedsPayment(Conflict):
+    """More is to be refunded than was captured and is not refunded yet."""
+
+    slug = "refund-exceeds-payment"
+    title = "The refund is greater than what is left of the payment"

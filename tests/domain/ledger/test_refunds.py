@@ -1,0 +1,125 @@
+"""Refunds: parts of a settled burn that are given back, to which lots, and worth what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.ledger.lots import Allocator, Lot, LotUse, RestoreLots
+from domain.ledger.postings import Details, Holding, Stored
+from domain.ledger.records import BURN, REVERT, SETTLED
+from domain.ledger.refusals import AlreadyReverted, SupplyExceeded
+from domain.ledger.session import LedgerSession
+from tests.builders.campaigns import NOON, account
+
+ANA = 1
+DAY = timedelta(days=1)
+POINTS, TRACKED = account(), account(point_tracking_enabled=True)
+SOON, LATE, NEVER = (LotUse(1, Decimal(30), NOON + DAY), LotUse(2, Decimal(50), NOON + 2 * DAY), LotUse(3, Decimal(20)))
+
+
+def session(of=POINTS, issued=None, **held):
+    holding = Holding(**{name: Decimal(value) for name, value in held.items()})
+    return LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(issued)} if issued else {}, NOON)
+
+
+def burn(amount=100, **values):
+    plain = {
+        "ledger_transaction_id": 8,
+        "ledger_account_id": 1,
+        "transaction_type": BURN,
+        "status": SETTLED,
+        "amount": Decimal(amount),
+        "from_wallet_id": ANA,
+        "to_wallet_id": None,
+        "is_expiry": False,
+        "fiat_value": Decimal(10),
+        "fiat_currency": "EUR",
+        "reversal_ledger_transaction_id": None,
+        "external_event_date": None,
+        "pending_expires_at": None,
+        "entry_count": 2,
+    }
+    return Stored(**plain | values)
+
+
+def refund(opened, of, amount, fiat, key="k"):
+    return opened.refund(of, opened.accounts[1], Decimal(amount), Decimal(str(fiat)), Details(key))
+
+
+def restored(step):
+    [move] = step.lot_moves
+    assert isinstance(move, RestoreLots)
+    return {use.ledger_lot_id: use.amount for use in move.returned}, move.lowers
+
+
+def test_a_refund_gives_back_a_part_worth_its_money():
+    opened = session(current=7, fiat=10)
+    step = refund(opened, burn(), 40, 4)
+    assert (step.transaction_type, step.status, step.is_partial, step.burned) == (REVERT, SETTLED, True, -40)
+    assert [(entry.wallet_id, entry.amount) for entry in step.entries] == [(ANA, 40), (None, -40)]
+    assert (step.fiat_value, step.details.fiat.currency) == (4, "EUR")
+    assert (opened.holding(ANA, 1).current, opened.holding(ANA, 1).fiat) == (47, 6)
+
+
+def test_the_last_refund_reverts_the_burn_with_the_rest_of_its_money():
+    opened, paid = session(fiat=10), burn()
+    refund(opened, paid, 40, "3.33")
+    step = refund(opened, paid, 60, "6.67")
+    assert (step.is_partial, step.amount, step.fiat_value) == (False, 60, Decimal("6.67"))
+    assert (opened.holding(ANA, 1).current, opened.holding(ANA, 1).fiat) == (100, 0)
+    with pytest.raises(AlreadyReverted):
+        refund(opened, paid, 1, "0.01")
+
+
+def test_a_revert_gives_back_what_earlier_refunds_have_left():
+    opened, paid = session(), burn(taken_back=Decimal(40), fiat_returned=Decimal(4))
+    step = opened.revert(paid, POINTS, Details("k"))
+    assert (step.amount, step.burned, step.fiat_value) == (60, -60, 6)
+
+
+def test_refunds_go_to_the_lots_that_expire_last_each_lot_once():
+    opened, paid = session(TRACKED), burn(uses=(SOON, LATE, NEVER))
+    assert restored(refund(opened, paid, 30, 3)) == ({3: 20, 2: 10}, 8)
+    assert restored(refund(opened, paid, 45, 4, "k2")) == ({2: 40, 1: 5}, 8)
+    assert restored(refund(opened, paid, 25, 3, "k3")) == ({1: 25}, None)
+
+
+def test_a_stored_refund_has_lowered_the_uses_of_the_burn():
+    lots = [Lot(use.ledger_lot_id, ANA, 1, 5, use.expires_at, use.amount, Decimal(0)) for use in (SOON, LATE, NEVER)]
+    opened, allocator = session(TRACKED), Allocator(lots)
+    for move in refund(opened, burn(uses=(SOON, LATE, NEVER)), 30, 3).lot_moves:
+        allocator.apply(9, move)
+    assert {lot.ledger_lot_id: lot.remaining for lot in allocator.allocation.changed.values()} == {2: 10, 3: 20}
+    assert allocator.allocation.changed_uses == {(8, 3): 0, (8, 2): 40}
+    assert allocator.allocation.uses == {}
+
+
+def test_a_refund_to_a_lot_that_has_expired_is_gone_at_once():
+    opened, paid = session(TRACKED), burn(uses=(LotUse(1, Decimal(100), NOON - DAY),))
+    refund(opened, paid, 30, 3)
+    refund(opened, paid, 20, 2, "k2")
+    expiries = [step for step in opened.steps if step.is_expiry]
+    assert [(step.amount, step.details.external_event_date) for step in expiries] == [(30, NOON), (20, NOON)]
+    assert len({step.details.system_unique_key for step in opened.steps}) == 4
+    assert opened.holding(ANA, 1).current == 0
+
+
+def test_with_restored_days_a_refund_to_an_expired_lot_lives_on():
+    kept = account(point_tracking_enabled=True, restored_expiry_days=30)
+    opened, paid = session(kept), burn(uses=(LotUse(1, Decimal(60), NOON - DAY), NEVER))
+    step = refund(opened, paid, 50, 5)
+    old, new = step.lot_moves
+    assert {use.ledger_lot_id: use.amount for use in old.returned} == {3: 20}
+    assert {use.ledger_lot_id: use.amount for use in old.spent} == {1: 30}
+    assert (new.amount, new.expires_at) == (30, NOON + 30 * DAY)
+    assert opened.holding(ANA, 1).current == 50
+
+
+def test_a_refund_stays_below_the_greatest_supply_where_that_revolves():
+    revolving = account(max_supply=Decimal(100), is_revolving=True)
+    assert refund(session(revolving, issued=60), burn(), 40, 4).amount == 40
+    with pytest.raises(SupplyExceeded):
+        refund(session(revolving, issued=61), burn(), 40, 4)
