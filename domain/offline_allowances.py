@@ -14,6 +14,7 @@ from typing import Any
 
 from domain.durations import duration_of
 from domain.fields import Internal, Key, Personal
+from domain.ledger.holds import HoldState
 from domain.ledger.records import PENDING, SETTLED, LedgerAccount, fraction_fault
 from domain.organizations import Organization
 from domain.problems import Conflict, FieldFault, InvalidRequest, Refusal
@@ -47,15 +48,6 @@ class OfflineAllowance:
     order_external_id: Personal[str | None]
     created_at: datetime
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class HoldState:
-    """The state of the transaction that holds the points; `ended_at` is when it was settled or released."""
-
-    status: int
-    is_captured: bool
-    ended_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

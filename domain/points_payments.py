@@ -86,6 +86,21 @@ def status_of(held_until: datetime, hold: HoldState, now: datetime) -> str:
     return CAPTURED
 
 
+def view_of(payment: PointsPayment, account_key: str, hold: HoldState, now: datetime) -> PointsPaymentView:
+    """A payment with what became of it by the state of its hold."""
+    status = status_of(payment.held_until, hold, now)
+    fields = {name: getattr(payment, name) for name in payment.__slots__}
+    if status in (CAPTURED, REFUNDED):
+        fields |= {"points": hold.amount, "value": hold.fiat_value or Decimal(0)}
+    return PointsPaymentView(
+        **fields,
+        status=status,
+        ledger_account_key=account_key,
+        refunded_points=hold.returned,
+        refunded_value=hold.fiat_returned,
+    )
+
+
 def new_payment(
     policy: RedemptionPolicy, order_total: Decimal, points: Decimal | None, value: Decimal | None
 ) -> Tendered:

@@ -1,14 +1,59 @@
 """Payments with points: a part of an order that a member pays with them."""
 
 from domain.members import Member
+from domain.points_payments import PointsPayment, PointsPaymentView
 from domain.redemptions import Quote
 from handlers.call import Call
+from handlers.messages.base import wrapped
 from handlers.operation import operation
-from handlers.schemas.points_payments import QUOTE, QUOTE_REQUEST
-from handlers.services.ledger.points_payments import QuoteRequest, quote_payment
+from handlers.schemas.points_payments import CAPTURE, NEW_PAYMENT, PAYMENT, QUOTE, QUOTE_REQUEST, REFUND
+from handlers.services.ledger.points_payments import (
+    NewPayment,
+    PaymentCapture,
+    PaymentRefund,
+    QuoteRequest,
+    capture_payment,
+    create_payment,
+    quote_payment,
+    refund_payment,
+    release_payment,
+    view_payment,
+)
+
+_ONE = wrapped("pointsPayment", PAYMENT)
 
 
 @operation("quotePointsPayment", body=QUOTE_REQUEST, answer=QUOTE.dump)
 def quote_points_payment(call: Call, member: Member, body: QuoteRequest) -> Quote:
     """Quote the part of an order that the member may pay with points now."""
     return quote_payment(call, member, body)
+
+
+@operation("createPointsPayment", body=NEW_PAYMENT, answer=_ONE, audit="points-payment")
+def create_points_payment(call: Call, member: Member, body: NewPayment) -> PointsPaymentView:
+    """Hold points of the member for an order."""
+    return create_payment(call, member, body)
+
+
+@operation("getPointsPayment", answer=_ONE)
+def get_points_payment(call: Call, points_payment: PointsPayment) -> PointsPaymentView:
+    """The payment with what became of it."""
+    return view_payment(call, points_payment)
+
+
+@operation("capturePointsPayment", body=CAPTURE, answer=_ONE, audit="points-payment")
+def capture_points_payment(call: Call, points_payment: PointsPayment, body: PaymentCapture) -> PointsPaymentView:
+    """Burn points that the payment holds, and release the rest."""
+    return capture_payment(call, points_payment, body)
+
+
+@operation("releasePointsPayment", answer=_ONE, audit="points-payment")
+def release_points_payment(call: Call, points_payment: PointsPayment) -> PointsPaymentView:
+    """Give back what the payment holds."""
+    return release_payment(call, points_payment)
+
+
+@operation("refundPointsPayment", body=REFUND, answer=_ONE, audit="points-payment")
+def refund_points_payment(call: Call, points_payment: PointsPayment, body: PaymentRefund) -> PointsPaymentView:
+    """Give back points of the captured payment."""
+    return refund_payment(call, points_payment, body)

@@ -17,6 +17,7 @@ from persistence.tables.ledger import ledger_transactions
 from persistence.tables.members import member_tier_trackings, members
 from persistence.tables.missions import mission_trackings
 from persistence.tables.offline_allowances import offline_allowances
+from persistence.tables.points_payments import points_payments
 from persistence.tables.referrals import referral_logs
 
 _EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
@@ -107,6 +108,7 @@ _OWN = (
             (badge_trackings, ""),
             (member_tier_trackings, ""),
             (offline_allowances, ""),
+            (points_payments, ""),
             (mission_trackings, " AND t.loyalty_event_id IS NULL"),
         )
     ),

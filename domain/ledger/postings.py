@@ -139,8 +139,8 @@ class Capture:
 class Stored:
     """A stored transaction with the lots that it took; `entry_count` is where further entries begin.
 
-    `taken_back` is the amount taken back by partial reverts, worth `fiat_returned` of a burn, `released` the amount they
-    took off while it was pending.
+    `taken_back` is the amount taken back by partial reverts, `released` the amount they took off while it was pending.
+    Parts of a burn were worth `fiat_returned`.
     `lots` are those that it made, of which `expired` has expired. Of a reverted mint, `missing` could not be taken
     back, since it was spent: the transaction `clamped_by` was the last to find nothing more. `claims` are such mints of
     its wallet, which receive what a reversal of this transaction gives back. Of a mint the `qualifying` points count as

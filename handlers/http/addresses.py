@@ -43,6 +43,7 @@ from persistence.offline_allowances import ALLOWANCES
 from persistence.orders import ORDERS
 from persistence.partners import PARTNER_API_KEYS
 from persistence.permission_groups import PERMISSION_GROUPS
+from persistence.points_payments import PAYMENTS
 from persistence.portals import PORTALS
 from persistence.programs import PROGRAMS, TIERS
 from persistence.records import Address, Lookup, Records
@@ -172,6 +173,7 @@ ADDRESSES: Mapping[str, _Address] = {
     "ledgerAccountId": _many("account", ACCOUNTS, "ledger_account_id", _IN_LEDGER),
     "ledgerTransactionId": _one("transaction", TRANSACTIONS.find, ("account", "ledger_account_id")),
     "walletId": _many("wallet", WALLETS, "wallet_id", _IN_LEDGER),
+    "pointsPaymentKey": _many("points_payment", PAYMENTS, "points_payment_key"),
     "offlineAllowanceKey": _many("offline_allowance", ALLOWANCES, "offline_allowance_key"),
     "campaignId": _one("campaign", CAMPAIGNS.find),
     "actionId": _one("action", ACTIONS.find, ("campaign", "campaign_id")),

@@ -75,13 +75,17 @@ WHERE {OF.format("u")} AND t.is_expiry AND t.created_at < coalesce(l.expires_at,
     AND a.expiration_policies = '[]' AND t.created_at > a.updated_at + {SINCE}
 """
 
-# What was burned or transferred before the tracking of the account began was taken from no lot.
+# What was burned or transferred before the tracking of the account began was taken from no lot. What a refund has given
+# back of a burn is no longer taken.
 _WRONG_USES = f"""
 SELECT organization_id, format('transaction %s: took %s from wallet %s, but %s from its lots',
     ledger_transaction_id, trim_scale(debit.amount), debit.wallet_id, trim_scale(coalesce(used.amount, 0)))
 FROM (
     SELECT t.organization_id, t.ledger_transaction_id, t.ledger_account_id, t.from_wallet_id AS wallet_id,
-        CASE t.status WHEN 0 THEN t.amount ELSE -sum(e.amount) END AS amount
+        CASE t.status WHEN 0 THEN t.amount ELSE -sum(e.amount) - coalesce((
+            SELECT sum(r.amount) FROM ledger_transactions r WHERE r.organization_id = t.organization_id
+                AND r.reverted_ledger_transaction_id = t.ledger_transaction_id AND r.is_partial
+        ), 0) END AS amount
     FROM ledger_transactions t JOIN ledger_accounts a USING (organization_id, ledger_account_id)
     JOIN ledger_entries e ON e.organization_id = t.organization_id
         AND e.ledger_transaction_id = t.ledger_transaction_id AND e.wallet_id = t.from_wallet_id

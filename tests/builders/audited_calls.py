@@ -34,6 +34,7 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
         _users,
         _content,
         _offline_allowances,
+        _points_payments,
         _clock,
     ):
         part(organization, made)
@@ -146,6 +147,20 @@ def _offline_allowances(organization: Organization, made: dict[str, Any]) -> Non
             a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 1}, expect=200)
         else:
             i.post(f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel", expect=200)
+
+
+def _points_payments(organization: Organization, made: dict[str, Any]) -> None:
+    a, i, created = organization.administration, organization.integration, organization.created
+    body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    a.put(path, {**body, "redemption": {"pointsPerUnit": 1, "currency": "EUR"}})
+    a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
+    for actions in (("capture", "refund"), ("release",)):
+        asked = {"points": 5, "orderTotal": 9, "systemUniqueKey": str(uuid.uuid4())}
+        payment = i.post("/members/ana-7/points-payments", asked)["pointsPayment"]
+        for action in actions:
+            sent = {"points": 5, "systemUniqueKey": str(uuid.uuid4())} if action == "refund" else None
+            i.post(f"/points-payments/{payment['pointsPaymentKey']}/{action}", sent, expect=200)
 
 
 def _badges_and_tiers(organization: Organization, made: dict[str, Any]) -> None:

@@ -179,12 +179,15 @@ def records(organization: Organization) -> dict[str, Any]:
     gone = organization.member(f"{MARKER}-gone")
     account = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     account["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
-    account["redemption"] = {"pointsPerUnit": 1, "currency": "EUR"}
+    account["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
     administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", account)
     asked = {"amount": 40, "systemUniqueKey": MARKER}
     allowances = f"/members/{member['loyaltyMemberId']}/offline-allowances"
     allowance = organization.integration.post(allowances, asked)["offlineAllowance"]
     organization.integration.post(f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel", expect=200)
+    payments = f"/members/{member['loyaltyMemberId']}/points-payments"
+    asked = {"points": 200, "orderTotal": 9, "systemUniqueKey": f"{MARKER}-paid"}
+    payment = organization.integration.post(payments, asked)["pointsPayment"]
     return {
         "eraseMember": {"memberId": gone["memberId"]},
         "collectionKeyOrSlug": collection["collectionKey"],
@@ -233,6 +236,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "couponUsageKey": coupon_usage["couponUsageKey"],
         "couponUsageId": coupon_usage["couponUsageId"],
         "offlineAllowanceKey": allowance["offlineAllowanceKey"],
+        "pointsPaymentKey": payment["pointsPaymentKey"],
         "token": allowance["token"],
         "ledgerTransactionId": minted["transactions"][0]["ledgerTransactionId"],
     }

@@ -36,7 +36,8 @@ EXTENSIONS = {
         *("createAccessToken", "createMemberAccessToken", "createMembers", "getEvent", "listMemberTimeline"),
         "simulate",
         *("cancelOfflineAllowance", "createOfflineAllowance", "listOfflineAllowances", "redeemOfflineAllowance"),
-        "quotePointsPayment",
+        *("capturePointsPayment", "createPointsPayment", "getPointsPayment", "quotePointsPayment"),
+        *("refundPointsPayment", "releasePointsPayment"),
     },
     "administration": {
         *("cancelExport", "cancelImport", "createExport", "createImport", "createLedger", "createPartnerApiKey"),

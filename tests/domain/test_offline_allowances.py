@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from domain.ledger.holds import HoldState
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.offline_allowances import (
-    HoldState,
     OfflineAllowanceClosed,
     OfflineAllowanceDisabled,
     OfflineAllowanceLimit,
@@ -45,7 +45,7 @@ def ends(amount=40, valid_for=None, now=NOON, **policy):
     ],
 )
 def test_the_hold_and_the_time_decide_the_status(status, is_captured, ended, now, expected):
-    hold = HoldState(status, is_captured, NOON + ended * MOMENT)
+    hold = HoldState(status, is_captured, NOON + ended * MOMENT, Decimal(40), None, Decimal(0), Decimal(0), None)
     assert status_of(ALLOWANCE, hold, NOON + now * MOMENT) == expected
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from tests.builders import clock as clocks
-from tests.builders.tracking import Shop
+from tests.builders.tracking import Shop, key
 
 POLICY = {"pointsPerUnit": 100, "currency": "EUR"}
 
@@ -27,13 +28,39 @@ class Till:
     def path(self) -> str:
         return f"/members/{self.member}/points-payments"
 
+    @property
+    def account_path(self) -> str:
+        created = self.shop.organization.created
+        return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+
     def allow(self, policy: Any, expect: int = 200, **settings: Any) -> Any:
         """Change how the points of the account pay."""
-        created = self.shop.organization.created
-        path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
         body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
-        answer = self.shop.administration.put(path, {**body, "redemption": policy}, expect=expect)
+        answer = self.shop.administration.put(self.account_path, {**body, "redemption": policy}, expect=expect)
         return answer["ledgerAccount"] if expect == 200 else answer
+
+    def pay(self, expect: int = 201, **body: Any) -> Any:
+        """A new payment, or the problem where one is expected."""
+        sent = {"orderTotal": 50, "systemUniqueKey": key(), **body}
+        answer = self.shop.integration.post(self.path, sent, expect=expect)
+        return answer["pointsPayment"] if expect == 201 else answer
+
+    def act(self, payment: Any, action: str, body: Any = None, expect: int = 200) -> Any:
+        """Capture, release or refund a payment."""
+        path = f"/points-payments/{payment['pointsPaymentKey']}/{action}"
+        answer = self.shop.integration.post(path, body, expect=expect)
+        return answer["pointsPayment"] if expect == 200 else answer
+
+    def refund(self, payment: Any, expect: int = 200, **body: Any) -> Any:
+        return self.act(payment, "refund", {"systemUniqueKey": key(), **body}, expect)
+
+    def read(self, payment: Any) -> Any:
+        return self.shop.integration.get(f"/points-payments/{payment['pointsPaymentKey']}")["pointsPayment"]
+
+    @property
+    def balance(self) -> Any:
+        """What the member can spend."""
+        return self.quote(50)["balance"]
 
     def quote(self, total: Any, expect: int = 200, **body: Any) -> Any:
         return self.shop.integration.post(f"{self.path}/quote", {"orderTotal": total, **body}, expect=expect)
@@ -143,10 +170,8 @@ def test_a_policy_has_its_defaults(till):
     complete = {**POLICY, "minPoints": 0, "multipleOf": 1, "maxShare": 1}
     assert till.allow(POLICY)["redemption"] == complete
     # An update that leaves it out keeps it.
-    created = till.shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-    assert till.shop.administration.put(path, body)["ledgerAccount"]["redemption"] == complete
+    assert till.shop.administration.put(till.account_path, body)["ledgerAccount"]["redemption"] == complete
 
 
 @pytest.mark.parametrize(
@@ -163,3 +188,284 @@ def test_a_policy_has_its_defaults(till):
 def test_a_policy_that_no_payment_can_satisfy_is_refused(till, changes, pointer):
     refused = till.allow({**POLICY, **changes}, expect=400)
     assert [error["pointer"] for error in refused["errors"]] == [pointer]
+
+
+# --- payments ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rich(till):
+    """The member has 2,730 points, which may pay half of an order."""
+    till.allow({**POLICY, "maxShare": 0.5})
+    till.shop.give(till.member, 2730)
+    return till
+
+
+def test_a_payment_holds_points_of_a_value(rich):
+    payment = rich.pay(points=2500, orderExternalId="1718")
+    assert payment == {
+        "pointsPaymentId": payment["pointsPaymentId"],
+        "pointsPaymentKey": payment["pointsPaymentKey"],
+        "status": "held",
+        "points": 2500,
+        "value": 25,
+        "currency": "EUR",
+        "refundedPoints": 0,
+        "refundedValue": 0,
+        "ledgerAccountKey": rich.shop.organization.created.ledger_account_key,
+        "ledgerTransactionId": payment["ledgerTransactionId"],
+        "heldUntil": payment["heldUntil"],
+        "orderExternalId": "1718",
+        "createdAt": payment["createdAt"],
+        "updatedAt": payment["createdAt"],
+    }
+    span = datetime.fromisoformat(payment["heldUntil"]) - datetime.fromisoformat(payment["createdAt"])
+    assert span == timedelta(hours=1)
+    assert rich.read(payment) == payment
+    assert rich.balance == 230
+
+
+def test_example_2_the_rest_that_is_no_multiple_is_left(till):
+    till.allow({"pointsPerUnit": 1, "currency": "EUR", "multipleOf": 3})
+    till.shop.give(till.member, 10)
+    assert till.pay(points=till.quote(50)["maxPoints"])["value"] == 9
+    assert till.balance == 1
+
+
+def test_a_payment_of_a_value_keeps_it(till):
+    till.allow({"pointsPerUnit": 3, "currency": "EUR"})
+    till.shop.give(till.member, 100)
+    payment = till.pay(value=3.34)
+    assert (payment["points"], payment["value"]) == (11, Decimal("3.34"))
+    assert till.act(payment, "capture")["value"] == Decimal("3.34")
+
+
+@pytest.mark.parametrize(
+    ("policy", "body", "slug"),
+    [
+        pytest.param({"maxShare": 0.5}, {"points": 2600}, "payment-exceeds-share", id="example 7"),
+        ({"maxShare": 0.5}, {"value": 25.01}, "payment-exceeds-share"),
+        ({"minPoints": 300}, {"points": 299}, "payment-below-minimum"),
+        ({"pointsPerUnit": 1000}, {"points": 9}, "payment-below-minimum"),
+        ({"multipleOf": 10}, {"points": 105}, "points-not-multiple"),
+        ({}, {"points": 2731}, "insufficient-balance"),
+        ({}, {"points": 100, "currency": "USD"}, "currency-mismatch"),
+    ],
+)
+def test_a_payment_that_the_rules_do_not_allow_is_refused(till, policy, body, slug):
+    till.allow({**POLICY, **policy})
+    till.shop.give(till.member, 2730)
+    assert type_of(till.pay(expect=409, **body)) == slug
+    assert till.shop.rows("points_payments") == []
+    assert till.balance == 2730
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/points"),
+        ({"points": 1, "value": 1}, "/points"),
+        ({"points": 0}, "/points"),
+        ({"value": 0}, "/value"),
+        ({"points": 100, "validFor": "P8D"}, "/validFor"),
+        ({"points": 100, "validFor": "PT0S"}, "/validFor"),
+    ],
+)
+def test_a_payment_of_a_wrong_form_is_refused(rich, body, pointer):
+    assert [error["pointer"] for error in rich.pay(expect=400, **body)["errors"]] == [pointer]
+
+
+def test_points_of_an_account_with_an_overdraft_are_not_held(till):
+    till.allow(POLICY, overdraftLimit=50)
+    till.shop.give(till.member, 100)
+    assert type_of(till.pay(points=101, expect=409)) == "insufficient-balance"
+    assert type_of(till.pay(points=100, expect=409)) == "capture-not-supported"
+
+
+def test_the_same_request_gets_the_first_response(rich):
+    sent = {"points": 2500, "systemUniqueKey": key(), "orderExternalId": "1718"}
+    payment = rich.pay(**sent)
+    assert rich.pay(**sent) == payment
+    rich.act(payment, "capture", {"points": 1000})
+    rich.refund(payment, points=1000)
+    assert rich.pay(**sent) == payment
+    assert type_of(rich.pay(expect=409, **{**sent, "points": 2400})) == "key-reused"
+    assert rich.balance == 2730
+
+
+def test_a_member_pays_by_the_own_token(rich):
+    own = rich.shop.integration.with_token(rich.shop.organization.member_token(rich.member))
+    sent = {"points": 100, "orderTotal": 50, "systemUniqueKey": key()}
+    payment = own.post(rich.path, sent, expect=201)["pointsPayment"]
+    own.post(f"/members/{rich.shop.member()}/points-payments", {**sent, "systemUniqueKey": key()}, expect=403)
+    own.get(f"/points-payments/{payment['pointsPaymentKey']}", expect=403)
+    own.post(f"/points-payments/{payment['pointsPaymentKey']}/capture", expect=403)
+
+
+def test_an_inactive_member_cannot_pay_and_a_deactivated_one_gets_the_points_back(rich):
+    payment = rich.pay(points=2500)
+    rich.shop.integration.patch(f"/members/{rich.member}", {"active": False})
+    assert rich.read(payment)["status"] == "released"
+    assert type_of(rich.pay(points=100, expect=409)) == "member-inactive"
+    rich.shop.check_ledger()
+
+
+# --- captures and releases ---------------------------------------------------------------------------------------
+
+
+def test_a_captured_payment_burns_its_points(rich):
+    payment = rich.pay(points=2500)
+    captured = rich.act(payment, "capture")
+    assert captured == {**payment, "status": "captured", "updatedAt": captured["updatedAt"]}
+    assert rich.balance == 230
+    rows = rich.shop.rows("ledger_transactions", "status, amount, fiat_value, fiat_currency", "ledger_transaction_id")
+    assert tuple(rows[1]) == (1, 2500, 25, "EUR")
+    assert rich.shop.rows("ledger_balances", "total_fiat_value") == [(25,)]
+
+
+def test_a_captured_part_has_its_share_and_releases_the_rest(rich):
+    payment = rich.pay(value=9.99)
+    assert payment["points"] == 999
+    captured = rich.act(payment, "capture", {"points": 500})
+    # 9.99 x 500 / 999
+    assert (captured["points"], captured["value"]) == (500, 5)
+    assert rich.balance == 2230
+    assert rich.refund(captured, value=5)["status"] == "refunded"
+
+
+def test_a_share_of_a_value_is_rounded_down(till):
+    till.allow({"pointsPerUnit": 3, "currency": "EUR"})
+    till.shop.give(till.member, 10)
+    # 3.33 x 7 / 10 = 2.331
+    assert till.act(till.pay(points=10), "capture", {"points": 7})["value"] == Decimal("2.33")
+
+
+def test_a_payment_is_captured_or_released_once(rich):
+    paid, back = rich.pay(points=1000), rich.pay(points=500)
+    rich.act(paid, "capture")
+    assert rich.act(back, "release")["status"] == "released"
+    for payment in (paid, back):
+        for action in ("capture", "release"):
+            assert type_of(rich.act(payment, action, expect=409)) == "payment-not-held"
+    assert rich.balance == 1730
+    rich.shop.check_ledger()
+
+
+def test_no_more_is_captured_than_is_held(rich):
+    payment = rich.pay(points=1000)
+    assert type_of(rich.act(payment, "capture", {"points": 1001}, expect=409)) == "capture-exceeds-hold"
+    assert rich.act(payment, "capture", {"points": 0}, expect=400)["errors"][0]["pointer"] == "/points"
+    assert rich.read(payment)["status"] == "held"
+
+
+def test_example_8_the_end_of_the_hold_frees_all_points_without_a_job(rich):
+    payment = rich.pay(points=2500)
+    rich.clock.wait(minutes=59, seconds=50)
+    assert (rich.read(payment)["status"], rich.balance) == ("held", 230)
+    rich.clock.wait(seconds=10)
+    assert (rich.read(payment)["status"], rich.balance) == ("released", 2730)
+    assert type_of(rich.act(payment, "capture", expect=409)) == "payment-not-held"
+    rich.act(rich.pay(points=2500), "capture")
+    assert rich.read(payment)["status"] == "released"
+    assert rich.balance == 230
+    rich.shop.check_ledger()
+
+
+def test_an_unknown_payment_is_not_found(rich):
+    missing = {"pointsPaymentKey": str(uuid.uuid4())}
+    for action in ("capture", "release"):
+        rich.act(missing, action, expect=404)
+    rich.refund(missing, points=1, expect=404)
+
+
+def test_a_policy_stays_while_points_are_held(rich):
+    payment = rich.pay(points=1000)
+    assert type_of(rich.allow(None, expect=409)) == "ledger-account-in-use"
+    rich.act(payment, "capture")
+    rich.allow(None)
+    assert rich.refund(payment, value=1)["refundedPoints"] == 100
+
+
+# --- refunds -----------------------------------------------------------------------------------------------------
+
+
+def test_refunds_add_up_to_the_payment(rich):
+    payment = rich.act(rich.pay(points=1000), "capture")
+    assert [rich.refund(payment, value=3.33)["refundedPoints"] for _ in range(2)] == [333, 666]
+    last = rich.refund(payment, value=3.34)
+    assert (last["status"], last["refundedPoints"], last["refundedValue"]) == ("refunded", 1000, 10)
+    assert rich.balance == 2730
+    assert rich.shop.rows("ledger_balances", "total_fiat_value") == [(0,)]
+    assert type_of(rich.refund(payment, points=1, expect=409)) == "refund-exceeds-payment"
+    rich.shop.check_ledger()
+
+
+def test_points_are_refunded_with_their_value(till):
+    till.allow({"pointsPerUnit": 3, "currency": "EUR"})
+    till.shop.give(till.member, 10)
+    payment = till.act(till.pay(points=10), "capture")
+    assert till.refund(payment, points=4)["refundedValue"] == Decimal("1.33")
+    assert till.refund(payment, points=6)["refundedValue"] == Decimal("3.33")
+    till.shop.check_ledger()
+
+
+def test_no_more_is_refunded_than_is_left(rich):
+    held = rich.pay(points=500)
+    assert type_of(rich.refund(held, points=1, expect=409)) == "refund-exceeds-payment"
+    payment = rich.act(rich.pay(points=1000), "capture", {"points": 800})
+    for body in ({"points": 801}, {"value": 8.01}):
+        assert type_of(rich.refund(payment, expect=409, **body)) == "refund-exceeds-payment"
+    for body in ({}, {"points": 1, "value": 1}, {"points": 0}):
+        rich.refund(payment, expect=400, **body)
+    assert rich.read(payment) == payment
+
+
+def test_the_same_refund_gets_the_first_response(rich):
+    payment = rich.act(rich.pay(points=1000), "capture")
+    sent = {"value": 4, "systemUniqueKey": key()}
+    first = rich.refund(payment, **sent)
+    assert (first["refundedPoints"], first["status"]) == (400, "captured")
+    last = {"points": 600, "systemUniqueKey": key()}
+    assert rich.refund(payment, **last)["status"] == "refunded"
+    repeated = rich.refund(payment, **sent)
+    assert repeated == {**first, "updatedAt": repeated["updatedAt"]}
+    assert rich.refund(payment, **last)["status"] == "refunded"
+    assert type_of(rich.refund(payment, expect=409, **{**sent, "value": 3})) == "key-reused"
+    assert rich.balance == 2730
+
+
+def test_a_revert_in_the_ledger_refunds_what_is_left(rich):
+    payment = rich.act(rich.pay(points=1000), "capture")
+    rich.refund(payment, points=300)
+    path = f"{rich.account_path}/transactions/{payment['ledgerTransactionId']}/revert"
+    rich.shop.administration.post(path, {}, expect=200)
+    after = rich.read(payment)
+    assert (after["status"], after["refundedPoints"], after["refundedValue"]) == ("refunded", 1000, 10)
+    assert rich.balance == 2730
+    rich.shop.check_ledger()
+
+
+def test_a_refund_goes_to_the_lots_that_expire_last(till):
+    till.allow(POLICY, expiresInMonths=1)
+    till.shop.give(till.member, 300)
+    till.clock.wait(days=10)
+    till.shop.give(till.member, 500)
+    payment = till.act(till.pay(points=700), "capture")
+    till.refund(payment, points=450)
+    lots = till.shop.rows("ledger_lots", "amount, remaining", "ledger_lot_id")
+    assert [tuple(lot) for lot in lots] == [(300, 50), (500, 500)]
+    till.shop.check_ledger()
+
+
+@pytest.mark.parametrize(("days", "left"), [(0, 0), (30, 300)])
+def test_a_refund_to_a_lot_that_has_expired_lives_for_the_restored_days(till, days, left):
+    till.allow(POLICY, expiresInMonths=1, restoredExpiryDays=days)
+    till.shop.give(till.member, 500)
+    payment = till.act(till.pay(points=500), "capture")
+    till.clock.wait(days=40)
+    till.refund(payment, points=100)
+    till.refund(payment, points=200)
+    assert till.balance == left
+    till.shop.check_ledger()
+    till.clock.wait(days=31)
+    assert till.balance == 0

@@ -52,6 +52,7 @@ STAYING = {
     },
     "partner_payments.payment_id": REQUEST_KEY,
     "offline_allowances.redemption_key": REQUEST_KEY,
+    "points_payments.currency": OF_PRODUCT,
     "audit_log.actor": CALLER,
     "audit_log.token_id": CALLER,
     "events.actor": CALLER,

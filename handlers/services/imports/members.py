@@ -20,7 +20,7 @@ from handlers.services.events.track import reported_event, track
 from handlers.services.imports.reading import read_rows
 from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_at, moment_in
 from handlers.services.imports.tiers import TierRow, Tiers, report_tiers_of_new, set_tiers
-from handlers.services.ledger.offline_allowances import release_allowances
+from handlers.services.ledger.holds import release_holds
 from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
 from handlers.services.members.view import view_members
@@ -182,7 +182,7 @@ def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, An
     ]
     if not different:
         return
-    release_allowances(call, [before for before, values in different if before.active and not values["active"]])
+    release_holds(call, [before for before, values in different if before.active and not values["active"]])
     changes = [(before.member_id, values) for before, values in different]
     after = members.store_members(call.db, organization_id, changes, call.now)
     for before, _ in different:

@@ -28,15 +28,15 @@ from domain.offline_allowances import (
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.services import tokens
-from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.post_transactions import MOVED
 from handlers.services.references import account_of_members_with_key
 from handlers.services.unit_of_work.requests import opened
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import ledger_transactions, posting
+from persistence.holds import find_held, find_hold_states
 from persistence.ledger import ACCOUNTS
-from persistence.offline_allowances import ALLOWANCES, find_hold_states, find_open
+from persistence.offline_allowances import ALLOWANCES
 from persistence.paging import Page, Paged
 from persistence.rows import fields_of
 
@@ -99,7 +99,8 @@ def create_allowance(call: Call, member: Member, asked: NewAllowance) -> Allowan
     refuse_inactive(member)
     account = account_of_members_with_key(call, asked.ledger_account_key)
     expires_at, held_until = ends_of(account, call.organization, asked.amount, asked.valid_for, call.now)
-    if find_open(call.db, member.organization_id, [member.member_id], call.now, account.ledger_account_id):
+    member_ids = [member.member_id]
+    if find_held(call.db, ALLOWANCES, member.organization_id, member_ids, call.now, account.ledger_account_id):
         raise OfflineAllowanceLimit(f"The member has an open offline allowance on the account {account.name}.")
     details = Details(asked.system_unique_key, digest, description=_HOLD)
     with opened(unit, MOVED, account_ids={account.ledger_account_id}):
@@ -282,20 +283,3 @@ def _audit(call: Call, allowance: OfflineAllowance, before: AllowanceView | None
         },
         member_ids=(allowance.member_id,),
     )
-
-
-def release_allowances(call: Call, members: Collection[Member]) -> None:
-    """Cancel the open allowances of members who are about to be deactivated or erased."""
-    accounts = configuration_of(call.db, call.organization).accounts.values()
-    if all(account.offline_allowance is None for account in accounts):
-        return
-    unit = UnitOfWork(call)
-    member_ids = {member.member_id for member in members}
-    open_allowances = find_open(call.db, unit.organization_id, member_ids, call.now) if member_ids else []
-    if not open_allowances:
-        return
-    unit.lock(member_ids={allowance.member_id for allowance in open_allowances})
-    with opened(unit, MOVED, account_ids={allowance.ledger_account_id for allowance in open_allowances}):
-        ids = [allowance.ledger_transaction_id for allowance in open_allowances]
-        for stored in posting.find_stored(call.db, unit.organization_id, ids).values():
-            unit.ledger.end_hold(stored, unit.ledger.accounts[stored.ledger_account_id], call.now)

@@ -1,14 +1,43 @@
-"""Payments with points: quotes of what a member may pay with them."""
+"""Payments with points: quoted, held, captured, released and refunded; each is a hold of the ledger with a value."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from domain.currencies import CurrencyMismatch
+from domain.ledger.postings import Details, Fiat
+from domain.ledger.records import LedgerAccount
 from domain.members import Member, refuse_erased, refuse_inactive
+from domain.points_payments import (
+    CAPTURED,
+    HELD,
+    REFUNDED,
+    PointsPayment,
+    PointsPaymentView,
+    RefundExceedsPayment,
+    captured_part,
+    end_of_hold,
+    new_payment,
+    refunded_part,
+    refuse_nothing,
+    refuse_unheld,
+    view_of,
+)
 from domain.redemptions import Quote, RedemptionPolicy, quote_of
 from handlers.call import Call
+from handlers.services.idempotency import digest_of
+from handlers.services.ledger.post_transactions import MOVED
 from handlers.services.references import account_of_members_with_key
+from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
+from persistence.holds import find_hold_states
+from persistence.ledger import ACCOUNTS
+from persistence.points_payments import PAYMENTS
+
+HOLD = "Points payment"
+_ENTITY = "points-payment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +49,36 @@ class QuoteRequest:
     ledger_account_key: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPayment:
+    """The request for a payment of `points` or of a `value`; without `valid_for` it is held for an hour."""
+
+    points: Decimal | None = None
+    value: Decimal | None = None
+    order_total: Decimal
+    currency: str | None = None
+    ledger_account_key: str | None = None
+    valid_for: str | None = None
+    order_external_id: str | None = None
+    system_unique_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentCapture:
+    """The request to capture a payment, all of it without `points`."""
+
+    points: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentRefund:
+    """The request to refund `points` or a `value` of a payment."""
+
+    points: Decimal | None = None
+    value: Decimal | None = None
+    system_unique_key: str
+
+
 def quote_payment(call: Call, member: Member, asked: QuoteRequest) -> Quote:
     """Quote the part of an order that the member may pay with points now.
 
@@ -28,16 +87,213 @@ def quote_payment(call: Call, member: Member, asked: QuoteRequest) -> Quote:
     refuse_erased(member)
     refuse_inactive(member)
     account = account_of_members_with_key(call, asked.ledger_account_key)
-    redemption = RedemptionPolicy.of(account)
-    refuse_other_currency(call, redemption, asked.currency)
+    policy = _policy_of(call, account, asked.currency)
     account_ids = [account.ledger_account_id]
     session = posting.open_session(call.db, call.organization, [member.wallet_id], account_ids, call.now, lock=False)
-    available = session.holding(member.wallet_id, account.ledger_account_id).available
-    return quote_of(redemption, asked.order_total, available)
+    return quote_of(policy, asked.order_total, session.holding(member.wallet_id, account.ledger_account_id).available)
 
 
-def refuse_other_currency(call: Call, redemption: RedemptionPolicy, currency: str | None) -> None:
+def _policy_of(call: Call, account: LedgerAccount, currency: str | None) -> RedemptionPolicy:
+    """The redemption of an account for an order in this currency; raises RedemptionDisabled or CurrencyMismatch."""
+    policy = RedemptionPolicy.of(account)
+    refuse_other_currency(policy.currency, currency or call.organization.currency)
+    return policy
+
+
+def refuse_other_currency(of_points: str, of_order: str | None) -> None:
     """Raise CurrencyMismatch for an order in another currency than that in which the points are worth something."""
-    of_order = currency or call.organization.currency
-    if of_order not in (None, redemption.currency):
-        raise CurrencyMismatch(f"The points pay amounts in {redemption.currency}, the order is in {of_order}.")
+    if of_order not in (None, of_points):
+        raise CurrencyMismatch(f"The points pay amounts in {of_points}, the order is in {of_order}.")
+
+
+def create_payment(call: Call, member: Member, asked: NewPayment) -> PointsPaymentView:
+    """Hold points of the member for an order, until they are captured or released, or time ends the hold.
+
+    The same request under the same key returns the first response. Raises MemberErased, MemberInactive, KeyReused,
+    UnknownLedgerAccount, RedemptionDisabled, CurrencyMismatch, what `new_payment` and `end_of_hold` raise,
+    InsufficientBalance, CaptureNotSupported or AccountInactive.
+    """
+    unit = UnitOfWork(call)
+    member = unit.lock(member_ids=[member.member_id])[member.member_id]
+    refuse_erased(member)
+    digest = digest_of((_ENTITY, member.member_id, *_request_of(asked)))
+    before = posting.find_posted(call.db, unit.organization_id, [asked.system_unique_key])
+    transaction_id = before.find(asked.system_unique_key, digest)
+    if transaction_id is not None:
+        return _as_created(call, transaction_id, asked)
+    refuse_inactive(member)
+    account = account_of_members_with_key(call, asked.ledger_account_key)
+    policy = _policy_of(call, account, asked.currency)
+    held_until = end_of_hold(call.organization, asked.valid_for, call.now)
+    paid = new_payment(policy, asked.order_total, asked.points, asked.value)
+    details = Details(
+        asked.system_unique_key, digest, description=HOLD, fiat=Fiat(paid.value, currency=policy.currency)
+    )
+    with opened(unit, MOVED, account_ids={account.ledger_account_id}):
+        account = unit.ledger.accounts[account.ledger_account_id]
+        hold = unit.ledger.burn(account, member.wallet_id, paid.points, details, manual=True, held_until=held_until)
+    payment = PAYMENTS.add(
+        call.db,
+        unit.organization_id,
+        {
+            "points_payment_key": call.new_key(),
+            "member_id": member.member_id,
+            "ledger_account_id": account.ledger_account_id,
+            "ledger_transaction_id": unit.id_of(hold),
+            "points": paid.points,
+            "value": paid.value,
+            "currency": policy.currency,
+            "points_per_unit": policy.points_per_unit,
+            "multiple_of": policy.multiple_of,
+            "held_until": held_until,
+            "order_external_id": asked.order_external_id,
+        },
+        call.now,
+    )
+    view = view_payment(call, payment)
+    _audit(call, payment, None, view)
+    return view
+
+
+def _request_of(asked: NewPayment) -> tuple[object, ...]:
+    amounts = (asked.points, asked.value, asked.order_total, asked.currency)
+    return (*amounts, asked.ledger_account_key, asked.valid_for, asked.order_external_id)
+
+
+def _as_created(call: Call, transaction_id: int, asked: NewPayment) -> PointsPaymentView:
+    """The payment of an earlier request as it was returned then."""
+    organization_id = call.organization.organization_id
+    payment = PAYMENTS.find_by(call.db, organization_id, ledger_transaction_id=transaction_id)
+    assert payment is not None, transaction_id
+    return replace(
+        view_payment(call, payment),
+        status=HELD,
+        points=payment.points,
+        value=payment.value,
+        refunded_points=Decimal(0),
+        refunded_value=Decimal(0),
+        order_external_id=asked.order_external_id,
+        updated_at=payment.created_at,
+    )
+
+
+def view_payment(call: Call, payment: PointsPayment, until: int | None = None) -> PointsPaymentView:
+    """The payment with what became of it, of refunds those `until` a later transaction."""
+    return view_payments(call, [payment], until)[0]
+
+
+def view_payments(call: Call, payments: Collection[PointsPayment], until: int | None = None) -> list[PointsPaymentView]:
+    """The payments with what became of them, by two statements."""
+    organization_id = call.organization.organization_id
+    transaction_ids = [payment.ledger_transaction_id for payment in payments]
+    holds = find_hold_states(call.db, organization_id, transaction_ids, until)
+    account_ids = {payment.ledger_account_id for payment in payments}
+    accounts = ACCOUNTS.find_all(call.db, organization_id, ledger_account_id=account_ids)
+    keys = {account.ledger_account_id: account.ledger_account_key for account in accounts}
+    return [
+        view_of(payment, keys[payment.ledger_account_id], holds[payment.ledger_transaction_id], call.now)
+        for payment in payments
+    ]
+
+
+@contextmanager
+def _locked(call: Call, payment: PointsPayment) -> Iterator[tuple[UnitOfWork, PointsPaymentView]]:
+    """The unit of work that moves what a payment holds, and the payment as it is now; flushed at the end."""
+    unit = UnitOfWork(call)
+    unit.lock(member_ids=[payment.member_id])
+    with opened(unit, MOVED, account_ids={payment.ledger_account_id}):
+        yield unit, view_payment(call, payment)
+
+
+def capture_payment(call: Call, payment: PointsPayment, asked: PaymentCapture) -> PointsPaymentView:
+    """Burn points that a payment holds, all by default, and release the rest.
+
+    Raises PaymentNotHeld, CaptureExceedsHold, AccountInactive, or InvalidRequest for no points.
+    """
+    with _locked(call, payment) as (unit, before):
+        refuse_unheld(before.status, payment.points_payment_key)
+        points = payment.points if asked.points is None else asked.points
+        refuse_nothing(points, None)
+        part = captured_part(payment, points)
+        stored = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
+        unit.ledger.capture(
+            stored[payment.ledger_transaction_id],
+            unit.ledger.accounts[payment.ledger_account_id],
+            part.points,
+            Fiat(part.value, currency=payment.currency),
+        )
+    return _stored(call, payment, before)
+
+
+def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
+    """Give back what a payment holds; raises PaymentNotHeld or AccountInactive."""
+    with _locked(call, payment) as (unit, before):
+        refuse_unheld(before.status, payment.points_payment_key)
+        stored = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
+        unit.ledger.revert(
+            stored[payment.ledger_transaction_id],
+            unit.ledger.accounts[payment.ledger_account_id],
+            Details(call.new_key(), description=HOLD),
+        )
+    return _stored(call, payment, before)
+
+
+def refund_payment(call: Call, payment: PointsPayment, asked: PaymentRefund) -> PointsPaymentView:
+    """Give back points, or points for a value, of a captured payment.
+
+    The same request under the same key returns the first response. Raises KeyReused, RefundExceedsPayment,
+    AccountInactive, SupplyExceeded, or InvalidRequest.
+    """
+    digest = digest_of((_ENTITY, payment.points_payment_key, asked.points, asked.value))
+    with _locked(call, payment) as (unit, before):
+        posted = posting.find_posted(call.db, unit.organization_id, [asked.system_unique_key])
+        transaction_id = posted.find(asked.system_unique_key, digest)
+        if transaction_id is not None:
+            return _as_refunded(call, payment, transaction_id)
+        refuse_nothing(asked.points, asked.value)
+        if before.status not in (CAPTURED, REFUNDED):
+            raise RefundExceedsPayment(f"The points payment {payment.points_payment_key} is {before.status}.")
+        account = unit.ledger.accounts[payment.ledger_account_id]
+        part = refunded_part(payment.rate(account.decimals), before.rest, asked.points, asked.value)
+        stored = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
+        details = Details(asked.system_unique_key, digest, description=HOLD)
+        unit.ledger.refund(stored[payment.ledger_transaction_id], account, *part, details)
+    return _stored(call, payment, before)
+
+
+def _as_refunded(call: Call, payment: PointsPayment, transaction_id: int) -> PointsPaymentView:
+    """The payment as a refund by an earlier request has left it."""
+    view = view_payment(call, payment, transaction_id)
+    is_all = not any(view.rest)
+    return replace(view, status=REFUNDED if is_all else CAPTURED)
+
+
+def _stored(call: Call, payment: PointsPayment, before: PointsPaymentView) -> PointsPaymentView:
+    """Store that the payment has changed; returns it with what became of it."""
+    after = view_payment(call, PAYMENTS.store(call.db, payment, {}, call.now))
+    _audit(call, payment, before, after)
+    return after
+
+
+def _audit(call: Call, payment: PointsPayment, before: PointsPaymentView | None, after: PointsPaymentView) -> None:
+    """Add an entry to the audit log about the member's payment."""
+    call.audit.add(
+        _ENTITY,
+        payment.points_payment_id,
+        before=None if before is None else _facts(before),
+        after=_facts(after),
+        member_ids=(payment.member_id,),
+    )
+
+
+def _facts(view: PointsPaymentView) -> dict[str, object]:
+    return {
+        "status": view.status,
+        "points": view.points,
+        "value": view.value,
+        "currency": view.currency,
+        "ledgerAccountKey": view.ledger_account_key,
+        "refundedPoints": view.refunded_points,
+        "refundedValue": view.refunded_value,
+        "orderExternalId": view.order_external_id,
+    }

@@ -11,7 +11,7 @@ from handlers.messages.base import Changes, values_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
 from handlers.services.events.track import emit
 from handlers.services.idempotency import digest_of
-from handlers.services.ledger.offline_allowances import release_allowances
+from handlers.services.ledger.holds import release_holds
 from handlers.services.members.enrol import lock_referrers
 from handlers.services.members.view import view_member, view_members
 from handlers.services.webhooks.outbox import entity_changed
@@ -33,7 +33,7 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
     if _properties_of(replace(before, **values)) == _properties_of(before):
         return view_member(call, before)
     if before.active and not values["active"]:
-        release_allowances(call, [before])
+        release_holds(call, [before])
     after = members.store_member(call.db, before, values, call.now)
     if update.emit_event:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
@@ -69,7 +69,7 @@ def erase(call: Call, member: Member) -> Member:
     before = erasing.lock(call.db, member)
     if before.erased_at is not None:
         return before
-    release_allowances(call, [before])
+    release_holds(call, [before])
     after, emptied = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now)
     exports.forget_rows(call.db, after.organization_id, call.now)
     call.audit.is_erasure = True

@@ -1,0 +1,89 @@
+"""Records beside transactions that hold points for a time, and the states of these transactions."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from sqlalchemy import Connection, and_, exists, func, select
+
+from domain.ledger.holds import HoldState
+from domain.ledger.records import PENDING, SETTLED, LedgerAccount
+from persistence.records import Records
+from persistence.tables.ledger import ledger_transactions
+
+Kind = TypeVar("Kind")
+
+_t, _p = ledger_transactions, ledger_transactions.alias("p")
+
+
+def find_hold_states(
+    db: Connection, organization_id: int, transaction_ids: Collection[int], until: int | None = None
+) -> Mapping[int, HoldState]:
+    """The states of transactions that hold points, by id; of what was given back, that `until` a later transaction."""
+    last = [] if until is None else [_p.c.ledger_transaction_id <= until]
+    returned = (
+        select(
+            func.coalesce(func.sum(_p.c.amount), 0).label("amount"),
+            func.coalesce(func.sum(_p.c.fiat_value), 0).label("fiat_value"),
+            func.max(_p.c.created_at).label("at"),
+        )
+        .where(
+            _p.c.organization_id == _t.c.organization_id,
+            _p.c.reverted_ledger_transaction_id == _t.c.ledger_transaction_id,
+            _p.c.status == SETTLED,
+            *last,
+        )
+        .lateral("returned")
+    )
+    statement = (
+        select(
+            _t.c.ledger_transaction_id,
+            _t.c.status,
+            # A capture of nothing is a release.
+            _t.c.captured_at.is_not(None)
+            & ((_t.c.status == SETTLED) | _t.c.reversal_ledger_transaction_id.is_not(None)),
+            _t.c.updated_at,
+            _t.c.amount,
+            _t.c.fiat_value,
+            returned.c.amount,
+            returned.c.fiat_value,
+            returned.c.at,
+        )
+        .select_from(_t)
+        .join(returned, onclause=_t.c.organization_id == organization_id)
+        .where(_t.c.organization_id == organization_id, _t.c.ledger_transaction_id.in_(transaction_ids))
+    )
+    return {row[0]: HoldState(*row[1:]) for row in db.execute(statement)}
+
+
+def find_held(
+    db: Connection,
+    records: Records[Kind],
+    organization_id: int,
+    member_ids: Collection[int],
+    now: datetime,
+    ledger_account_id: int | None = None,
+) -> list[Kind]:
+    """The records of members whose points are held, on one account or on all."""
+    columns = records.table.c
+    on_account = [] if ledger_account_id is None else [columns.ledger_account_id == ledger_account_id]
+    is_theirs = columns.member_id.in_(member_ids)
+    return records.find_where(db, organization_id, is_theirs, *_is_held(records, now), *on_account)
+
+
+def has_held(db: Connection, records: Records[Kind], account: LedgerAccount, now: datetime) -> bool:
+    """True if records hold points of members on the account."""
+    on_account = records.table.c.ledger_account_id == account.ledger_account_id
+    return bool(records.find_where(db, account.organization_id, on_account, *_is_held(records, now), limit=1))
+
+
+def _is_held(records: Records[Kind], now: datetime) -> tuple[object, ...]:
+    columns = records.table.c
+    pending = select(_t.c.ledger_transaction_id).where(
+        and_(
+            _t.c.organization_id == columns.organization_id,
+            _t.c.ledger_transaction_id == columns.ledger_transaction_id,
+            _t.c.status == PENDING,
+        )
+    )
+    return columns.held_until > now, exists(pending)

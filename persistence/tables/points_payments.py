@@ -1,0 +1,15 @@
+"""Payments of members with points, beside the transactions that hold the points."""
+
+from domain.points_payments import PointsPayment
+from persistence.tables.base import index, record_table, refers_to, unique
+
+points_payments = record_table(
+    "points_payments",
+    PointsPayment,
+    "points_payment_id",
+    unique("points_payment_key"),
+    unique("ledger_transaction_id"),
+    index("ix_points_payments_member", "member_id", "ledger_account_id"),
+    refers_to("members", "member_id"),
+    refers_to("ledger_transactions", "ledger_transaction_id"),
+)
