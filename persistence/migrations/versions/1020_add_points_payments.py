@@ -1,13 +1,13 @@
 """Add points payments
 
-Follows: 1018
+Follows: 1019
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "1019"
-down_revision = "1018"
+revision = "1020"
+down_revision = "1019"
 branch_labels = None
 depends_on = None
 
