@@ -14,8 +14,9 @@ from persistence.rows import as_json
 _ZERO = Decimal(0)
 
 # An expiry counts from the moment that it is dated, even if it was posted later, and what has expired from then on even
-# if its expiry is not posted yet. What was held then counts from the end of its hold. Days are numbered from 1, by
-# their first moments; all movements before the first day are one figure, with the number 0.
+# if its expiry is not posted yet. What was held then counts from the end of its hold, and a mint that waited from when
+# it is available. Days are numbered from 1, by their first moments; all movements before the first day are one figure,
+# with the number 0.
 _CHANGES = """
 SELECT ledger_account_id,
     width_bucket(moment, CAST(%s AS timestamptz[])) AS day_number,
@@ -40,6 +41,15 @@ FROM (
     WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.status = 0
         AND greatest(t.held_until, least(l.expires_at, p.ended)) <= CAST(%s AS timestamptz)
         AND t.held_until IS NOT NULL AND least(l.expires_at, p.ended) IS NOT NULL
+    UNION ALL
+    SELECT t.ledger_account_id, change.amount, change.moment
+    FROM ledger_transactions t
+    CROSS JOIN LATERAL (VALUES (t.amount, t.available_at),
+        (-t.amount, greatest(coalesce(t.pending_expires_at, t.policy_expires_at), t.available_at))
+    ) AS change(amount, moment)
+    WHERE t.organization_id = %s AND t.to_wallet_id = %s AND t.status = 0 AND t.transaction_type = 1
+        AND t.available_at <= CAST(%s AS timestamptz) AND change.moment <= CAST(%s AS timestamptz)
+        AND (change.amount > 0 OR coalesce(t.pending_expires_at, t.policy_expires_at) IS NOT NULL)
 ) changes
 WHERE moment < CAST(%s AS timestamptz)
 GROUP BY 1, 2
@@ -76,7 +86,8 @@ def find(
     unposted = (policies, organization_id, wallet_id, now)
     changes: dict[tuple[int, int], Decimal] = {}
     for account_id, day_number, amount in db.exec_driver_sql(
-        _CHANGES, (starts, organization_id, wallet_id, *unposted, *unposted, after_last)
+        _CHANGES,
+        (starts, organization_id, wallet_id, *unposted, *unposted, organization_id, wallet_id, now, now, after_last),
     ):
         changes[account_id, day_number] = amount
     daily_balances = []

@@ -60,6 +60,12 @@ FROM (
         JOIN ledger_lots l USING (organization_id, ledger_lot_id)
         WHERE organization_id = %(organization_id)s AND t.from_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
             AND t.held_until <= %(now)s
+        UNION ALL
+        SELECT organization_id, t.to_wallet_id, t.ledger_account_id, t.amount,
+            coalesce(t.pending_expires_at, t.policy_expires_at), 0
+        FROM ledger_transactions t JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+        WHERE organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
+            AND t.transaction_type = 1 AND t.available_at <= %(now)s AND a.point_tracking_enabled
     ) free
     WHERE expires_at IS NULL OR expires_at > %(now)s
     GROUP BY organization_id, wallet_id, ledger_account_id, expires_at

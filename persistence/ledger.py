@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, insert, literal, or_, select, update
 
-from domain.ledger.records import Ledger, LedgerAccount, LedgerAccountInUse
+from domain.ledger.records import PENDING, Ledger, LedgerAccount, LedgerAccountInUse
 from domain.problems import NameTaken
 from persistence import organizations
 from persistence.ledger_transactions import add_zero
@@ -143,14 +143,27 @@ def has_movements(db: Connection, account: LedgerAccount) -> bool:
 
 
 def has_pending(db: Connection, account: LedgerAccount) -> bool:
-    """True if pending transactions of the account hold anything."""
-    balances = ledger_balances.c
+    """True if transactions of the account that wait for a capture hold anything."""
+    balances, transactions = ledger_balances.c, ledger_transactions.c
+    to_capture = (
+        select(literal(1))
+        .where(
+            transactions.organization_id == balances.organization_id,
+            transactions.to_wallet_id == balances.wallet_id,
+            transactions.ledger_account_id == balances.ledger_account_id,
+            transactions.status == PENDING,
+            transactions.available_at.is_(None),
+            transactions.available_on.is_(None),
+        )
+        .correlate(ledger_balances)
+        .exists()
+    )
     pending = (
         select(literal(1))
         .where(
             balances.organization_id == account.organization_id,
             balances.ledger_account_id == account.ledger_account_id,
-            or_(balances.pending_debit_balance > 0, balances.pending_credit_balance > 0),
+            or_(balances.pending_debit_balance > 0, and_(balances.pending_credit_balance > 0, to_capture)),
         )
         .exists()
     )

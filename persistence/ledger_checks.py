@@ -8,6 +8,13 @@ from sqlalchemy import Connection, text
 
 _OF = "{0}.organization_id = :organization_id"
 
+# Mints that are not available yet: they are issued, and in no balance.
+_WAITING = f"""
+SELECT t.organization_id, t.ledger_account_id, t.amount FROM ledger_transactions t
+WHERE {_OF.format("t")} AND t.status = 0 AND t.transaction_type = 1
+    AND (t.available_at IS NOT NULL OR t.available_on IS NOT NULL)
+"""
+
 _UNBALANCED = f"""
 SELECT e.organization_id, format('transaction %s: its entries sum to %s, not to zero',
     e.ledger_transaction_id, trim_scale(sum(e.amount)))
@@ -92,6 +99,7 @@ FROM (
         LEFT JOIN ledger_transactions original ON original.organization_id = t.organization_id
             AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
         WHERE {_OF.format("e")} AND e.wallet_id IS NULL
+        UNION ALL SELECT organization_id, ledger_account_id, -amount, 1 FROM ({_WAITING}) waiting
     ) issuance GROUP BY organization_id, ledger_account_id
 ) m USING (organization_id, ledger_account_id)
 WHERE coalesce(s.minted, 0) <> coalesce(m.minted, 0) OR coalesce(s.burned, 0) <> coalesce(m.burned, 0)
@@ -104,8 +112,12 @@ FROM (
     SELECT s.organization_id, s.ledger_account_id, sum(s.minted - s.burned) AS net
     FROM ledger_account_supplies s WHERE {_OF.format("s")} GROUP BY s.organization_id, s.ledger_account_id
 ) s FULL JOIN (
-    SELECT b.organization_id, b.ledger_account_id, sum(b.current_balance - b.current_overdraft_balance) AS held
-    FROM ledger_balances b WHERE {_OF.format("b")} GROUP BY b.organization_id, b.ledger_account_id
+    SELECT organization_id, ledger_account_id, sum(amount) AS held
+    FROM (
+        SELECT b.organization_id, b.ledger_account_id, b.current_balance - b.current_overdraft_balance AS amount
+        FROM ledger_balances b WHERE {_OF.format("b")}
+        UNION ALL {_WAITING}
+    ) parts GROUP BY organization_id, ledger_account_id
 ) b USING (organization_id, ledger_account_id)
 WHERE coalesce(s.net, 0) <> coalesce(b.held, 0)
 """

@@ -9,7 +9,15 @@ from sqlalchemy import Connection, select
 
 from domain.ledger.expiry import IdlePolicy
 from domain.ledger.records import LedgerAccount
-from domain.ledger.views import ConsumedLot, ConsumedLots, ExpiringLots, TransactionRow, WalletLots, WalletView
+from domain.ledger.views import (
+    ConsumedLot,
+    ConsumedLots,
+    ExpiringLots,
+    TransactionRow,
+    WaitingLot,
+    WalletLots,
+    WalletView,
+)
 from domain.organizations import Organization
 from persistence.connections import query
 from persistence.rows import as_json, columns_of, records
@@ -60,12 +68,29 @@ CROSS JOIN LATERAL (
 ) l
 """
 
+# Amounts of mints that are not available yet.
+_WAITING = """
+SELECT p.ledger_account_id, w.available_at, w.amount
+FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint)
+CROSS JOIN LATERAL (
+    SELECT t.available_at, sum(t.amount) AS amount FROM ledger_transactions t
+    WHERE t.organization_id = %s AND t.to_wallet_id = %s AND t.ledger_account_id = p.ledger_account_id
+        AND t.status = 0 AND t.transaction_type = 1 AND (t.available_at IS NOT NULL OR t.available_on IS NOT NULL)
+        AND (coalesce(t.available_at, t.held_until) <= %s) IS NOT TRUE
+    GROUP BY t.available_at ORDER BY t.available_at NULLS LAST LIMIT %s
+) w
+"""
+
 _DUE_ACCOUNTS = """
 SELECT ledger_account_id FROM ledger_lots
 WHERE organization_id = %s AND remaining > 0 AND expires_at <= %s AND wallet_id = ANY(%s)
 UNION
 SELECT ledger_account_id FROM ledger_transactions
 WHERE organization_id = %s AND status = 0 AND held_until <= %s AND from_wallet_id = ANY(%s)
+UNION
+SELECT ledger_account_id FROM ledger_transactions
+WHERE organization_id = %s AND status = 0 AND coalesce(available_at, held_until) <= %s AND to_wallet_id = ANY(%s)
+    AND transaction_type = 1
 """
 
 # When an idle balance would expire if that were not rounded, by months in UTC.
@@ -81,6 +106,11 @@ SELECT wallet_id FROM (
     (SELECT DISTINCT from_wallet_id FROM ledger_transactions
      WHERE organization_id = %s AND from_wallet_id > %s AND status = 0 AND held_until <= %s
      ORDER BY from_wallet_id LIMIT %s)
+    UNION
+    (SELECT DISTINCT to_wallet_id FROM ledger_transactions
+     WHERE organization_id = %s AND to_wallet_id > %s AND coalesce(available_at, held_until) <= %s AND status = 0
+        AND transaction_type = 1 AND (available_at IS NOT NULL OR available_on IS NOT NULL)
+     ORDER BY to_wallet_id LIMIT %s)
     UNION
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
      JOIN jsonb_to_recordset(%s::jsonb)
@@ -99,7 +129,11 @@ SELECT least(
         AND expires_at > %(after)s AND expires_at <= %(until)s),
     (SELECT min(held_until) FROM ledger_transactions
      WHERE organization_id = %(organization_id)s AND status = 0
-        AND held_until > %(after)s AND held_until <= %(until)s)
+        AND held_until > %(after)s AND held_until <= %(until)s),
+    (SELECT min(coalesce(available_at, held_until)) FROM ledger_transactions
+     WHERE organization_id = %(organization_id)s AND status = 0 AND transaction_type = 1
+        AND (available_at IS NOT NULL OR available_on IS NOT NULL)
+        AND coalesce(available_at, held_until) > %(after)s AND coalesce(available_at, held_until) <= %(until)s)
 )
 """
 
@@ -155,11 +189,31 @@ def with_lots(
             end = ends[account_id]
             if expires_at is not None and expires_at > now and (end is None or expires_at <= end):
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
+    for view in views:
+        end = ends[view.ledger_account_id]
+        for mint in view.arrived if view.ledger_account_id in tracked else ():
+            if mint.expires_at is not None and mint.expires_at > now and (end is None or mint.expires_at <= end):
+                of_account = available[view.ledger_account_id]
+                of_account[mint.expires_at] = of_account.get(mint.expires_at, _ZERO) + mint.amount
+    waiting = _waiting(db, organization_id, views, now)
     return [
-        replace(view, lots=_lots(view, ends[i], available[i], reserved[i]))
+        replace(view, lots=_lots(view, ends[i], available[i], reserved[i], waiting.get(i, ())))
         for view in views
         for i in (view.ledger_account_id,)
     ]
+
+
+def _waiting(
+    db: Connection, organization_id: int, views: Sequence[WalletView], now: datetime
+) -> dict[int, list[WaitingLot]]:
+    """The amounts that are not available yet, by account; no query if there are none."""
+    pending = [{"ledger_account_id": view.ledger_account_id} for view in views if view.pending]
+    waiting: dict[int, list[WaitingLot]] = {}
+    if pending:
+        values = (as_json(pending), organization_id, views[0].wallet_id, now, MOST_LISTED)
+        for account_id, available_at, amount in db.exec_driver_sql(_WAITING, values):
+            waiting.setdefault(account_id, []).append(WaitingLot(available_at, amount))
+    return waiting
 
 
 def _lots(
@@ -167,6 +221,7 @@ def _lots(
     end: datetime | None,
     available: Mapping[datetime | None, Decimal],
     reserved: Mapping[datetime | None, Decimal],
+    waiting: Sequence[WaitingLot],
 ) -> WalletLots:
     """List amounts by expiry; the amount in none of the lots read expires last, or never."""
     in_all = view.current_balance - view.pending_debit_balance
@@ -186,6 +241,7 @@ def _lots(
         pending=view.pending_credit_balance,
         expiring=expiring,
         unlisted=view.current_balance - sum((lots.available + lots.reserved for lots in expiring), _ZERO),
+        waiting=tuple(waiting),
     )
 
 
@@ -217,18 +273,18 @@ def _consumed(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
 def next_wallets_due(
     db: Connection, organization_id: int, after: int, policies: Mapping[int, IdlePolicy], now: datetime, limit: int
 ) -> list[int]:
-    """The next wallets, by id, with points that have expired, or holds that have ended, by `now`.
+    """The next wallets, by id, with points that have expired or become available, or holds that have ended, by `now`.
 
     `policies` are those of accounts whose whole balance expires. Wallets of the next day are found, too; opening the
     session decides.
     """
     due, idle = (organization_id, after, now, limit), (_policies(policies, now, now), organization_id, after, limit)
-    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *idle, limit))
+    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit))
     return [row[0] for row in rows]
 
 
 def first_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
-    """The first moment after `after`, up to `until`, at which points expire or a hold ends; None if there is none."""
+    """The first moment after `after`, up to `until`, at which points expire or arrive, or holds end; None for none."""
     organization_id = organization.organization_id
     asked = {"organization_id": organization_id, "after": after, "until": until}
     first: datetime | None = query(db, _FIRST_DUE, asked)[0][0]
@@ -267,9 +323,9 @@ def _policies(policies: Mapping[int, IdlePolicy], after: datetime, until: dateti
 
 
 def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:
-    """The accounts in which these wallets have lots that have expired, or holds that have ended."""
+    """The accounts in which these wallets have lots that have expired, mints due, or holds that have ended."""
     due = (organization_id, now, list(wallet_ids))
-    rows = db.exec_driver_sql(_DUE_ACCOUNTS, (*due, *due))
+    rows = db.exec_driver_sql(_DUE_ACCOUNTS, (*due, *due, *due))
     return {row[0] for row in rows}
 
 

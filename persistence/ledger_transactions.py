@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null, or_, select, union_all
 
+from domain.ledger.availability import AVAILABLE, WAITING
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
 from persistence.counts import MOST_COUNTED, RowCount
@@ -64,6 +65,9 @@ _BALANCE_WITHOUT_EXPIRED = (
     .scalar_subquery()
 )
 
+# A mint that was not available at once.
+_IS_TIMED = or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None))
+
 _COMPUTED: Mapping[str, Any] = {
     "ledger_transaction_detail_index": _DETAIL_INDEX,
     "ledger_account_key": _a.c.ledger_account_key,
@@ -73,6 +77,8 @@ _COMPUTED: Mapping[str, Any] = {
     "updated_balance": func.coalesce(_BALANCE_WITHOUT_EXPIRED, _e.c.updated_balance),
     "tags": func.coalesce(_t.c.tags, cast([], _t.c.tags.type)),
     "is_overdraft": func.coalesce(_e.c.is_overdraft, literal(False)),
+    "availability": case((and_(_t.c.status == PENDING, _IS_TIMED), WAITING), else_=AVAILABLE),
+    "available_at": case((_t.c.status == PENDING, _t.c.available_at)),
 }
 _STORED = [f.name for f in fields(TransactionRow) if f.name != "lots"]
 _COLUMNS = [_COMPUTED.get(name, _t.c.get(name)).label(name) for name in _STORED]
@@ -97,6 +103,9 @@ _FIRST: Mapping[str, Any] = {
     # A revert that released what was pending is made released, and none changes later.
     "status": case((_MADE_PENDING, PENDING), (_t.c.transaction_type == REVERT, _t.c.status), else_=SETTLED),
     "reversal_ledger_transaction_id": cast(null(), _t.c.reversal_ledger_transaction_id.type),
+    "availability": case((_IS_TIMED, WAITING), else_=AVAILABLE),
+    # The moment of a mint that waits for an event became known later.
+    "available_at": case((_t.c.available_on.is_(None), _t.c.available_at)),
     "updated_at": _t.c.created_at,
 }
 _FIRST_COLUMNS = [_FIRST.get(name, _t.c.get(name)).label(name) for name in _STORED]

@@ -1,18 +1,33 @@
 """Wallets and what they hold."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Connection, and_, bindparam, case, cast, func, literal, or_, select
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Connection,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
 
-from domain.calendar import zone_named
+from domain.calendar import instant_of, zone_named
 from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
-from domain.ledger.lots import unexpired
+from domain.ledger.lots import ArrivedMint, unexpired
 from domain.ledger.postings import Earning, Pair
-from domain.ledger.records import PENDING, LedgerAccount, Wallet
-from domain.ledger.views import WalletView
+from domain.ledger.records import MINT, PENDING, LedgerAccount, Wallet
+from domain.ledger.views import NextAvailable, WalletView
 from persistence.connections import CompiledStatement, query
 from persistence.records import Records
 from persistence.rows import as_json
@@ -134,6 +149,54 @@ _EXPIRED_IN_HOLDS = (
 )
 _HAS_HOLDS = ledger_balances.c.pending_debit_balance > 0
 
+# Mints of a balance that are not available yet, or that are by now and are not posted.
+_IS_WAITING = and_(
+    _t.c.organization_id == ledger_balances.c.organization_id,
+    _t.c.to_wallet_id == ledger_balances.c.wallet_id,
+    _t.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+    _t.c.status == PENDING,
+    _t.c.transaction_type == MINT,
+    or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None)),
+)
+_IS_DUE = func.coalesce(_t.c.available_at, _t.c.held_until) <= bindparam("now")
+_ARRIVING = (
+    select(
+        func.jsonb_build_array(
+            cast(func.sum(_t.c.amount).filter(_IS_DUE.is_not(True)), Text),
+            func.jsonb_agg(
+                func.jsonb_build_array(
+                    _t.c.available_at,
+                    cast(_t.c.amount, Text),
+                    func.coalesce(_t.c.pending_expires_at, _t.c.policy_expires_at),
+                    # The share of what a partial revert has left.
+                    cast(
+                        func.coalesce(
+                            func.trunc(
+                                _t.c.qualifying_amount * _t.c.amount / _t.c.reserved_amount, ledger_accounts.c.decimals
+                            ),
+                            _t.c.amount,
+                        ),
+                        Text,
+                    ),
+                )
+            ).filter(_IS_DUE),
+        )
+    )
+    .where(_IS_WAITING)
+    .correlate(ledger_balances, ledger_accounts)
+    .scalar_subquery()
+)
+_NEXT_AVAILABLE = (
+    select(func.jsonb_build_array(cast(func.sum(_t.c.amount), Text), _t.c.available_at))
+    .where(_IS_WAITING, _t.c.available_at > bindparam("now"))
+    .group_by(_t.c.available_at)
+    .order_by(_t.c.available_at)
+    .limit(literal_column("1"))
+    .correlate(ledger_balances)
+    .scalar_subquery()
+)
+_HAS_PENDING = ledger_balances.c.pending_credit_balance > 0
+
 # The columns from which `view` makes a WalletView, of the tables HOLDINGS, at the moment of the parameter `now`.
 VIEW_COLUMNS = (
     ledgers.c.ledger_id,
@@ -162,6 +225,8 @@ VIEW_COLUMNS = (
     case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
     case((_HAS_HOLDS, _ENDED_HOLDS), else_=literal(_ZERO)).label("ended_holds"),
     case((_HAS_HOLDS, _EXPIRED_IN_HOLDS), else_=literal(_ZERO)).label("expired_in_holds"),
+    case((_HAS_PENDING, _ARRIVING)).label("arriving"),
+    case((_HAS_PENDING, _NEXT_AVAILABLE)).label("next_available"),
     ledger_accounts.c.expiration_policies,
     ledger_accounts.c.timezone,
     ledger_accounts.c.expiry_year_start_month,
@@ -221,18 +286,86 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
     values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     timezone, year_start_month = values.pop("timezone"), values.pop("expiry_year_start_month")
-    stored_balance = values["current_balance"]
+    stored_balance, debt = values["current_balance"], values["current_overdraft_balance"]
     values["pending_debit_balance"] -= values["ended_holds"]
-    end = None
+    next_available = values.pop("next_available")
+    pending, arrived, gone = _arriving(values.pop("arriving"))
+    policy = None
     if policies:
         own = zone if timezone is None else zone_named(timezone)
         policy = IdlePolicy.of(policies, ExpiryCalendar(own, year_start_month))
-        end = policy and policy.end(values["last_transaction_date"], values["last_activity_date"])
-    values["current_balance"] = unexpired(
-        stored_balance,
-        values["pending_debit_balance"],
-        expired_lots + values.pop("expired_in_holds"),
-        end=end,
-        now=now,
+    values["current_balance"] = _balance_by_now(
+        values, expired_lots + values.pop("expired_in_holds"), policy, arrived, now
     )
-    return WalletView(**values, expired=stored_balance - values["current_balance"])
+    expired = stored_balance - values["current_balance"]
+    if arrived:
+        given = sum((mint.amount for mint in arrived), _ZERO)
+        repaid = min(debt, given)
+        expired += given - repaid
+        values["current_overdraft_balance"] -= repaid
+        values["total_overdraft_credit_balance"] += repaid
+        values["earned"] += sum((mint.earned for mint in arrived), _ZERO)
+        values["last_transaction_date"] = max(values["last_transaction_date"], arrived[-1].available_at)
+        gone += given
+        arrived = _without_debt(arrived, repaid)
+    values["pending_credit_balance"] -= gone
+    return WalletView(
+        **values,
+        expired=expired,
+        pending=pending,
+        next_available=_next_available(next_available),
+        arrived=arrived,
+    )
+
+
+def _balance_by_now(
+    values: dict[str, Any], expired: Decimal, policy: IdlePolicy | None, arrived: Iterable[ArrivedMint], now: datetime
+) -> Decimal:
+    """The unexpired balance after mints that have arrived, in their order; `expired` of the stored one has expired.
+
+    Each is a transaction. If the balance was idle for too long before it, what it adds is the whole balance.
+    """
+    balance, debt, reserved = (
+        values["current_balance"],
+        values["current_overdraft_balance"],
+        values["pending_debit_balance"],
+    )
+    last_transaction_date, last_activity_date = values["last_transaction_date"], values["last_activity_date"]
+    end = policy and policy.end(last_transaction_date, last_activity_date)
+    for mint in arrived:
+        balance, expired = unexpired(balance, reserved, expired, end=end, now=mint.available_at), _ZERO
+        balance += mint.left(debt, now)
+        debt -= min(debt, mint.amount)
+        last_transaction_date = max(last_transaction_date, mint.available_at)
+        end = policy and policy.end(last_transaction_date, last_activity_date)
+    return unexpired(balance, reserved, expired, end=end, now=now)
+
+
+def _arriving(row: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
+    """The amount that is not available yet, the mints that are by now, and the amount of those that never will be."""
+    if row is None:
+        return _ZERO, (), _ZERO
+    waiting, due = row
+    arrived, gone = [], _ZERO
+    for available_at, amount, expires_at, earned in due or ():
+        if available_at is None:
+            gone += Decimal(amount)
+        else:
+            end = None if expires_at is None else instant_of(expires_at)
+            arrived.append(ArrivedMint(instant_of(available_at), Decimal(amount), end, Decimal(earned)))
+    arrived.sort(key=lambda mint: mint.available_at)
+    return Decimal(waiting or 0), tuple(arrived), gone
+
+
+def _without_debt(arrived: Iterable[ArrivedMint], repaid: Decimal) -> tuple[ArrivedMint, ...]:
+    """The mints with what they add to the balance: the first of them have repaid debt."""
+    left = []
+    for mint in arrived:
+        part = min(repaid, mint.amount)
+        repaid -= part
+        left.append(replace(mint, amount=mint.amount - part))
+    return tuple(left)
+
+
+def _next_available(row: list[Any] | None) -> NextAvailable | None:
+    return None if row is None else NextAvailable(Decimal(row[0]), instant_of(row[1]))

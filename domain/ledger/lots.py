@@ -263,6 +263,21 @@ def order_of_spending(lot: Lot) -> tuple[bool, float, int]:
     return (lot.expires_at is None, lot.expires_at.timestamp() if lot.expires_at else 0.0, lot.ledger_lot_id)
 
 
+@dataclass(frozen=True, slots=True)
+class ArrivedMint:
+    """A mint that has become available, but is not posted yet; `earned` of its points count as earned."""
+
+    available_at: datetime
+    amount: Decimal
+    expires_at: datetime | None
+    earned: Decimal
+
+    def left(self, debt: Decimal, now: datetime) -> Decimal:
+        """The amount that it adds to a balance with a debt, which it repays first; none if that has expired."""
+        has_expired = self.expires_at is not None and self.expires_at <= now
+        return ZERO if has_expired else max(ZERO, self.amount - debt)
+
+
 def unexpired(
     current_balance: Decimal,
     pending_debit: Decimal,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from domain.ledger.availability import Wait
 from domain.ledger.lots import LotMove, LotUse
 from domain.ledger.records import LedgerAccount
 
@@ -92,8 +94,8 @@ class Posting:
     `is_partial`: it reverts a part of `reverts`, which keeps its status. `pending_expires_at`: the expiry of the value
     of a pending mint, if it is not the account's own policy. `part_of`: the step that it belongs to, such as the expiry
     of what a revert has given back. `held_until`: when the hold of a pending transaction ends, if it ends by time.
-    `ends_hold`: it is the release of such a hold. `qualifying`: the points of a mint that
-    count as earned, unless it is the amount.
+    `ends_hold`: it is the release of such a hold. `qualifying`: the points of a mint that count as earned, unless it is
+    the amount. A mint with a `wait` is not available yet; `policy_expires_at` is its expiry by the account's policy.
     """
 
     account: LedgerAccount
@@ -116,11 +118,16 @@ class Posting:
     held_until: datetime | None = None
     ends_hold: bool = False
     qualifying: Decimal | None = None
+    wait: Wait | None = None
+    policy_expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A pending transaction to be captured at `amount`; `fiat_currency` and the date replace those that are stored."""
+    """A pending transaction to be captured at `amount`; `fiat_currency` and the date replace those that are stored.
+
+    A mint that waited is captured as of the moment `available_at`, when it became available.
+    """
 
     stored: Stored
     account: LedgerAccount
@@ -133,6 +140,7 @@ class Capture:
     fiat_currency: str | None = None
     external_event_date: datetime | None = None
     qualifying: Decimal | None = None
+    available_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +152,9 @@ class Stored:
     `lots` are those that it made, of which `expired` has expired. Of a reverted mint, `missing` could not be taken
     back, since it was spent: the transaction `clamped_by` was the last to find nothing more. `claims` are such mints of
     its wallet, which receive what a reversal of this transaction gives back. Of a mint the `qualifying` points count as
-    earned, the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`.
+    earned, the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`. A mint
+    that is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
+    `held_until`; `policy_expires_at` is its expiry by the account's policy.
     """
 
     ledger_transaction_id: int
@@ -174,6 +184,14 @@ class Stored:
     held_until: datetime | None = None
     qualifying: Decimal | None = None
     fiat_returned: Decimal = ZERO
+    available_at: datetime | None = None
+    awaited: Mapping[str, Any] | None = None
+    policy_expires_at: datetime | None = None
+
+    @property
+    def is_timed(self) -> bool:
+        """True for a mint that was not available at once: it waits while it is pending, and not for a capture."""
+        return self.available_at is not None or self.awaited is not None
 
 
 Step = Posting | Capture

@@ -8,6 +8,7 @@ from typing import Any
 
 from domain.calendar import zone_faults, zone_named
 from domain.fields import Key
+from domain.ledger.availability import AT_ONCE, Availability
 from domain.ledger.expiry import (
     NO_ROUNDING,
     ExpiryCalendar,
@@ -80,6 +81,7 @@ class LedgerAccount:
     # The worth of one unit in money; None for none.
     fiat_per_point: Decimal | None
     redemption: Mapping[str, Any] | None
+    default_availability: Mapping[str, Any] | None
     external_key: str | None
     created_at: datetime
     updated_at: datetime
@@ -93,6 +95,11 @@ class LedgerAccount:
         """Months until points expire that a member of these tiers earns: the most of them; None is never."""
         months = [rule["months"] for rule in self.tier_expirations if rule["loyaltyTierKey"] in tier_keys]
         return max(months) if months else self.expires_in_months
+
+    @property
+    def availability(self) -> Availability:
+        """The terms on which points are available if their mint names none."""
+        return AT_ONCE if self.default_availability is None else Availability.of(self.default_availability)
 
     def idle_policy(self, zone: tzinfo) -> IdlePolicy | None:
         """The policy by which a whole balance expires; `zone` is that of the organization. None if there is none."""

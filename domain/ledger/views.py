@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from domain.fields import Internal
 from domain.ledger.expiring import ExpiringPoints
+from domain.ledger.lots import ArrivedMint
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +19,34 @@ class ExpiringLots:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingLot:
+    """An amount that becomes available at a moment, or that waits for an event."""
+
+    available_at: datetime | None
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
 class WalletLots:
-    """The parts of a balance; `unlisted` is the part of `available` and `reserved` that `expiring` leaves out."""
+    """The parts of a balance; `unlisted` is the part of `available` and `reserved` that `expiring` leaves out.
+
+    `waiting` are the first amounts that are not available yet.
+    """
 
     available: Decimal
     reserved: Decimal
     pending: Decimal
     expiring: tuple[ExpiringLots, ...]
     unlisted: Decimal
+    waiting: tuple[WaitingLot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NextAvailable:
+    """The next amount of a balance that becomes available by time."""
+
+    amount: Decimal
+    available_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +71,13 @@ class WalletView:
     last_activity_date: Internal[datetime | None]
     created_at: datetime | None
     updated_at: datetime | None
-    # The value that has expired, and the holds that have ended, which are not posted yet.
+    # The amount that is not available yet, and the next part of it that will be.
+    pending: Decimal
+    next_available: NextAvailable | None
+    # What time has changed and is not posted yet: expired value, holds that have ended, and mints available by now.
     expired: Internal[Decimal]
     ended_holds: Internal[Decimal]
+    arrived: Internal[tuple[ArrivedMint, ...]]
     lots: WalletLots | None = None
     expiring: ExpiringPoints | None = None
 
@@ -112,6 +137,8 @@ class TransactionRow:
     fiat_value: Decimal | None
     fiat_gross_amount: Decimal | None
     fiat_currency: str | None
+    availability: str
+    available_at: datetime | None
     created_at: datetime
     updated_at: datetime
     lots: ConsumedLots | None = None

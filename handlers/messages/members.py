@@ -80,8 +80,17 @@ class _Holdings(WireSchema):
         Shape(
             _Expiring,
             WalletView,
-            only=("ledger_id", "ledger_account_id", "wallet_id", "current_balance", "expiring"),
+            only=(
+                "ledger_id",
+                "ledger_account_id",
+                "wallet_id",
+                "current_balance",
+                "pending",
+                "next_available",
+                "expiring",
+            ),
             names={"current_balance": "balance"},
+            optional=("next_available",),
         ),
         many=True,
         metadata={"omit_none": True},

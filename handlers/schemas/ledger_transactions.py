@@ -1,11 +1,12 @@
 """Movements that requests ask for, and the transactions in answers, on the wire."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.ledger.availability import Availability, TermsOfAvailability
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.messages.base import OF_REQUEST, Body, values_of
@@ -38,7 +39,7 @@ class BurnRequest(TransactionDetails):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MintRequest(TransactionDetails):
+class MintRequest(TransactionDetails, TermsOfAvailability):
     """A mint into the wallet of the path."""
 
     amount: Decimal
@@ -47,9 +48,7 @@ class MintRequest(TransactionDetails):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovementRequest(BurnRequest):
-    """A movement between wallets of the account of the path."""
-
+class _Movement(BurnRequest):
     from_wallet_id: int | None
     to_wallet_id: int | None
     fiat_value: Decimal | None = None
@@ -58,12 +57,17 @@ class MovementRequest(BurnRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SetItem(MovementRequest):
+class MovementRequest(_Movement, TermsOfAvailability):
+    """A movement between wallets of the account of the path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SetItem(_Movement):
     ledger_account_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _BatchItem(_SetItem):
+class _BatchItem(_SetItem, TermsOfAvailability):
     # A revert has none of the fields that a movement needs.
     amount: Decimal | None = None  # type: ignore[assignment]
     from_wallet_id: int | None = None
@@ -133,6 +137,10 @@ def movement(body: TransactionDetails, **addressed: Any) -> Movement:
     values = {**values_of(body), **addressed}
     values["manual"] = values.pop("capture_method", None) == _MANUAL
     values["tags"] = tuple(values["tags"] or ()) or None
+    if isinstance(body, TermsOfAvailability):
+        for term in fields(TermsOfAvailability):
+            del values[term.name]
+        values["availability"] = Availability.named_by(body)
     return Movement(**values)
 
 
@@ -170,6 +178,9 @@ _NOT_OF_A_REVERT = (
     "expirationDate",
     "qualifyingAmount",
     "countsAsActivity",
+    "availableAt",
+    "availableAfter",
+    "availableRounding",
 )
 _NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 

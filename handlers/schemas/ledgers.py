@@ -48,6 +48,7 @@ class AccountSettings:
     overdraft_limit: Decimal | None = None
     max_balance: Decimal | None = None
     offline_allowance: Mapping[str, Any] | None = None
+    default_availability: Mapping[str, Any] | None = None
     fiat_per_point: Decimal | None = None
     redemption: Mapping[str, Any] | None = None
     is_default_account: bool = field(default=False, metadata=OF_REQUEST)
@@ -106,9 +107,14 @@ class _NamedType(WireSchema):
 
 LEDGER = Shape(_IsDefault, Ledger)
 NEW_LEDGER = Body(LedgerProperties)
-ACCOUNT = Shape(_OfLedger, LedgerAccount, without=("organization_id",), optional=("offline_allowance", "redemption"))
+ACCOUNT = Shape(
+    _OfLedger,
+    LedgerAccount,
+    without=("organization_id",),
+    optional=("offline_allowance", "default_availability", "redemption"),
+)
 NEW_ACCOUNT = Body(NewAccount)
 ACCOUNT_CHANGES = Update(AccountSettings)
-WALLET = Shape(WalletView, without=("expiring",), optional=("lots",))
+WALLET = Shape(WalletView, without=("expiring",), optional=("lots", "next_available"))
 DAILY_BALANCE = Shape(DailyBalance)
 TRANSACTION_ROW = Shape(_NamedType, TransactionRow, optional=("lots",))

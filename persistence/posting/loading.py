@@ -4,13 +4,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
+from domain.calendar import instant_text
 from domain.idempotency import ResultsByKey
 from domain.ledger.lots import LotUse
-from domain.ledger.postings import Holding, Pair, Stored
+from domain.ledger.postings import Capture, Holding, Pair, Stored
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
@@ -34,6 +36,10 @@ SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pe
        pending_debit_balance > 0 AND EXISTS (SELECT FROM ledger_transactions t
            WHERE t.organization_id = b.organization_id AND t.from_wallet_id = b.wallet_id
            AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.held_until <= %s)
+       OR pending_credit_balance > 0 AND EXISTS (SELECT FROM ledger_transactions t
+           WHERE t.organization_id = b.organization_id AND t.to_wallet_id = b.wallet_id
+           AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.transaction_type = 1
+           AND coalesce(t.available_at, t.held_until) <= %s)
 FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[])
 """)
 
@@ -58,9 +64,23 @@ WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0 AND expires
 ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id
 """
 
-_ENDED_HOLDS = """
+# Mints wait for a moment, or for an event until one.
+_DUE = """
 SELECT ledger_transaction_id FROM ledger_transactions
-WHERE organization_id = %s AND from_wallet_id = ANY(%s) AND status = 0 AND held_until <= %s
+WHERE organization_id = %(organization_id)s AND from_wallet_id = ANY(%(wallet_ids)s) AND status = 0
+    AND held_until <= %(now)s
+UNION
+SELECT ledger_transaction_id FROM ledger_transactions
+WHERE organization_id = %(organization_id)s AND to_wallet_id = ANY(%(wallet_ids)s) AND status = 0
+    AND transaction_type = 1 AND coalesce(available_at, held_until) <= %(now)s
+"""
+
+# The next points of a balance to become available; those that wait for an event come last.
+_NEXT_AVAILABLE = """
+SELECT available_at, sum(amount) FROM ledger_transactions
+WHERE organization_id = %s AND to_wallet_id = %s AND ledger_account_id = %s AND status = 0 AND transaction_type = 1
+    AND (available_at > %s OR available_at IS NULL AND available_on IS NOT NULL)
+GROUP BY available_at ORDER BY available_at NULLS LAST LIMIT 1
 """
 
 _ALL_LOTS = """
@@ -100,7 +120,8 @@ SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.statu
     parts.taken_back, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
     t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
     coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until,
-    t.qualifying_amount AS qualifying, parts.fiat_returned
+    t.qualifying_amount AS qualifying, parts.fiat_returned, t.available_at, t.available_on AS awaited,
+    t.policy_expires_at
 FROM ledger_transactions t
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS taken_back,
@@ -200,8 +221,9 @@ def open_session(
 ) -> LedgerSession:
     """The session of locked wallets, with their accounts as they are now.
 
-    Holds that have ended are released first, and expired value is burned. Without `lock` it is the session of a dry
-    run, which locks no accounts. `since` is the earliest moment of what is done in the session, if that is not now.
+    What is due by time comes first: holds end, mints become available, and expired value is burned. Without `lock` it
+    is the session of a dry run, which locks no accounts. `since` is the earliest moment of what is done in the session,
+    if that is not now.
     """
     organization_id, wallets = organization.organization_id, list(wallet_ids)
     read = query(db, _SHARE_ACCOUNTS if lock else _ACCOUNTS, (organization_id, list(ledger_account_ids)))
@@ -212,15 +234,17 @@ def open_session(
         defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
     if capped:
         issued = ledger.issued(db, organization_id, capped)
-    rows = query(db, _HOLDINGS, (at, at, organization_id, wallets))
+    rows = query(db, _HOLDINGS, (at, at, at, organization_id, wallets))
     holdings = {(row[0], row[1]): Holding(*row[2:-2]) for row in rows}
     session = LedgerSession(accounts, holdings, issued, at, organization.zone)
+    session.waiting_text = partial(_waiting_text, db, organization_id, at)
+    idle = _IdleBalances(session)
     if any(row[-1] for row in rows):
-        _end_holds(db, organization_id, session, wallets)
+        _settle_due(db, organization_id, session, wallets, idle)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
         have_expired = any(row[-2] for row in rows)
-        _expire(db, organization_id, session, wallets if have_expired else [], holdings, tracked)
+        _expire(db, organization_id, session, wallets if have_expired else [], idle.ends(holdings, tracked), tracked)
     if since is not None and since < at:
         _expect_late_activity(db, organization_id, session, wallets, since)
     return session
@@ -242,13 +266,65 @@ def _expect_late_activity(
         session.expect_late_activity(find_stored(db, organization_id, [row[0] for row in rows]).values())
 
 
-def _end_holds(db: Connection, organization_id: int, session: LedgerSession, wallets: list[int]) -> None:
-    """Release the holds of the wallets that have ended by time, in the order of their ends."""
-    ids = [row[0] for row in query(db, _ENDED_HOLDS, (organization_id, wallets, session.at))]
+def _waiting_text(db: Connection, organization_id: int, now: datetime, wallet_id: int, ledger_account_id: int) -> str:
+    values = (organization_id, wallet_id, ledger_account_id, now)
+    for available_at, amount in query(db, _NEXT_AVAILABLE, values):
+        amount = f"{amount.normalize():f}"
+        if available_at is None:
+            return f"; {amount} more wait for an event"
+        return f"; {amount} more are available from {instant_text(available_at)}"
+    return ""
+
+
+class _IdleBalances:
+    """Ends of balances that were idle for too long, where points become available before or after them."""
+
+    def __init__(self, session: LedgerSession) -> None:
+        self._session = session
+        # What has become available since the last end, if there was one.
+        self._arrived: dict[Pair, list[Capture]] = {}
+        self._ends: dict[Pair, datetime] = {}
+
+    def make_available(self, stored: Stored, account: LedgerAccount) -> None:
+        """Make a mint available, which is a movement; if the balance has expired before, what it gave is left."""
+        pair = stored.to_wallet_id or 0, account.ledger_account_id
+        self._expire_idle(pair, account, stored.available_at or self._session.at)
+        self._arrived.setdefault(pair, []).append(self._session.make_available(stored, account))
+
+    def ends(self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]) -> dict[Pair, datetime]:
+        """When the stored lots of balances expired, because they were idle."""
+        for pair in pairs:
+            if pair[1] in accounts:
+                self._expire_idle(pair, accounts[pair[1]], self._session.at)
+        return self._ends
+
+    def _expire_idle(self, pair: Pair, account: LedgerAccount, until: datetime) -> None:
+        session = self._session
+        end = account.end_of_idle_balance(session.holding(*pair), session.zone)
+        if end is None or end > until:
+            return
+        self._ends.setdefault(pair, end)
+        for capture in self._arrived.pop(pair, ()):
+            left = session.left_of(capture)
+            if left:
+                session.expire_arrived(capture, left, end)
+
+
+def _settle_due(
+    db: Connection, organization_id: int, session: LedgerSession, wallets: list[int], idle: _IdleBalances
+) -> None:
+    """End the holds of the wallets that end by time, and make mints available, in the order of their moments."""
+    due = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
+    ids = [row[0] for row in query(db, _DUE, due)]
     ended = find_stored(db, organization_id, ids).values()
-    for stored in sorted(ended, key=lambda hold: (hold.held_until, hold.ledger_transaction_id)):
-        if stored.ledger_account_id in session.accounts:
-            session.end_hold(stored, session.accounts[stored.ledger_account_id])
+    for stored in sorted(ended, key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id)):
+        account = session.accounts.get(stored.ledger_account_id)
+        if account is None:
+            continue
+        if stored.available_at is None:
+            session.end_hold(stored, account)
+        else:
+            idle.make_available(stored, account)
 
 
 def _expire(
@@ -256,7 +332,7 @@ def _expire(
     organization_id: int,
     session: LedgerSession,
     wallets: list[int],
-    holdings: Mapping[Pair, Holding],
+    ended: Mapping[Pair, datetime],
     accounts: Mapping[int, LedgerAccount],
 ) -> None:
     """Burn the rest of expired lots of the wallets that have any, so that nothing expired can be spent.
@@ -268,13 +344,6 @@ def _expire(
     for wallet_id, account_id, lot_id, remaining, moment in lots_of:
         if account_id in accounts:
             expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
-    ended = {
-        pair: end
-        for pair, held in holdings.items()
-        if pair[1] in accounts
-        and (end := accounts[pair[1]].end_of_idle_balance(held, session.zone)) is not None
-        and end <= session.at
-    }
     if ended:
         rows = query(db, _ALL_LOTS, (*given(as_pairs(ended)), organization_id))
         for wallet_id, account_id, lot_id, remaining, expires_at in rows:

@@ -55,10 +55,10 @@ _CAPTURE = update_by_id(
     "status",
     "fiat_value",
     "qualifying_amount",
+    "captured_at",
     "updated_at",
     fiat_currency="coalesce(x.fiat_currency, t.fiat_currency)",
     external_event_date="coalesce(x.external_event_date, t.external_event_date)",
-    captured_at="x.updated_at",
 )
 _MARK_REVERTED = update_by_id(
     ledger_transactions, "ledger_transaction_id", "status", "reversal_ledger_transaction_id", "updated_at"
@@ -95,6 +95,9 @@ _TRANSACTION_COLUMNS = (
     "reserved_amount",
     "pending_expires_at",
     "held_until",
+    "available_at",
+    "available_on",
+    "policy_expires_at",
     "is_expiry",
     "fiat_value",
     "fiat_gross_amount",
@@ -197,6 +200,7 @@ def _change_stored(
             "fiat_currency": step.fiat_currency,
             "external_event_date": step.external_event_date,
             "qualifying_amount": step.qualifying,
+            "captured_at": step.available_at or session.at,
         }
         for _, step in written
         if isinstance(step, Capture)
@@ -274,6 +278,9 @@ def _transaction_row(
         "reserved_amount": posting.amount if posting.status == PENDING else None,
         "pending_expires_at": posting.pending_expires_at,
         "held_until": posting.held_until,
+        "available_at": None if posting.wait is None else posting.wait.available_at,
+        "available_on": None if posting.wait is None else posting.wait.awaited,
+        "policy_expires_at": posting.policy_expires_at,
         "is_expiry": posting.is_expiry,
         "fiat_value": posting.fiat_value,
         "fiat_gross_amount": details.fiat.gross_amount,

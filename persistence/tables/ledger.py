@@ -16,6 +16,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from domain.ledger.records import Balance, Ledger, LedgerAccount, Wallet
 from persistence.tables.base import (
@@ -138,6 +139,12 @@ ledger_transactions = tenant_table(
     instant("pending_expires_at"),
     # When the hold of a pending transaction ends, if it ends by time.
     instant("held_until"),
+    # Of a mint that is not available at once: from when it is, and the terms if it waits for an event first. Its
+    # `external_event_date` is never null. Once available it is captured as of that moment.
+    instant("available_at"),
+    Column("available_on", JSONB),
+    # The expiry of such a mint by the account's policy, counted from `available_at`.
+    instant("policy_expires_at"),
     # When a manual capture settled: its entries are of this moment, the others of `created_at`.
     instant("captured_at"),
     Column("is_expiry", Boolean, nullable=False, server_default=text("false")),
@@ -194,6 +201,13 @@ ledger_transactions = tenant_table(
     # Wallets with holds that have ended.
     index("ix_ledger_transactions_held", "from_wallet_id", where="status = 0 AND held_until IS NOT NULL"),
     index("ix_ledger_transactions_pending_to", "to_wallet_id", where="status = 0"),
+    # Mints that wait for a moment, or for an event until one.
+    index(
+        "ix_ledger_transactions_waiting",
+        text("coalesce(available_at, held_until)"),
+        "to_wallet_id",
+        where="status = 0 AND transaction_type = 1 AND (available_at IS NOT NULL OR available_on IS NOT NULL)",
+    ),
     Index("ix_ledger_transactions_tags", "tags", postgresql_using="gin", postgresql_where=text("tags IS NOT NULL")),
     CheckConstraint("transaction_type BETWEEN 0 AND 3", "transaction_type"),
     CheckConstraint("status BETWEEN 0 AND 2", "status"),

@@ -55,6 +55,7 @@ def account(ledger_account_id: int = 1, **values: Any) -> LedgerAccount:
         "overdraft_limit": None,
         "max_balance": None,
         "offline_allowance": None,
+        "default_availability": None,
         "fiat_per_point": None,
         "redemption": None,
         "external_key": None,

@@ -86,6 +86,7 @@ CLEARED = {
     "FilterWordsOrNull",
     "GovIdOrNull",
     "ItemMatcherOrNull",
+    "DefaultAvailabilityOrNull",
     "OfflineAllowancePolicyOrNull",
     "RedemptionPolicyOrNull",
     "MissionBadgeMatcherOrNull",

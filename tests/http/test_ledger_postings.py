@@ -52,6 +52,8 @@ def test_a_mint_answers_every_member(points):
         "fiatValue": None,
         "fiatGrossAmount": None,
         "fiatCurrency": None,
+        "availability": "available",
+        "availableAt": None,
         "createdAt": row["createdAt"],
         "updatedAt": row["createdAt"],
     }

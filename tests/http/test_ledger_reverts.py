@@ -61,6 +61,8 @@ def test_a_revert_answers_every_member_and_both_name_each_other(points, ana):
         "fiatValue": 4,
         "fiatGrossAmount": None,
         "fiatCurrency": "EUR",
+        "availability": "available",
+        "availableAt": None,
         "createdAt": row["createdAt"],
         "updatedAt": row["createdAt"],
     }

@@ -82,6 +82,8 @@ def test_a_row_says_everything(organization, administration, path, raw):
         "fiatValue": Decimal("3.5"),
         "fiatGrossAmount": Decimal("4.2"),
         "fiatCurrency": "EUR",
+        "availability": "available",
+        "availableAt": None,
         "createdAt": "2026-01-15T12:00:00Z",
         "updatedAt": "2026-01-16T12:00:00Z",
     }

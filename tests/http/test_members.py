@@ -112,6 +112,7 @@ def test_a_member_is_enrolled_with_every_property(organization, integration, ana
                 "ledgerAccountId": created.ledger_account_id,
                 "walletId": ana["ledgerWalletId"],
                 "balance": 0,
+                "pending": 0,
             }
         ],
         "createdAt": ana["createdAt"],

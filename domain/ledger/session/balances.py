@@ -46,6 +46,8 @@ class Balances(ABC):
         self.zone = zone
         # The keys of the tiers that the holder of a wallet had at a moment, for accounts with `tier_expirations`.
         self.tier_keys_at: Callable[[int, datetime], Collection[str]] = _no_tiers
+        # What a refusal says of points of a balance that are not available yet.
+        self.waiting_text: Callable[[int, int], str] = _nothing_waits
         self.steps: list[Step] = []
         self._holdings = dict(holdings)
         self._issued = dict(issued)
@@ -57,6 +59,8 @@ class Balances(ABC):
         self._missing: dict[int, Decimal] = {}
         self._clamped: dict[int, tuple[Stored, Posting]] = {}
         self._expired: dict[int, Decimal] = {}
+        # Amounts of lots without an id, since they were made here, by transaction.
+        self._expired_on_arrival: dict[int, Decimal] = {}
         # Points earned and unearned here, by balance; and for mints, all that does not count as earned any more.
         self._earnings: dict[Pair, tuple[Earning, ...]] = {}
         self._unearned: dict[int, Decimal] = {}
@@ -192,7 +196,8 @@ class Balances(ABC):
             return ZERO
         limit = overdraft_of(account)
         if not allow_overdraft or not limit:
-            raise InsufficientBalance(f"{amount} is more than the available {held.available}.")
+            more = self.waiting_text(wallet_id, account.ledger_account_id) if held.pending_credit else ""
+            raise InsufficientBalance(f"{amount} is more than the available {held.available}{more}.")
         if held.overdraft + shortfall > limit:
             raise OverdraftLimitExceeded(f"The debt would be {held.overdraft + shortfall}, its limit is {limit}.")
         return shortfall
@@ -227,13 +232,19 @@ class Balances(ABC):
         if refusal is not None:
             raise refusal
 
-    def _expiry_of_mint(self, account: LedgerAccount, wallet_id: int, earned_at: datetime) -> datetime | None:
-        """When points earned at a moment expire by the account's own rules; None is never."""
+    def _expiry_of_mint(
+        self, account: LedgerAccount, wallet_id: int, earned_at: datetime, available_at: datetime | None = None
+    ) -> datetime | None:
+        """When points earned at a moment expire by the account's own rules; None is never.
+
+        Months are counted from the moment `available_at`, if points are not available at once.
+        """
         tier_keys = self.tier_keys_at(wallet_id, earned_at) if account.tier_expirations else ()
         months = account.months_in_tiers(tier_keys)
         if months is None:
             return None
-        return account.expiry_calendar(self.zone).expiry(earned_at, months, account.expiry_rounding)
+        begin = available_at or earned_at
+        return account.expiry_calendar(self.zone).expiry(begin, months, account.expiry_rounding)
 
     def _count_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
         if value:
@@ -257,6 +268,10 @@ def _activities_of(account: LedgerAccount, zone: tzinfo) -> frozenset[str]:
     """The activities that keep the points of the account alive; none if it has no such policy."""
     policy = account.idle_policy(zone)
     return frozenset() if policy is None or policy.activities is None else policy.activities
+
+
+def _nothing_waits(wallet_id: int, ledger_account_id: int) -> str:
+    return ""
 
 
 def _no_tiers(wallet_id: int, at: datetime) -> Collection[str]:

@@ -69,7 +69,8 @@ class Claims(Movements):
 
     def reversible_of(self, stored: Stored) -> Decimal:
         """The amount that a transaction gave or was to give, less its expired part, which is gone already."""
-        expired = stored.expired + sum((self._expired.get(lot, ZERO) for lot in stored.lots), ZERO)
+        expired = stored.expired + self._expired_on_arrival.get(stored.ledger_transaction_id, ZERO)
+        expired += sum((self._expired.get(lot, ZERO) for lot in stored.lots), ZERO)
         return self.given_of(stored) - expired
 
     @property

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from domain.calendar import instant_text
+from domain.ledger.availability import Availability, ExpiresBeforeAvailable, Wait
 from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots
 from domain.ledger.postings import ZERO, Details, Entry, Posting, Step
@@ -33,12 +35,15 @@ class Movements(Balances):
         manual: bool = False,
         qualifying: Decimal | None = None,
         is_limited: bool = True,
+        availability: Availability | None = None,
     ) -> Posting:
         """Issue `amount` to the wallet; debt is repaid first. `expires_at` overrides the account's expiry.
 
         `qualifying` points count as earned, in place of the amount; without `is_limited` the wallet may hold any
-        balance. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed, PointsNotTracked for an
-        expiry on an account without tracking, or InvalidRequest for too many fraction digits.
+        balance. Points that are not available yet wait, unless the mint is `manual`; without an `availability` that of
+        the account counts. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed,
+        PointsNotTracked for an expiry on an account without tracking, ExpiresBeforeAvailable, or InvalidRequest for too
+        many fraction digits.
         """
         _check(account, amount, details, fiat_allowed=False)
         refuse_untracked_expiry(account, expires_at)
@@ -52,8 +57,12 @@ class Movements(Balances):
             self._move_by(account, wallet_id, EARN, details)
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
+        wait = (availability or account.availability).wait(happened_at, account.expiry_calendar(self.zone).zone)
+        expiry = expires_at or self._expiry_of_mint(account, wallet_id, happened_at, wait and wait.available_at)
+        # Qualifying points alone are nothing that could be spent too early.
+        if wait is not None and amount and (wait.available_at is None or wait.available_at > self.at):
+            return self._wait(account, wallet_id, amount, details, wait, expires_at, expiry, qualifying)
         held, to_lot = self._credit(account, wallet_id, amount)
-        expiry = expires_at or self._expiry_of_mint(account, wallet_id, happened_at)
         earned = amount if qualifying is None else qualifying
         self._earn(account, wallet_id, earned, happened_at)
         tracked = account.point_tracking_enabled and to_lot
@@ -81,6 +90,40 @@ class Movements(Balances):
             # The expiry is dated at the mint, not before: past balances are computed by this moment.
             self._expire(account, wallet_id, to_lot, (just_minted,), self.at, key, part_of=posting)
         return posting
+
+    def _wait(
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        amount: Decimal,
+        details: Details,
+        wait: Wait,
+        expires_at: datetime | None,
+        expiry: datetime | None,
+        qualifying: Decimal | None,
+    ) -> Posting:
+        """Set aside a mint until it is available; it counts as issued at once, so that nothing can prevent that."""
+        available_at = wait.available_at
+        if expires_at is not None and available_at is not None and expires_at <= available_at:
+            raise ExpiresBeforeAvailable(
+                f"The points would expire at {instant_text(expires_at)} and be available from "
+                f"{instant_text(available_at)}."
+            )
+        # What it is for happened at a moment that its release must not move.
+        details = replace(details, external_event_date=details.external_event_date or self.at)
+        return self._hold(
+            account,
+            MINT,
+            None,
+            wallet_id,
+            amount,
+            details,
+            expires_at,
+            held_until=wait.cancelled_at,
+            qualifying=qualifying,
+            wait=wait,
+            policy_expires_at=None if available_at is None or expires_at is not None else expiry,
+        )
 
     def burn(
         self,
@@ -222,9 +265,11 @@ class Movements(Balances):
         expires_at: datetime | None = None,
         held_until: datetime | None = None,
         qualifying: Decimal | None = None,
+        wait: Wait | None = None,
+        policy_expires_at: datetime | None = None,
     ) -> Posting:
-        """Set aside the amount for a later capture; entries of zero mark the wallets concerned."""
-        if overdraft_of(account):
+        """Set aside the amount until a capture, or for a `wait`; entries of zero mark the wallets concerned."""
+        if overdraft_of(account) and wait is None:
             raise CaptureNotSupported("An account with an overdraft does not support manual capture.")
         entries: list[Entry] = []
         for wallet_id, debit in ((from_wallet_id, True), (to_wallet_id, False)):
@@ -253,6 +298,9 @@ class Movements(Balances):
                 pending_expires_at=expires_at,
                 held_until=held_until,
                 qualifying=qualifying,
+                minted=ZERO if wait is None else amount,
+                wait=wait,
+                policy_expires_at=policy_expires_at,
             )
         )
 

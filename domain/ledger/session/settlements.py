@@ -1,141 +1,37 @@
-"""Settlement of earlier transactions: captures of pending ones, and reverts."""
+"""Reverts of earlier transactions, whole or in part."""
 
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.expiry import SPEND
 from domain.ledger.lots import (
     LotMove,
-    LotUse,
-    NewLot,
-    SettleLots,
-    TakeLots,
-    split_uses,
 )
-from domain.ledger.postings import ZERO, Capture, Details, Entry, Fiat, Posting, Stored
+from domain.ledger.postings import ZERO, Details, Entry, Fiat, Posting, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
     AlreadyReverted,
-    CaptureExceedsHold,
     FiatExceedsBurn,
     FiatNotAllowed,
     InsufficientBalance,
-    NotPending,
     NotRevertible,
 )
 from domain.ledger.session.balances import (
-    check_amount,
-    expired_on_arrival,
     overdraft_of,
-    prorated,
     rest_of,
     taken,
 )
+from domain.ledger.session.captures import CaptureSession
 from domain.ledger.session.claims import reversal
-from domain.ledger.session.returns import Returns, returned_by
+from domain.ledger.session.returns import returned_by
+
+NOT_CONFIRMED = "not-confirmed"
+"""Why a mint was reverted whose event has not come."""
 
 
-class LedgerSession(Returns):
+class LedgerSession(CaptureSession):
     """The ledger session of one unit of work: movements, captures and reverts."""
-
-    def capture(
-        self,
-        stored: Stored,
-        account: LedgerAccount,
-        amount: Decimal | None = None,
-        fiat: Fiat | None = None,
-        external_event_date: datetime | None = None,
-    ) -> Capture:
-        """Settle a pending transaction at `amount` (default all) and release the rest.
-
-        Without `fiat` a captured burn has the share of its fiat value, and without a date that of the transaction.
-        Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or InvalidRequest.
-        """
-        reserved = self.amount_of(stored)
-        amount = reserved if amount is None else amount
-        if self._status(stored) != PENDING:
-            raise NotPending(f"Transaction {stored.ledger_transaction_id} is not pending.")
-        if amount > reserved:
-            raise CaptureExceedsHold(f"{amount} is more than the {reserved} that are held.")
-        check_amount(account, amount)
-        kept, released = split_uses(stored.uses, amount)
-        fiat_value = None if stored.fiat_value is None else prorated(stored.fiat_value, amount, reserved)
-        if fiat is not None:
-            fiat_value = fiat.value
-        if external_event_date is not None and stored.transaction_type == BURN:
-            self.be_active(account, stored.from_wallet_id or 0, SPEND, external_event_date)
-        before = self._available_of(stored)
-        qualifying = self._settle_qualifying(stored, account, amount)
-        entries, moves = self._settle(stored, account, amount, kept, released)
-        if stored.from_wallet_id is not None:
-            self._count_fiat(account, stored.from_wallet_id, fiat_value)
-        self._undo_log.put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
-        capture = Capture(
-            stored=stored,
-            account=account,
-            amount=amount,
-            entries=entries,
-            minted=amount if stored.transaction_type == MINT else ZERO,
-            burned=amount if stored.transaction_type == BURN else ZERO,
-            lot_moves=moves,
-            fiat_value=fiat_value,
-            fiat_currency=None if fiat is None else fiat.currency,
-            external_event_date=external_event_date,
-            qualifying=qualifying,
-        )
-        self._add_step(capture)
-        cause = f"capture-{stored.ledger_transaction_id}"
-        self._settle_returned(account, stored, reserved - amount, released, before, cause, capture)
-        self._expire_arrived(capture)
-        return capture
-
-    def _settle(
-        self,
-        stored: Stored,
-        account: LedgerAccount,
-        amount: Decimal,
-        kept: tuple[LotUse, ...],
-        released: tuple[LotUse, ...],
-    ) -> tuple[tuple[Entry, ...], tuple[LotMove, ...]]:
-        """The entries and lots of a capture; updates both wallets' holdings."""
-        if stored.transaction_type == MINT:
-            self._refuse_over_supply(account, amount)
-        entries: tuple[Entry, ...] = ()
-        moves: list[LotMove] = []
-        if stored.from_wallet_id is not None:
-            self._unreserve(account, stored.from_wallet_id, debit=stored.amount)
-            entries += self._debit(account, stored.from_wallet_id, amount, ZERO)
-        to_lots = ZERO
-        if stored.to_wallet_id is not None:
-            self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
-            held, to_lots = self._credit(account, stored.to_wallet_id, amount)
-            entries += (Entry(stored.to_wallet_id, amount, held.current),)
-        if stored.transaction_type == MINT:
-            entries += (Entry(None, -amount),)
-            if stored.qualifying is None:
-                self._earn(account, stored.to_wallet_id or 0, amount, stored.external_event_date or self.at)
-            expiry = stored.pending_expires_at or self._expiry_of_mint(
-                account, stored.to_wallet_id or 0, stored.external_event_date or self.at
-            )
-            if account.point_tracking_enabled and to_lots:
-                moves.append(NewLot(stored.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
-        elif stored.transaction_type == BURN:
-            entries += (Entry(None, amount),)
-        if account.point_tracking_enabled and stored.from_wallet_id is not None:
-            moves.append(
-                SettleLots(
-                    stored.ledger_transaction_id,
-                    stored.from_wallet_id,
-                    account.ledger_account_id,
-                    kept,
-                    released,
-                    stored.to_wallet_id,
-                    to_lots,
-                )
-            )
-        return entries if amount else (), tuple(moves)
 
     def revert(
         self,
@@ -192,18 +88,19 @@ class LedgerSession(Returns):
     def end_hold(self, stored: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
         """Release a pending transaction whose hold has ended, by time unless at the moment `ended_at`.
 
+        A mint that has waited in vain for an event is released to nothing.
         As an expiry, it is no action of the member and does not delay the expiry of an idle balance.
         """
         ended_at = ended_at or stored.held_until or self.at
-        pair = (stored.from_wallet_id or 0, account.ledger_account_id)
-        before, last_transaction_date = self._available_of(stored), self.holding(*pair).last_transaction_date
+        wallet_id = stored.from_wallet_id or stored.to_wallet_id or 0
+        before = self._available_of(stored)
+        last_transaction_date = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         # With the moment, the key cannot equal a key used by a client.
         key = f"hold-ended-{stored.ledger_transaction_id}-{self.at.timestamp():.6f}"
-        posting = self._release(stored, account, Details(key, description="Hold ended", external_event_date=ended_at))
+        why = NOT_CONFIRMED if stored.is_timed else "Hold ended"
+        posting = self._release(stored, account, Details(key, description=why, external_event_date=ended_at))
         posting = replace(posting, ends_hold=True)
-        self._undo_log.put(
-            self._holdings, pair, replace(self.holding(*pair), last_transaction_date=last_transaction_date)
-        )
+        self._date_last_transaction(wallet_id, account, last_transaction_date)
         self._post_revert(stored, posting, is_mint=False)
         cause = f"hold-{stored.ledger_transaction_id}"
         self._settle_returned(account, stored, posting.amount, returned_by(posting), before, cause, posting, ended_at)
@@ -267,7 +164,8 @@ class LedgerSession(Returns):
         held = self._unreserve(account, wallet_id, credit=amount)
         self._undo_log.put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
         entries = (Entry(wallet_id, ZERO, held.current),)
-        posting = reversal(stored, account, details, amount, entries, status=REVERTED)
+        minted = -amount if stored.is_timed else ZERO
+        posting = reversal(stored, account, details, amount, entries, minted=minted, status=REVERTED)
         return self._add_step(replace(posting, is_partial=True))
 
     def _release(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
@@ -281,7 +179,16 @@ class LedgerSession(Returns):
             held = self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
             entries.append(Entry(stored.to_wallet_id, ZERO, held.current))
         amount = self.amount_of(stored)
-        return reversal(stored, account, details, amount, tuple(entries), lot_moves=moves, status=REVERTED)
+        return reversal(
+            stored,
+            account,
+            details,
+            amount,
+            tuple(entries),
+            lot_moves=moves,
+            minted=-amount if stored.is_timed else ZERO,
+            status=REVERTED,
+        )
 
     def _revert_mint(
         self, stored: Stored, account: LedgerAccount, details: Details, allow_overdraft: bool, burn_available: bool
@@ -340,19 +247,6 @@ class LedgerSession(Returns):
     def _left_of(self, stored: Stored) -> Decimal:
         """The part of a transaction that is not reverted yet."""
         return max(ZERO, self.reversible_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
-
-    def _expire_arrived(self, capture: Capture) -> None:
-        """Expire at once what a capture has given to a wallet but expired while it was set aside."""
-        amount = sum((expired_on_arrival(move, self.at) for move in capture.lot_moves), ZERO)
-        if amount:
-            account, wallet_id = capture.account, capture.stored.to_wallet_id or 0
-            transaction_id = capture.stored.ledger_transaction_id
-            arrived = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id, expires=True)
-            key = f"expiry-on-capture-{transaction_id}-{self.at.timestamp():.6f}"
-            self._expire(account, wallet_id, amount, (arrived,), self.at, key, capture)
-
-    def _status(self, stored: Stored) -> int:
-        return self._settled.get(stored.ledger_transaction_id, stored.status)
 
 
 def _refuse_not_revertible(stored: Stored) -> None:

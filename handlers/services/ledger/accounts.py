@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from domain.ledger.availability import Availability
 from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.records import Ledger, LedgerAccount, LedgerAccountInUse, complete_settings, refuse_changes_in_use
 from domain.ledger.session import overdraft_of
 from domain.offline_allowances import complete_policy
+from domain.problems import InvalidRequest
 from domain.redemptions import complete_redemption
 from handlers.call import Call
 from handlers.messages.base import Changes
@@ -62,6 +64,7 @@ def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | 
     """The settings of an account with implied ones filled in; raises InvalidRequest and refusals of names."""
     tiers = [{**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]]
     complete = complete_settings({**settings, "tier_expirations": tiers}, current)
+    complete["default_availability"] = _complete_terms(complete["default_availability"])
     activities = {activity for policy in complete["expiration_policies"] for activity in policy.get("activities", ())}
     for event_type in sorted(activities - {EARN, SPEND}):
         references.refuse_unknown_event_type(configuration_of(call.db, call.organization), event_type)
@@ -82,3 +85,12 @@ def _audit_former_default(call: Call, ledger: Ledger) -> None:
     former = ACCOUNTS.find_by(call.db, ledger.organization_id, **of_ledger)
     if former is not None:
         call.audit.add_mark("ledger-account", former.ledger_account_id, "isDefaultAccount", is_set=False)
+
+
+def _complete_terms(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Terms of availability with every field; raises InvalidRequest for those that contradict each other."""
+    terms = None if document is None else Availability.of(document)
+    faults = [] if terms is None else terms.field_faults("/defaultAvailability")
+    if faults:
+        raise InvalidRequest(faults)
+    return terms.as_document() if terms is not None and terms.names else None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from domain.ledger.availability import Availability, TermsOfAvailability
 from domain.ledger.records import MINT, LedgerAccount
 from domain.members import Member, inactive, refuse_erased
 from domain.problems import Refusal
@@ -16,7 +17,7 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointsMove:
+class PointsMove(TermsOfAvailability):
     """The request to mint or burn points of a member."""
 
     ledger_id: int | None = None
@@ -124,6 +125,7 @@ def _movement(request: PointsRequest, member: Member, account: LedgerAccount) ->
         tags=tuple(move.tags),
         qualifying_amount=move.qualifying_amount,
         counts_as_activity=move.counts_as_activity,
+        availability=Availability.named_by(move),
         refusal_if_new=None if member.active else inactive(member),
     )
 

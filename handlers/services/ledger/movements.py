@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
 
+from domain.ledger.availability import Availability
 from domain.problems import Refusal
 from handlers.services.idempotency import digest_of
 
@@ -42,6 +43,7 @@ class Movement:
     refusal_if_new: Refusal | None = None
     qualifying_amount: Decimal | None = None
     counts_as_activity: bool = True
+    availability: Availability | None = None
 
     def digest(self) -> bytes:
         """The digest of all fields by which two requests are the same."""
@@ -51,9 +53,11 @@ class Movement:
             asked.append(self.qualifying_amount)
         if not self.counts_as_activity:
             asked.append("countsAsActivity")
+        if self.availability is not None:
+            asked.append(self.availability)
         return digest_of(asked)
 
 
-_LATER_FIELDS = {"qualifying_amount", "counts_as_activity"}
+_LATER_FIELDS = {"qualifying_amount", "counts_as_activity", "availability"}
 _NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new", *_LATER_FIELDS}
 _REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR)

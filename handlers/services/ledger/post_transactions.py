@@ -208,6 +208,7 @@ class MovementBatch:
                 movement.expiration_date,
                 movement.manual,
                 movement.qualifying_amount,
+                availability=movement.availability,
             )
         if source is not None and target is None:
             return session.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
@@ -243,6 +244,8 @@ def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction
             "transactionType": TRANSACTION_TYPES[step.transaction_type],
             "amount": step.amount,
             "qualifyingAmount": step.qualifying,
+            "availableAt": None if step.wait is None else step.wait.available_at,
+            "availableOn": None if step.wait is None else step.wait.awaited,
             "fromWalletId": step.from_wallet_id,
             "toWalletId": step.to_wallet_id,
             "isPending": movement.manual or None,
@@ -267,6 +270,12 @@ def _check(movement: Movement, now: datetime) -> None:
     if not movement.counts_as_activity and movement.from_wallet_id is not None and movement.to_wallet_id is not None:
         detail = "countsAsActivity is false for a transfer, of which that is not asked"
         faults.append(FieldFault(detail, pointer="/countsAsActivity"))
+    if movement.availability is not None:
+        if not is_mint or movement.manual:
+            what = "what is not a mint" if not is_mint else "a mint that waits for its capture"
+            faults += [FieldFault(f"{n} is given for {what}", pointer=f"/{n}") for n in movement.availability.names]
+        else:
+            faults += movement.availability.field_faults()
     if movement.expiration_date is not None:
         if not is_mint:
             faults.append(FieldFault("expirationDate is given for what is not a mint", pointer=_EXPIRATION))

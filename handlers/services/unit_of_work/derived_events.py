@@ -78,8 +78,8 @@ class LedgerEvents:
         steps = self._unit.ledger.steps
         changed = _changed_accounts(steps) if steps else {}
         self._steps = len(steps)
-        # Expiries are not reported as transactions.
-        self._postings = len(steps)
+        # What happens by time is not reported as transactions.
+        self._postings = len([step for step in steps if isinstance(step, Posting)])
         return [
             event
             for wallet_id, member_id in self._member_ids.items()

@@ -1,0 +1,161 @@
+"""When minted points become available: at a moment, some time after their event, or once another event has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+
+from domain.calendar import LAST_MOMENT, instant_of, instant_text, local_time, start_of_day
+from domain.durations import duration_of
+from domain.problems import Conflict, FieldFault
+
+AVAILABLE, WAITING = "available", "waiting"
+NONE, DAY = "none", "day"
+
+LONGEST = "P2Y"
+# Two years that are as long as two years can be.
+_LEAP_YEAR = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class ExpiresBeforeAvailable(Conflict):
+    """Points that wait cannot expire before they are available."""
+
+    slug = "expires-before-available"
+    title = "The points would expire before they are available"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The wait of a mint for the moment `available_at`, which may have passed.
+
+    Without a moment it is for an event, at most until `cancelled_at`; `awaited` are the terms of that, as stored.
+    """
+
+    available_at: datetime | None
+    awaited: Mapping[str, Any] | None = None
+    cancelled_at: datetime | None = None
+
+
+# Without slots, so that it can be added to requests that have others.
+@dataclass(frozen=True, kw_only=True)
+class TermsOfAvailability:
+    """The fields of a request that say when what is minted becomes available."""
+
+    available_at: datetime | None = None
+    available_after: str | None = None
+    available_rounding: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """The terms on which points become available, as requests and settings name them.
+
+    They are a moment (`at`), or a duration `after` the event, rounded up to a local midnight by `rounding` `day`. With
+    `on` the points wait for an event of one of its types, from whose date the duration then runs.
+    """
+
+    at: datetime | None = None
+    after: str | None = None
+    rounding: str | None = None
+    on: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Availability:
+        """The terms from their form on the wire."""
+        at = document.get("availableAt")
+        return cls(
+            instant_of(at) if isinstance(at, str) else at,
+            document.get("availableAfter"),
+            document.get("availableRounding"),
+            document.get("availableOn"),
+        )
+
+    @classmethod
+    def named_by(cls, request: TermsOfAvailability) -> Availability | None:
+        """The terms that a request names; None for none."""
+        terms = cls(request.available_at, request.available_after, request.available_rounding)
+        return terms if terms.names else None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the terms that are given, on the wire."""
+        terms = {
+            "availableAt": self.at,
+            "availableAfter": self.after,
+            "availableRounding": self.rounding,
+            "availableOn": self.on,
+        }
+        return [name for name, value in terms.items() if value is not None and value != NONE]
+
+    def as_document(self) -> dict[str, Any]:
+        """The terms on the wire, as an account stores them."""
+        return {
+            "availableAt": None if self.at is None else instant_text(self.at),
+            "availableAfter": self.after,
+            "availableRounding": self.rounding or NONE,
+        }
+
+    def wait(self, happened_at: datetime, zone: tzinfo) -> Wait | None:
+        """The wait of a mint for something that happened at a moment; days are those of `zone`. None without terms."""
+        if self.at is None and self.after is None and self.on is None:
+            return None
+        if self.on is None:
+            return Wait(max(happened_at, self.at) if self.at is not None else self.moment(happened_at, zone))
+        cancel_after = self.on.get("cancelAfter")
+        cancelled_at = None if cancel_after is None else duration_of(cancel_after).after(happened_at, zone)
+        terms = {**self.on, "availableAfter": self.after, "availableRounding": self.rounding}
+        return Wait(None, terms, cancelled_at)
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Contradictions between the terms, each with the name of a field on the wire."""
+        if self.at is not None:
+            for name in self.names[1:]:
+                yield name, f"{name} does not go with availableAt"
+        if self.rounding == DAY and self.after is None and self.on is None:
+            yield "availableRounding", "availableRounding rounds nothing without availableAfter or availableOn"
+        yield from _faults_of_duration("availableAfter", self.after)
+        yield from _faults_of_duration("availableOn", (self.on or {}).get("cancelAfter"))
+
+    def field_faults(self, pointer: str = "") -> list[FieldFault]:
+        """The contradictions as faults of a request, below `pointer`."""
+        return [FieldFault(detail, pointer=f"{pointer}/{name}") for name, detail in self.faults()]
+
+    def moment(self, happened_at: datetime, zone: tzinfo) -> datetime:
+        """When points become available by the duration `after` something that happened at a moment."""
+        moment = happened_at if self.after is None else duration_of(self.after).after(happened_at, zone)
+        return _next_midnight(moment, zone) if self.rounding == DAY else moment
+
+
+AT_ONCE = Availability()
+"""The terms of points that do not wait."""
+
+
+def available_after_event(awaited: Mapping[str, Any], event_at: datetime, zone: tzinfo) -> datetime:
+    """When a mint that waited for an event becomes available, by its stored terms and the date of the event."""
+    return Availability(after=awaited["availableAfter"], rounding=awaited["availableRounding"]).moment(event_at, zone)
+
+
+def _next_midnight(moment: datetime, zone: tzinfo) -> datetime:
+    """The first local midnight at or after a moment."""
+    day = local_time(moment, zone).date()
+    first = start_of_day(day, zone)
+    if first == moment:
+        return moment
+    try:
+        return start_of_day(day + timedelta(days=1), zone)
+    except OverflowError:
+        return LAST_MOMENT
+
+
+def _faults_of_duration(name: str, text: str | None) -> Iterator[tuple[str, str]]:
+    if text is None:
+        return
+    try:
+        end = duration_of(text).after(_LEAP_YEAR, UTC)
+    except ValueError as error:
+        yield name, f"{name}: {error}"
+        return
+    if end > duration_of(LONGEST).after(_LEAP_YEAR, UTC):
+        yield name, f"{name} is {text}, more than {LONGEST}"

@@ -1,0 +1,196 @@
+"""Points that wait until they are available, at the moments of a test clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import Shop
+
+START = "2026-03-01T09:00:00Z"
+TWO = ["/availableAfter", "/availableRounding"]
+IN_TIME, BEFORE = "2026-03-15T09:00:00Z", "2026-03-15T08:59:59Z"
+
+
+@pytest.fixture
+def clock(api):
+    """A clock at 1 March 2026, 10:00 in Madrid."""
+    return Clock.new(api, START)
+
+
+@pytest.fixture
+def shop(clock):
+    return Shop(clock.organization)
+
+
+@pytest.fixture
+def points(clock):
+    """The default account."""
+    created = clock.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts"
+    [account] = clock.organization.administration.get(path)["results"]
+    return Points(clock.organization, account)
+
+
+def mint(shop, member, amount, expect=200, **more):
+    answer = shop.administration.post(
+        f"/members/by-loyalty-member-id/{member}/mint", {"amount": amount, **more}, expect=expect
+    )
+    return answer["ledgerTransactions"][0] if expect == 200 else answer
+
+
+def burn(shop, member, amount, expect=200):
+    return shop.administration.post(f"/members/by-loyalty-member-id/{member}/burn", {"amount": amount}, expect=expect)
+
+
+def holds(shop, member):
+    """The balance of a member, what is pending, and the next of it that becomes available."""
+    [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
+    coming = balance.get("nextAvailable")
+    return balance["balance"], balance["pending"], coming and (coming["amount"], coming["availableAt"])
+
+
+class TestWaiting:
+    def test_points_are_available_from_their_moment(self, clock, shop, points):
+        """Example 1, and example 1 of the test clock."""
+        member = shop.member()
+        mint(shop, member, 100, availableAfter="P14D")
+        assert holds(shop, member) == (0, 100, (100, IN_TIME))
+        clock.advance(BEFORE)
+        assert holds(shop, member) == (0, 100, (100, IN_TIME))
+        assert clock.advance(IN_TIME)["steps"] == 1
+        assert holds(shop, member) == (100, 0, None)
+        assert points.verify() == []
+
+    def test_a_midnight_is_that_of_the_account(self, shop):
+        """Example 2."""
+        member = shop.member()
+        mint(shop, member, 100, availableAfter="P14D", availableRounding="day")
+        assert holds(shop, member) == (0, 100, (100, "2026-03-15T23:00:00Z"))
+
+    @pytest.mark.parametrize(
+        ("after", "moment"), [("P14D", "2026-04-03T08:00:00Z"), ("PT336H", "2026-04-03T09:00:00Z")]
+    )
+    def test_days_are_those_of_the_calendar(self, clock, shop, after, moment):
+        """Example 3."""
+        clock.advance("2026-03-20T09:00:00Z")
+        member = shop.member()
+        mint(shop, member, 100, availableAfter=after)
+        assert holds(shop, member) == (0, 100, (100, moment))
+
+    def test_months_of_expiry_begin_when_points_are_available(self, clock, points):
+        """Example 8."""
+        a_year = Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
+        wallet = a_year.wallet()
+        a_year.mint(wallet, 100, availableAfter="P14D")
+        clock.advance("2026-04-01T09:00:00Z")
+        [lot] = a_year.wallet_of(wallet, include="lots")["lots"]["expiring"]
+        assert (lot["available"], lot["expiresAt"]) == (100, "2027-03-15T09:00:00Z")
+        clock.advance("2027-03-15T09:00:00Z")
+        assert a_year.balance(wallet) == 0
+
+    def test_a_refused_burn_says_what_is_pending(self, shop):
+        """Example 9."""
+        member = shop.member()
+        mint(shop, member, 50)
+        mint(shop, member, 100, availableAfter="P14D")
+        refused = burn(shop, member, 60, expect=409)
+        assert refused["type"] == "/problems/insufficient-balance"
+        assert (
+            refused["detail"] == "60 is more than the available 50; 100 more are available from 2026-03-15T09:00:00Z."
+        )
+
+    def test_a_late_sale_is_available_at_once(self, clock, shop):
+        """Example 11."""
+        member = shop.member()
+        mint(shop, member, 100, availableAfter="P14D", externalEventDate="2026-02-01T12:00:00Z")
+        assert holds(shop, member) == (100, 0, None)
+
+    def test_an_account_has_terms_for_mints_without_their_own(self, clock):
+        points = Points.new(clock.organization, defaultAvailability={"availableAfter": "P1D"})
+        told = {"availableAt": None, "availableAfter": "P1D", "availableRounding": "none"}
+        assert points.account["defaultAvailability"] == told
+        wallet = points.wallet()
+        points.mint(wallet, 10)
+        points.mint(wallet, 5, availableAt=START)
+        shown = points.wallet_of(wallet, include="lots")
+        assert (shown["currentBalance"], shown["pending"], shown["pendingCreditBalance"]) == (5, 10, 10)
+        assert shown["lots"]["waiting"] == [{"amount": 10, "availableAt": "2026-03-02T09:00:00Z"}]
+
+    def test_a_row_says_that_points_wait(self, clock, points):
+        wallet = points.wallet()
+        [row] = points.move(None, wallet, 10, availableAfter="P1D", systemUniqueKey="once")
+        told = {"status": 0, "availability": "waiting", "availableAt": "2026-03-02T09:00:00Z"}
+        assert {name: row[name] for name in told} == told
+        clock.advance("2026-03-02T09:00:00Z")
+        [settled] = points.rows()
+        assert (settled["status"], settled["availability"], settled["availableAt"]) == (1, "available", None)
+        # A repeated request is answered as the first one.
+        assert points.move(None, wallet, 10, availableAfter="P1D", systemUniqueKey="once") == [row]
+        assert points.balance(wallet) == 10
+
+    def test_what_waits_is_captured_by_nobody(self, points):
+        minted = points.mint(points.wallet(), 10, availableAfter="P1D")
+        assert points.capture((minted, None), expect=409)["type"] == "/problems/not-pending"
+
+    def test_what_waits_is_reverted_to_nothing(self, clock, points):
+        wallet = points.wallet()
+        minted = points.mint(wallet, 10, availableAfter="P1D")
+        points.revert(minted)
+        clock.advance("2026-03-03T09:00:00Z")
+        shown = points.wallet_of(wallet)
+        assert (shown["currentBalance"], shown["pending"], shown["pendingCreditBalance"]) == (0, 0, 0)
+        assert points.verify() == []
+
+    def test_what_waits_counts_for_the_supply_at_once(self, clock):
+        points = Points.new(clock.organization, maxSupply=100)
+        wallet = points.wallet()
+        minted = points.mint(wallet, 60, availableAfter="P1D")
+        refused = points.move(None, wallet, 41, expect=409)
+        assert refused["type"] == "/problems/supply-exceeded"
+        points.mint(wallet, 40)
+        clock.advance("2026-03-02T09:00:00Z")
+        assert points.balance(wallet) == 100
+        assert points.verify() == []
+        points.revert(minted)
+        points.mint(wallet, 60)
+
+    def test_debt_is_repaid_when_points_are_available(self, clock):
+        points = Points.new(clock.organization, overdraftLimit=100)
+        wallet = points.wallet()
+        points.move(wallet, None, 30, allowOverdraft=True)
+        points.mint(wallet, 100, availableAfter="P1D")
+        shown = points.wallet_of(wallet)
+        assert (shown["currentBalance"], shown["currentOverdraftBalance"], shown["pending"]) == (0, 30, 100)
+        clock.advance("2026-03-02T09:00:00Z")
+        shown = points.wallet_of(wallet)
+        assert (shown["currentBalance"], shown["currentOverdraftBalance"], shown["pending"]) == (70, 0, 0)
+        assert points.verify() == []
+
+    @pytest.mark.parametrize(
+        ("terms", "pointers"),
+        [
+            ({"availableAt": IN_TIME, "availableAfter": "P1D"}, ["/availableAfter"]),
+            ({"availableAt": IN_TIME, "availableAfter": "P1D", "availableRounding": "day"}, TWO),
+            ({"availableRounding": "day"}, ["/availableRounding"]),
+            ({"availableAfter": "P2Y1D"}, ["/availableAfter"]),
+            ({"availableAfter": "P1X"}, ["/availableAfter"]),
+            ({"availableAfter": "P1D", "captureMethod": "manual"}, ["/availableAfter"]),
+        ],
+    )
+    def test_terms_that_contradict_each_other(self, points, terms, pointers):
+        refused = points.move(None, points.wallet(), 10, expect=400, **terms)
+        assert [fault["pointer"] for fault in refused["errors"]] == pointers
+
+    def test_terms_of_what_is_no_mint(self, points):
+        refused = points.move(points.wallet(), None, 10, expect=400, availableAfter="P1D")
+        assert [fault["pointer"] for fault in refused["errors"]] == ["/availableAfter"]
+
+    def test_points_do_not_expire_before_they_are_available(self, clock):
+        points = Points.new(clock.organization, pointTrackingEnabled=True)
+        wallet = points.wallet()
+        item = {"fromWalletId": None, "toWalletId": wallet, "amount": 10, "ledgerAccountId": points.account_id}
+        terms = {"expirationDate": IN_TIME, "availableAt": IN_TIME}
+        batch = points.admin.post("/ledger-transactions/batch", {"items": [{**item, **terms}]}, expect=200)
+        assert [failed["error"]["type"] for failed in batch["failed"]] == ["/problems/expires-before-available"]
