@@ -11,7 +11,7 @@ from handlers.http.addresses import ADDRESSES, ORGANIZATION, offered_arguments
 from handlers.operation import Operation, all_operations
 
 # They do not hold the test clock still: the first wait for those who do, and the last writes nothing.
-WITHOUT_HOLD = frozenset({"advanceTestClock", "removeTestClock", "simulate"})
+WITHOUT_HOLD = frozenset({"createTestClock", "advanceTestClock", "removeTestClock", "simulate"})
 
 
 @dataclass(frozen=True, slots=True)

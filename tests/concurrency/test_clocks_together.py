@@ -15,7 +15,7 @@ from handlers import members
 from handlers.services.events import drain_queue
 from handlers.services.events.evaluate_queued import evaluate_claimed
 from handlers.services.organizations import test_clock as service
-from persistence import test_clocks
+from persistence import test_clocks, transactions
 from persistence.engine import create_engine
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
@@ -117,6 +117,17 @@ def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_a
         assert {first.result().test_clock.status, second.result().test_clock.status} == {"ready"}
     assert clock.get()["steps"] == 1
     assert expiries(clock) == [(START.replace(year=2027), 7)]
+
+
+def test_clocks_begun_at_once_are_one(busy_api, monkeypatch):
+    administration = busy_api.organization(environment="test").administration
+    lost_races = []
+    monkeypatch.setattr(transactions, "may_start_over", lost_races.append)
+    body = {"startsAt": START.isoformat()}
+    replies = together([lambda: administration.request("POST", "/test-clock", body) for _ in range(12)])
+    assert sorted(reply.status for reply in replies) == [201] + [409] * 11
+    assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/test-clock-exists"}
+    assert lost_races == []
 
 
 def test_a_clock_begins_after_what_is_being_written(busy_api, monkeypatch):
