@@ -2,7 +2,7 @@
 
 from handlers.call import Answer, Call
 from handlers.operation import operation
-from handlers.schemas.auth import TOKEN_REQUEST, issued, refused
+from handlers.schemas.auth import TOKEN_REQUEST, issued, refusal_answer
 from handlers.services.sign_in import SignIn, TokenRefused, TokenRequest, check_credentials, issue_token
 
 
@@ -14,4 +14,4 @@ def create_access_token(call: Call, hook_result: SignIn | TokenRefused, body: To
             raise hook_result
         return issued(issue_token(call, hook_result, body.scope))
     except TokenRefused as refusal:
-        return refused(refusal)
+        return refusal_answer(refusal)

@@ -27,11 +27,11 @@ from handlers.schemas.coupon_usages import (
     batch_assigned,
     code_reverted,
     command_of,
-    done,
-    first_done,
+    first_usage_with_message,
     one_as_usages,
     totals,
     usage_list,
+    usage_with_message,
 )
 from handlers.services import references
 from handlers.services.coupons.assign_and_use import (
@@ -73,7 +73,7 @@ _USE, _ASSIGN = BatchHandler(use_coupons, _size), BatchHandler(assign_coupons, _
 @operation(
     "useCoupon",
     body={INTEGRATION: OF_MEMBER, ADMINISTRATION: ADMINISTERED},
-    answer={INTEGRATION: done("The coupon was used."), ADMINISTRATION: one_as_usages},
+    answer={INTEGRATION: usage_with_message("The coupon was used."), ADMINISTRATION: one_as_usages},
     audit=_AUDITED,
     batch=_USE,
 )
@@ -124,7 +124,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
 @operation(
     "assignCoupon",
     body=OF_MEMBER,
-    answer=first_done("The coupon was assigned."),
+    answer=first_usage_with_message("The coupon was assigned."),
     audit=_AUDITED_SEVERAL,
     batch=_ASSIGN,
 )
@@ -148,7 +148,7 @@ def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, An
     return usages.find_page(call.db, member, query, call.now)
 
 
-@operation("getMemberCouponUsage", answer=done("This is the coupon usage."))
+@operation("getMemberCouponUsage", answer=usage_with_message("This is the coupon usage."))
 def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
     """One usage of the member."""
     return coupon_usage
@@ -156,7 +156,7 @@ def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsag
 
 @operation(
     "revertMemberCouponUsage",
-    answer=done("The coupon usage was reverted."),
+    answer=usage_with_message("The coupon usage was reverted."),
     audit=_AUDITED,
     batch=BatchHandler(revert_usages),
 )

@@ -26,36 +26,83 @@ PARTICIPLE = re.compile(
     r"opened|paid|parsed|picked|planned|printed|reached|ready|refused|removed|reserved|"
     r"returned|reverted|seen|sent|set_aside|shown|spent|stored|taken|thrown|told|used|written"
 )
-# Folders and modules whose names are free of bare participles.
-WITHOUT_PARTICIPLES = (
-    "domain/access.py",
-    "domain/audiences.py",
-    "domain/badges.py",
-    "domain/calendar.py",
-    "domain/content/",
-    "domain/cursors.py",
-    "domain/event_types.py",
-    "domain/exports.py",
-    "domain/expressions/",
-    "domain/hours.py",
-    "domain/idempotency.py",
-    "domain/matchers.py",
-    "domain/members.py",
-    "domain/partners.py",
-    "domain/problems.py",
-    "domain/referrals.py",
-    "domain/reports.py",
-    "domain/reversals.py",
-    "domain/timeline/",
-    "domain/undo_log.py",
-    "domain/users.py",
-    "domain/webhooks.py",
-    "handlers/http/",
-    "handlers/server/assistant_tools.py",
-    "handlers/server/commands/",
-    "handlers/server/configuration_files/",
-    "handlers/server/gunicorn_server.py",
-    "handlers/server/samples/",
+# Folders and modules whose names still have bare participles.
+WITH_PARTICIPLES = (
+    "domain/campaigns/",
+    "domain/coupons/",
+    "domain/imports/",
+    "domain/ledger/",
+    "domain/missions/",
+    "domain/returns.py",
+    "domain/tier_history.py",
+    "domain/tier_log.py",
+    "domain/tier_policies.py",
+    "domain/tier_status.py",
+    "domain/tiers.py",
+    "handlers/server/jobs.py",
+    "handlers/server/worker.py",
+    "handlers/services/campaigns.py",
+    "handlers/services/configuration.py",
+    "handlers/services/coupons/",
+    "handlers/services/events/",
+    "handlers/services/imports/",
+    "handlers/services/ledger/",
+    "handlers/services/missions/",
+    "handlers/services/organizations/",
+    "handlers/services/partners/",
+    "handlers/services/simulations/",
+    "handlers/services/tiers.py",
+    "handlers/services/unit_of_work/",
+    "persistence/audit_log.py",
+    "persistence/badges.py",
+    "persistence/connections.py",
+    "persistence/content/documents.py",
+    "persistence/content/search.py",
+    "persistence/counts.py",
+    "persistence/coupons/",
+    "persistence/distribution.py",
+    "persistence/embedded/cluster.py",
+    "persistence/embedded/programs.py",
+    "persistence/erasing.py",
+    "persistence/events.py",
+    "persistence/expiring_points.py",
+    "persistence/exported_members.py",
+    "persistence/exported_rows.py",
+    "persistence/keysets.py",
+    "persistence/ledger.py",
+    "persistence/ledger_checks.py",
+    "persistence/ledger_lots.py",
+    "persistence/ledger_transactions.py",
+    "persistence/ledger_wallets.py",
+    "persistence/member_missions.py",
+    "persistence/member_tiers.py",
+    "persistence/members.py",
+    "persistence/missions.py",
+    "persistence/orders.py",
+    "persistence/organizations.py",
+    "persistence/paging.py",
+    "persistence/partners.py",
+    "persistence/periodic_jobs.py",
+    "persistence/posting/",
+    "persistence/programs.py",
+    "persistence/queue.py",
+    "persistence/record_checks/coupons.py",
+    "persistence/record_checks/forms.py",
+    "persistence/records.py",
+    "persistence/referrals/lists.py",
+    "persistence/reports/checks.py",
+    "persistence/reports/figures.py",
+    "persistence/reports/totals.py",
+    "persistence/reports/wallets.py",
+    "persistence/resetting.py",
+    "persistence/reversals.py",
+    "persistence/rows.py",
+    "persistence/schema.py",
+    "persistence/tables/reports.py",
+    "persistence/tables/shards.py",
+    "persistence/timeline.py",
+    "persistence/timeline_facts.py",
+    "persistence/triggers.py",
 )
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -195,16 +242,16 @@ def bound_names(module: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler):
+            yield node.lineno, node.name or ""
 
 
 def test_no_name_is_a_bare_participle():
     names = {
         f"{name}:{line}: {identifier}"
-        for folder in ("domain", "handlers", "persistence", "tests")
+        for folder in FOLDERS
         for name, module in modules(folder)
-        if name.startswith(WITHOUT_PARTICIPLES)
+        if not name.startswith(WITH_PARTICIPLES)
         for line, identifier in bare_participles(module)
     }
     assert names == set()
@@ -217,6 +264,7 @@ def test_bare_participles_are_found():
     assert names == [(1, "given"), (1, "told"), (2, "kept"), (5, "left")]
 
 
-@pytest.mark.parametrize("prefix", WITHOUT_PARTICIPLES)
-def test_the_places_without_bare_participles_exist(prefix):
-    assert (ROOT / prefix).exists()
+@pytest.mark.parametrize("prefix", WITH_PARTICIPLES)
+def test_the_places_that_still_have_bare_participles_are_listed(prefix):
+    places = (place for folder in FOLDERS for place in modules(folder) if place[0].startswith(prefix))
+    assert any(list(bare_participles(module)) for _, module in places)

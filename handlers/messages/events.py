@@ -105,15 +105,15 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
 
 
 def _rule_error(error: RuleError) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "campaignId": error.campaign_id,
         "actionId": error.action_id,
         "missionId": error.mission_id,
         "message": error.message,
     }
     if error.at is not None:
-        told["position"] = {"start": error.at[0], "end": error.at[1]}
-    return told
+        fields["position"] = {"start": error.at[0], "end": error.at[1]}
+    return fields
 
 
 def _explanation(why: Explanation) -> dict[str, Any]:

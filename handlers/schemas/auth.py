@@ -33,7 +33,7 @@ def issued(token: IssuedToken) -> Answer:
     return Answer(200, body, (_NOT_STORED,))
 
 
-def refused(refusal: TokenRefused) -> Answer:
+def refusal_answer(refusal: TokenRefused) -> Answer:
     """The error object, with a challenge if the client is not known."""
     body = {"error": refusal.error, "error_description": refusal.description}
     if refusal.problem_type is not None:

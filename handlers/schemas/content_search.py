@@ -97,15 +97,15 @@ def search_answer(collection: ContentCollection, query: Mapping[str, Any], page:
         "totalCount": page.total_count,
         "items": [DOCUMENT.dump(item) for item in page.items],
         "facets": {
-            field: [{"value": value, "count": count} for value, count in _typed(collection.type_of(field), counted)]
-            for field, counted in page.facets.items()
+            field: [{"value": value, "count": count} for value, count in _typed(collection.type_of(field), counts)]
+            for field, counts in page.facets.items()
         },
     }
 
 
-def _typed(kind: str | None, counted: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
+def _typed(kind: str | None, counts: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
     """The values in the type of their field; a value of another type stays a text."""
-    for value, count in counted:
+    for value, count in counts:
         if kind == BOOLEAN and value in ("true", "false"):
             yield json.loads(value), count
         elif kind == NUMBER:

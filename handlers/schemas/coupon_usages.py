@@ -128,14 +128,14 @@ def command_of(body: CouponBody, *, coupon_id: int | None = None) -> CouponComma
     )
 
 
-def done(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
-    """A function that renders a success: `{status, message, couponUsage}`."""
+def usage_with_message(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
+    """A function that renders `{status, message, couponUsage}`."""
     return lambda usage: {"status": SUCCESS, "message": message, "couponUsage": USAGE(usage)}
 
 
-def first_done(message: str) -> Callable[[Sequence[CouponUsage]], dict[str, Any]]:
-    """As `done`, of the first usage."""
-    render = done(message)
+def first_usage_with_message(message: str) -> Callable[[Sequence[CouponUsage]], dict[str, Any]]:
+    """As `usage_with_message`, of the first usage."""
+    render = usage_with_message(message)
     return lambda usages: render(usages[0])
 
 
@@ -149,15 +149,15 @@ def one_as_usages(usage: CouponUsage) -> dict[str, Any]:
     return usage_list([usage])
 
 
-def code_reverted(reverted: RevertedCode) -> dict[str, Any]:
+def code_reverted(reverted_code: RevertedCode) -> dict[str, Any]:
     """The answer to a reverted code: the newest reversal, and each use in `details`.
 
     It is a warning if one of the uses failed.
     """
-    outcomes = reverted.outcomes
+    outcomes = reverted_code.outcomes
     reversals = [outcome.reversal for outcome in outcomes if outcome.reversal is not None]
     failed = len(outcomes) - len(reversals)
-    message = f"{_counted(len(reversals))} reverted."
+    message = f"{_count_uses(len(reversals))} reverted."
     if failed:
         message = f"{message[:-1]}, {failed} could not be reverted."
     return {
@@ -165,11 +165,11 @@ def code_reverted(reverted: RevertedCode) -> dict[str, Any]:
         "message": message,
         "couponUsage": USAGE(reversals[0]),
         "details": [_revert_detail(outcome) for outcome in outcomes],
-        "remainingUsages": reverted.remain,
+        "remainingUsages": reverted_code.remain,
     }
 
 
-def _counted(number: int) -> str:
+def _count_uses(number: int) -> str:
     return "1 use was" if number == 1 else f"{number} uses were"
 
 
@@ -209,5 +209,5 @@ def _batch_result(outcome: AssignmentOutcome) -> dict[str, Any]:
 
 def totals(amounts: tuple[Decimal, Decimal]) -> Mapping[str, Any]:
     """`{amountUsed, amountAssigned}`."""
-    used, assigned = amounts
-    return {"amountUsed": exact_number(used), "amountAssigned": exact_number(assigned)}
+    amount_used, amount_assigned = amounts
+    return {"amountUsed": exact_number(amount_used), "amountAssigned": exact_number(amount_assigned)}

@@ -72,6 +72,6 @@ def import_errors_csv(errors: ImportErrors) -> str:
     lines = [csv_line([*ERROR_COLUMNS, *(("row",) if header is None else header)])]
     for row in errors.rows:
         cells = [row.row] if isinstance(row.row, str) else row.row
-        told = (str(row.line), row.column_name or "", row.reason)
-        lines.append(csv_line(neutralised(cell) for cell in (*told, *cells)))
+        error_cells = (str(row.line), row.column_name or "", row.reason)
+        lines.append(csv_line(neutralised(cell) for cell in (*error_cells, *cells)))
     return "".join(lines)

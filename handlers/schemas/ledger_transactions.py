@@ -186,8 +186,8 @@ _NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 
 
 def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchedMovement:
-    loaded = _BATCH_ITEM.load(item)
-    if loaded.reverts is not None:
+    fields = _BATCH_ITEM.load(item)
+    if fields.reverts is not None:
         faults = [
             FieldFault(f"{name} does not go with reverts", pointer=f"{pointer}/{name}")
             for name in _NOT_OF_A_REVERT
@@ -200,8 +200,8 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchedMovement:
             if name not in item or (item[name] is None and not name.endswith("WalletId"))
         ]
     refusal: Refusal | None = InvalidRequest(faults) if faults else None
-    asked = movement(loaded, pointer=pointer, refusal=refusal)
-    return BatchedMovement(asked, loaded.organization_id, loaded.system_unique_key)
+    requested_movement = movement(fields, pointer=pointer, refusal=refusal)
+    return BatchedMovement(requested_movement, fields.organization_id, fields.system_unique_key)
 
 
 def transactions(rows: Sequence[TransactionRow]) -> dict[str, Any]:

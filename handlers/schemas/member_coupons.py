@@ -12,14 +12,16 @@ from handlers.services.coupons.member_books import MemberBook
 def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
     """The book with the member's own sums instead of all members', and the exclusions."""
 
-    def answer(seen: MemberBook) -> dict[str, Any]:
+    def answer(member_book: MemberBook) -> dict[str, Any]:
         return {
-            **shape.dump(seen.book),
-            "totalAssigned": exact_number(seen.amounts.assigned),
-            "totalUsages": exact_number(seen.amounts.used),
-            "eligible": seen.is_eligible,
-            "exclusionReasons": [{"code": exclusion.slug, "detail": exclusion.detail} for exclusion in seen.exclusions],
-            **({} if seen.last_usage is None else {"lastUsage": USAGE(seen.last_usage)}),
+            **shape.dump(member_book.book),
+            "totalAssigned": exact_number(member_book.amounts.assigned),
+            "totalUsages": exact_number(member_book.amounts.used),
+            "eligible": member_book.is_eligible,
+            "exclusionReasons": [
+                {"code": exclusion.slug, "detail": exclusion.detail} for exclusion in member_book.exclusions
+            ],
+            **({} if member_book.last_usage is None else {"lastUsage": USAGE(member_book.last_usage)}),
         }
 
     return answer

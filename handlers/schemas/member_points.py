@@ -9,7 +9,7 @@ MEMBER_POINTS = Body(PointsMove)
 _TRANSACTION = Shape(MovedPoints)
 
 
-def moved_points(moved: Any) -> dict[str, Any]:
+def moved_points(transaction: Any) -> dict[str, Any]:
     """The answer to mint and burn: one transaction, its id as text."""
-    answer = _TRANSACTION.dump(moved)
-    return {"ledgerTransactions": [{**answer, "ledgerTransactionId": str(moved.ledger_transaction_id)}]}
+    answer = _TRANSACTION.dump(transaction)
+    return {"ledgerTransactions": [{**answer, "ledgerTransactionId": str(transaction.ledger_transaction_id)}]}

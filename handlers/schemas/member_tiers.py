@@ -35,15 +35,15 @@ TIER_BY_ID = Body(TierById)
 TIER_BY_ID_IN_PROGRAM = Body(TierByIdInProgram)
 
 
-def tier_key(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
+def tier_key(tier_change: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
     """The key of the member's tier after it was set."""
-    _, tier = done
+    _, tier = tier_change
     return {"loyaltyTierKey": None if tier is None else tier.loyalty_tier_key}
 
 
-def tier_id(done: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
+def tier_id(tier_change: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
     """The id of the member's tier after it was set, and the record of the request."""
-    tracking, _ = done
+    tracking, _ = tier_change
     return {
         "loyaltyTierId": tracking.answered_tier_id,
         "memberTierTrackingId": tracking.member_tier_tracking_id,

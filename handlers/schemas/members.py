@@ -104,8 +104,8 @@ def member_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
 def search_row(row: tuple[Member, MemberTier | None]) -> dict[str, Any]:
     """A member found by a search, with the tier in one program (administration, "Member search row")."""
     member, tier = row
-    answered = MEMBER_PROPERTIES.dump(member)
-    profile = answered["profile"]
+    properties = MEMBER_PROPERTIES.dump(member)
+    profile = properties["profile"]
     data = {
         name: profile[name] for name in ("phoneNumber", "govId", "birthdate", "locations", "tags") if name in profile
     }

@@ -19,7 +19,7 @@ KEY_BODY = Body(KeyProperties)
 KEY = Shape(PartnerApiKey)
 
 
-def new_key(made: tuple[PartnerApiKey, str]) -> dict[str, Any]:
+def new_key(key_with_secret: tuple[PartnerApiKey, str]) -> dict[str, Any]:
     """A new key, in the only answer that ever shows it."""
-    record, key = made
+    record, key = key_with_secret
     return {"partnerApiKey": KEY.dump(record), "apiKey": key}

@@ -47,47 +47,47 @@ class SimulationBody:
 
     def load(self, body: Mapping[str, Any]) -> SimulationRequest:
         """The request of a body that the document accepted; raises InvalidRequest for what contradicts itself."""
-        sent = _SENT.load(body)
-        faults = list(_faults(sent))
+        fields = _SENT.load(body)
+        faults = list(_faults(fields))
         if faults:
             raise InvalidRequest(faults)
-        event, person = _event(sent), None
-        if sent.loyalty_member_id is None:
-            event, person = replace(event, member_id=NOBODY), sent.person or HypotheticalMember()
+        event, person = _event(fields), None
+        if fields.loyalty_member_id is None:
+            event, person = replace(event, member_id=NOBODY), fields.person or HypotheticalMember()
         # Some generated clients send an empty list for one that was not set.
-        scenario = Scenario(event, person, sent.campaign_keys or None)
-        return SimulationRequest(scenario, sent.at, sent.coupon_codes, frozenset(sent.include) or _BY_DEFAULT)
+        scenario = Scenario(event, person, fields.campaign_keys or None)
+        return SimulationRequest(scenario, fields.at, fields.coupon_codes, frozenset(fields.include) or _BY_DEFAULT)
 
 
-def _faults(sent: _Sent) -> Iterator[FieldFault]:
+def _faults(fields: _Sent) -> Iterator[FieldFault]:
     """Contradictions between the fields of a body."""
-    happenings = [name for name in (ORDER, PAYMENT, _EVENT) if getattr(sent, name) is not None]
+    happenings = [name for name in (ORDER, PAYMENT, _EVENT) if getattr(fields, name) is not None]
     if len(happenings) != 1:
-        given = " and ".join(happenings) if happenings else "none of them"
-        yield FieldFault(f"One of order, payment and event says what happens; the body has {given}", pointer="")
-    if sent.loyalty_member_id is not None and sent.person is not None:
+        names = " and ".join(happenings) if happenings else "none of them"
+        yield FieldFault(f"One of order, payment and event says what happens; the body has {names}", pointer="")
+    if fields.loyalty_member_id is not None and fields.person is not None:
         yield FieldFault(
             "as describes a member, and loyaltyMemberId names another one: send one of them", pointer="/as"
         )
-    event_type = (sent.event or {}).get("eventType")
+    event_type = (fields.event or {}).get("eventType")
     if event_type in EVENTS_WITH_ORDER and event_type != _ORDER_CREATED:
         detail = f"eventType {event_type} is about a stored order; of orders only {_ORDER_CREATED} can be simulated"
         yield FieldFault(detail, pointer="/event/eventType")
 
 
-def _event(sent: _Sent) -> IncomingEvent:
+def _event(fields: _Sent) -> IncomingEvent:
     """The event that would be tracked; ids that the request need not name are made up."""
     key = f"simulation-{uuid.uuid4()}"
-    happening: Mapping[str, Any] = sent.event or {}
+    happening: Mapping[str, Any] = fields.event or {}
     # Where the parts of the event are in the body.
     place, inside = f"/{_EVENT}", ""
-    if sent.order is not None:
-        happening = {"eventType": _ORDER_CREATED, "payload": {ORDER: {"externalId": key, **sent.order}}}
+    if fields.order is not None:
+        happening = {"eventType": _ORDER_CREATED, "payload": {ORDER: {"externalId": key, **fields.order}}}
         place, inside = "", "/payload"
-    elif sent.payment is not None:
-        happening = {"eventType": PAYMENT_CONFIRMED, "payload": {PAYMENT: {"paymentId": key, **sent.payment}}}
+    elif fields.payment is not None:
+        happening = {"eventType": PAYMENT_CONFIRMED, "payload": {PAYMENT: {"paymentId": key, **fields.payment}}}
     try:
-        return incoming_event({**happening, "systemUniqueKey": key, "loyaltyMemberId": sent.loyalty_member_id})
+        return incoming_event({**happening, "systemUniqueKey": key, "loyaltyMemberId": fields.loyalty_member_id})
     except InvalidRequest as refusal:
         faults = [
             replace(fault, pointer=place + (fault.pointer or "").removeprefix(inside)) for fault in refusal.faults

@@ -57,10 +57,10 @@ def _exact(value: Any) -> Any:
 
 
 def _positions(cursor: str) -> dict[str, int]:
-    told = decode_cursor(cursor)
-    if not all(_is_position(name, place) for name, place in told.items()):
+    positions = decode_cursor(cursor)
+    if not all(_is_position(name, place) for name, place in positions.items()):
         raise foreign_cursor()
-    return told
+    return positions
 
 
 def _is_position(name: str, place: Any) -> bool:

@@ -28,12 +28,15 @@ class ShownTrigger:
         return self.trigger.trigger_id
 
 
-def trigger_record(shown: ShownTrigger) -> dict[str, Any]:
+def trigger_record(shown_trigger: ShownTrigger) -> dict[str, Any]:
     """The record of a trigger."""
-    settings = shown.trigger.settings
+    settings = shown_trigger.trigger.settings
     # Values of headers are usually credentials, so they are never shown.
     headers = dict.fromkeys(settings["headers"])
-    return {**_TRIGGER.dump(shown.trigger), "settings": {**settings, "headers": headers, "secret": shown.secret}}
+    return {
+        **_TRIGGER.dump(shown_trigger.trigger),
+        "settings": {**settings, "headers": headers, "secret": shown_trigger.secret},
+    }
 
 
 def delivery_record(delivery: TriggerDelivery) -> dict[str, Any]:

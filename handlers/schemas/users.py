@@ -57,12 +57,12 @@ class ShownUser:
     memberships: Sequence[Membership]
 
 
-def user_record(shown: ShownUser) -> dict[str, Any]:
+def user_record(shown_user: ShownUser) -> dict[str, Any]:
     """The record of a user."""
     return {
-        **_USER.dump(shown.user),
-        "organizations": [_membership(membership) for membership in shown.memberships],
-        "permissionGroupKeys": list(shown.user.membership.permission_group_keys),
+        **_USER.dump(shown_user.user),
+        "organizations": [_membership(membership) for membership in shown_user.memberships],
+        "permissionGroupKeys": list(shown_user.user.membership.permission_group_keys),
     }
 
 
@@ -77,10 +77,10 @@ def _membership(membership: Membership) -> dict[str, Any]:
     }
 
 
-def created_user(made: tuple[ShownUser, str | None]) -> dict[str, Any]:
+def created_user(user_with_password: tuple[ShownUser, str | None]) -> dict[str, Any]:
     """The answer that shows a password, only this once."""
-    shown, password = made
-    return {"user": user_record(shown), "password": password}
+    shown_user, password = user_with_password
+    return {"user": user_record(shown_user), "password": password}
 
 
 def bulk_results(outcomes: Sequence[UserOutcome]) -> dict[str, Any]:

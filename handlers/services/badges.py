@@ -27,36 +27,36 @@ def grant(
     external_id: str | None,
 ) -> BadgeGrant:
     """The grant of a request; its digest decides if two requests under one key are the same."""
-    asked = (action, member.member_id, badge.badge_id, amount, custom_attributes, external_id)
+    facts = (action, member.member_id, badge.badge_id, amount, custom_attributes, external_id)
     return BadgeGrant(
         member.member_id,
         badge,
         amount,
         system_unique_key=system_unique_key,
-        request_digest=digest_of(asked),
+        request_digest=digest_of(facts),
         custom_attributes=custom_attributes,
         external_id=external_id,
     )
 
 
-def _done(
+def _apply_grants(
     reason: str,
     do: Callable[[BadgeWork, BadgeGrant], BadgeTracking],
     calls: Sequence[Call],
     grants: Sequence[BadgeGrant],
 ) -> list[BadgeTracking | Refusal]:
-    """The tracking of each grant, or its refusal."""
-    keys = {asked.system_unique_key for asked in grants if asked.system_unique_key is not None}
+    """Apply grants; return the tracking of each, or its refusal."""
+    keys = {badge_grant.system_unique_key for badge_grant in grants if badge_grant.system_unique_key is not None}
 
-    def part(call: Call, asked: BadgeGrant) -> RequestedChange[BadgeTracking]:
-        return RequestedChange(call, asked.member_id, reason, lambda unit: do(unit.badges, asked))
+    def part(call: Call, badge_grant: BadgeGrant) -> RequestedChange[BadgeTracking]:
+        return RequestedChange(call, badge_grant.member_id, reason, lambda unit: do(unit.badges, badge_grant))
 
     def prepare(unit: UnitOfWork) -> None:
         unit.badges.expect(len(grants))
         unit.badges.recall(keys)
 
-    return apply_batch([part(call, asked) for call, asked in zip(calls, grants, strict=True)], prepare)
+    return apply_batch([part(call, badge_grant) for call, badge_grant in zip(calls, grants, strict=True)], prepare)
 
 
-assign_badges = partial(_done, "The badge was assigned by request.", BadgeWork.assign)
-unassign_badges = partial(_done, "The badge was unassigned by request.", BadgeWork.unassign)
+assign_badges = partial(_apply_grants, "The badge was assigned by request.", BadgeWork.assign)
+unassign_badges = partial(_apply_grants, "The badge was unassigned by request.", BadgeWork.unassign)

@@ -14,20 +14,20 @@ from handlers.messages.base import exact_number
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
-def digest_of(asked: Any) -> bytes:
+def digest_of(value: Any) -> bytes:
     """The digest of plain values; a number counts by its value, so that 10, 10.0 and 1e1 are the same."""
-    return hashlib.sha256(_canonical(_by_value(asked))).digest()
+    return hashlib.sha256(_canonical(_by_value(value))).digest()
 
 
 # Most values are of these types, which are encoded as they are.
 _UNCHANGED = frozenset({NoneType, bool, bytes, datetime, int, str})
 
 
-def _by_value(asked: Any) -> Any:
-    if isinstance(asked, Decimal):
-        return exact_number(asked)
-    if isinstance(asked, Mapping):
-        return {name: value if type(value) in _UNCHANGED else _by_value(value) for name, value in asked.items()}
-    if isinstance(asked, list | tuple):
-        return [value if type(value) in _UNCHANGED else _by_value(value) for value in asked]
-    return asked
+def _by_value(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return exact_number(value)
+    if isinstance(value, Mapping):
+        return {name: part if type(part) in _UNCHANGED else _by_value(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [part if type(part) in _UNCHANGED else _by_value(part) for part in value]
+    return value

@@ -13,12 +13,12 @@ def known_keys(db: Connection, configuration: Configuration, sources: Sources) -
     accounts |= {
         account.alias: account.name for account in configuration.accounts.values() if account.alias is not None
     }
-    named = {key.key for _, node in sources for key in named_keys(node) if key.variable == "audiences"}
+    audience_keys = {key.key for _, node in sources for key in named_keys(node) if key.variable == "audiences"}
     return {
         "balances": accounts,
         "balancesAfter": accounts,
         "badges": {key: badge.name for key, badge in configuration.badges.items()},
         "missions": {mission.mission.mission_key: mission.mission.name for mission in configuration.missions.values()},
-        "audiences": audiences.names_by_key(db, configuration.organization_id) if named else {},
+        "audiences": audiences.names_by_key(db, configuration.organization_id) if audience_keys else {},
         "tiers": {key: tier.name for key, tier in configuration.tiers.items()},
     }

@@ -50,8 +50,8 @@ def create_order(call: Call, new_order: NewOrder) -> CreatedOrder:
 
 def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:
     """Create orders, each on its own, in a fixed number of statements."""
-    refused = _refused(call, new_orders)
-    steps = [[] if refused[at] else _steps(call, new_order) for at, new_order in enumerate(new_orders)]
+    refusals = _refusals_of(call, new_orders)
+    steps = [[] if refusals[at] else _steps(call, new_order) for at, new_order in enumerate(new_orders)]
     # All creations first: later events of any of them then need only one flush before them.
     depth = max((len(step) for step in steps), default=0)
     queue = [(at, step[level]) for level in range(depth) for at, step in enumerate(steps) if level < len(step)]
@@ -60,27 +60,29 @@ def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrd
         results = track(UnitOfWork(call), [event for _, event in queue])
         for (at, _), result in zip(queue, results, strict=True):
             by_position.setdefault(at, []).append(result)
-    made = [new_orders[at].external_id for at in by_position]
-    stored = orders.find_by_external_ids(call.db, call.organization.organization_id, made) if made else {}
+    external_ids = [new_orders[at].external_id for at in by_position]
+    orders_by_id = (
+        orders.find_by_external_ids(call.db, call.organization.organization_id, external_ids) if external_ids else {}
+    )
     return [
-        CreatedOrder(new_order.external_id, refusal=refused[at])
-        if refused[at]
-        else _outcome(new_order.external_id, by_position[at], stored)
+        CreatedOrder(new_order.external_id, refusal=refusals[at])
+        if refusals[at]
+        else _outcome(new_order.external_id, by_position[at], orders_by_id)
         for at, new_order in enumerate(new_orders)
     ]
 
 
-def _outcome(external_id: str, results: Sequence[Result], stored: Mapping[str, Any]) -> CreatedOrder:
+def _outcome(external_id: str, results: Sequence[Result], orders_by_id: Mapping[str, Any]) -> CreatedOrder:
     refusal = next((result.refusal for result in results if result.refusal is not None), None)
     if refusal is not None:
         return CreatedOrder(external_id, refusal=refusal)
-    return CreatedOrder(external_id, stored[external_id], tuple(result.answer for result in results))
+    return CreatedOrder(external_id, orders_by_id[external_id], tuple(result.answer for result in results))
 
 
-def _refused(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]:
+def _refusals_of(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]:
     """The refusals of orders that are refused before anything is tracked, so that nothing of them is stored."""
     organization_id = call.organization.organization_id
-    taken = ORDERS.find_values(
+    existing_ids = ORDERS.find_values(
         call.db, organization_id, external_id=[new_order.external_id for new_order in new_orders]
     )
     program_ids = {
@@ -90,14 +92,14 @@ def _refused(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]
     refusals: list[Refusal | None] = []
     for new_order in new_orders:
         program_id = new_order.payload.get("loyaltyProgramId")
-        if new_order.external_id in taken:
+        if new_order.external_id in existing_ids:
             refusals.append(OrderExists(f"An order with the externalId {new_order.external_id} already exists."))
         elif program_id is not None and program_id not in programs:
             refusals.append(unknown_loyalty_program(program_id))
         else:
             refusals.append(_wrong_status(new_order.status))
         if refusals[-1] is None:
-            taken.add(new_order.external_id)
+            existing_ids.add(new_order.external_id)
     return refusals
 
 

@@ -40,23 +40,23 @@ def hash_password(password: str) -> str:
     return _HASHER.hash(password)
 
 
-def is_right(stored: str | None, given: str) -> bool:
-    """True if `given` matches `stored`.
+def is_right(stored_hash: str | None, password: str) -> bool:
+    """True if `password` matches `stored_hash`.
 
-    `stored` is None for an unknown user; that takes as long as a wrong password. A text with the prefix of secrets is
-    never compared with a password, since the time would tell that the client is a person.
+    `stored_hash` is None for an unknown user; that takes as long as a wrong password. A text with the prefix of
+    secrets is never compared with a password, since the time would tell that the client is a person.
     """
-    if given.startswith(SECRET_PREFIX):
-        expected = stored if stored is not None and stored.startswith(_FAST) else hash_secret("")
-        return hmac.compare_digest(expected, hash_secret(given))
-    if stored is None or stored.startswith(_FAST):
-        stored = _hash_of_nobody()
-    return _verified(stored, given)
+    if password.startswith(SECRET_PREFIX):
+        expected_hash = stored_hash if stored_hash is not None and stored_hash.startswith(_FAST) else hash_secret("")
+        return hmac.compare_digest(expected_hash, hash_secret(password))
+    if stored_hash is None or stored_hash.startswith(_FAST):
+        stored_hash = _hash_of_nobody()
+    return _verified(stored_hash, password)
 
 
-def is_outdated(stored: str) -> bool:
+def is_outdated(stored_hash: str) -> bool:
     """True if a password should be stored again, since its hash was made with other parameters."""
-    return not stored.startswith(_FAST) and _HASHER.check_needs_rehash(stored)
+    return not stored_hash.startswith(_FAST) and _HASHER.check_needs_rehash(stored_hash)
 
 
 def password_fault(password: str, about: Iterable[str | None] = ()) -> str | None:
@@ -70,17 +70,17 @@ def password_fault(password: str, about: Iterable[str | None] = ()) -> str | Non
         return f"begins with {SECRET_PREFIX}, as only secrets that the server made do"
     from zxcvbn import zxcvbn
 
-    known = [word for text in about if text for word in (text[:100], *text[:100].replace("@", " ").split())]
-    estimate = zxcvbn(password[:_ESTIMATED], user_inputs=known)
+    known_words = [word for text in about if text for word in (text[:100], *text[:100].replace("@", " ").split())]
+    estimate = zxcvbn(password[:_ESTIMATED], user_inputs=known_words)
     if estimate["score"] < _LEAST_SCORE:
         hint = estimate["feedback"]["warning"].rstrip(".")
         return "is too easy to guess" + (f": {hint[0].lower()}{hint[1:]}" if hint else "")
     return None
 
 
-def _verified(stored: str, given: str) -> bool:
+def _verified(stored_hash: str, password: str) -> bool:
     try:
-        return _HASHER.verify(stored, given)
+        return _HASHER.verify(stored_hash, password)
     except (VerificationError, InvalidHashError):
         return False
 

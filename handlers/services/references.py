@@ -40,14 +40,14 @@ Record = TypeVar("Record")
 _MOST_COMPARED = 50
 
 
-def unknown_member(named: object) -> UnknownMember:
+def unknown_member(member_id: object) -> UnknownMember:
     """The refusal of a member, by the id that the request gives."""
-    return UnknownMember(f"There is no member {named}.")
+    return UnknownMember(f"There is no member {member_id}.")
 
 
-def unknown_loyalty_program(named: object) -> UnknownLoyaltyProgram:
+def unknown_loyalty_program(id_or_key: object) -> UnknownLoyaltyProgram:
     """The refusal of a loyalty program, by the id or key that the request gives."""
-    return UnknownLoyaltyProgram(f"There is no loyalty program {named}.")
+    return UnknownLoyaltyProgram(f"There is no loyalty program {id_or_key}.")
 
 
 def unknown_audience(unknown: Collection[str]) -> UnknownAudience:
@@ -63,11 +63,11 @@ def unknown_coupon_book(key: str) -> UnknownCouponBook:
 def unknown_event_type(configuration: Configuration, event_type: str) -> UnknownEventType:
     """The refusal of an event type that is neither built in nor an active one of the organization."""
     own = islice(configuration.custom_event_types, _MOST_COMPARED)
-    meant = did_you_mean(event_type, (*own, *BUILT_IN_EVENT_TYPES))
-    return UnknownEventType(f"There is no active event type {event_type}.{meant}")
+    suggestion = did_you_mean(event_type, (*own, *BUILT_IN_EVENT_TYPES))
+    return UnknownEventType(f"There is no active event type {event_type}.{suggestion}")
 
 
-def _known(record: Record | None, refusal: Refusal) -> Record:
+def _require_record(record: Record | None, refusal: Refusal) -> Record:
     if record is None:
         raise refusal
     return record
@@ -77,29 +77,29 @@ def member(call: Execution, member_id: int | None) -> Member:
     """The member with this id; raises UnknownMember."""
     organization_id = call.organization.organization_id
     record = None if member_id is None else MEMBERS.find(call.db, organization_id, member_id)
-    return _known(record, unknown_member(member_id))
+    return _require_record(record, unknown_member(member_id))
 
 
 def loyalty_program(call: Execution, program_id: int) -> LoyaltyProgram:
     """The loyalty program with this id; raises UnknownLoyaltyProgram."""
     organization_id = call.organization.organization_id
-    return _known(PROGRAMS.find(call.db, organization_id, program_id), unknown_loyalty_program(program_id))
+    return _require_record(PROGRAMS.find(call.db, organization_id, program_id), unknown_loyalty_program(program_id))
 
 
-def tier_of_program(call: Execution, program: LoyaltyProgram, named: int | str) -> LoyaltyTier:
+def tier_of_program(call: Execution, program: LoyaltyProgram, id_or_key: int | str) -> LoyaltyTier:
     """The tier of the program with this id, or with this key if it is a text; raises UnknownTier."""
-    column = "loyalty_tier_key" if isinstance(named, str) else "loyalty_tier_id"
-    tier = TIERS.find_by(call.db, call.organization.organization_id, **{column: named})
+    column = "loyalty_tier_key" if isinstance(id_or_key, str) else "loyalty_tier_id"
+    tier = TIERS.find_by(call.db, call.organization.organization_id, **{column: id_or_key})
     if tier is None or tier.loyalty_program_id != program.loyalty_program_id:
-        raise UnknownTier(f"The loyalty program has no tier {named}.")
+        raise UnknownTier(f"The loyalty program has no tier {id_or_key}.")
     return tier
 
 
 def coupon_book(call: Execution, key: str) -> CouponBook:
     """The coupon book with this key, in letters of any case; raises UnknownCouponBook."""
-    organization_id, written = call.organization.organization_id, key.lower()
-    record = BOOKS.find_by(call.db, organization_id, coupon_book_key=written) if is_key(written) else None
-    return _known(record, unknown_coupon_book(key))
+    organization_id, lower_key = call.organization.organization_id, key.lower()
+    record = BOOKS.find_by(call.db, organization_id, coupon_book_key=lower_key) if is_key(lower_key) else None
+    return _require_record(record, unknown_coupon_book(key))
 
 
 def refuse_unknown(call: Execution, **ids: int | None) -> None:
@@ -132,8 +132,8 @@ def refuse_unknown_audiences(call: Execution, keys: Collection[str]) -> None:
 
 def refuse_unknown_campaigns(call: Execution, keys: Collection[str]) -> None:
     """Refuse keys of campaigns that do not exist; raises UnknownCampaign."""
-    known = CAMPAIGNS.find_values(call.db, call.organization.organization_id, campaign_key=keys)
-    unknown = [key for key in keys if key not in known]
+    existing_keys = CAMPAIGNS.find_values(call.db, call.organization.organization_id, campaign_key=keys)
+    unknown = [key for key in keys if key not in existing_keys]
     if unknown:
         raise UnknownCampaign(f"There is no campaign with the key {unknown[0]}.")
 
@@ -159,9 +159,9 @@ def refuse_unknown_badge(configuration: Configuration, key: str | None) -> None:
 
 def refuse_unknown_mission(configuration: Configuration, key: str | None) -> None:
     """Refuse the key of a mission that does not exist; raises UnknownMission."""
-    known = {mission.mission.mission_key for mission in configuration.missions.values()}
-    if key is not None and key.lower() not in known:
-        raise UnknownMission(unknown_key("mission", key, known))
+    mission_keys = {mission.mission.mission_key for mission in configuration.missions.values()}
+    if key is not None and key.lower() not in mission_keys:
+        raise UnknownMission(unknown_key("mission", key, mission_keys))
 
 
 def refuse_unknown_tier(configuration: Configuration, program_key: str | None, tier_key: str | None) -> None:
@@ -183,9 +183,9 @@ def refuse_unknown_account(configuration: Configuration, key: str | None) -> Non
 
 def ledger_or_default(call: Execution, ledger_id: int | None) -> Ledger:
     """The ledger with this id, None for the organization's default one; raises UnknownLedger."""
-    named = call.organization.default_ledger_id if ledger_id is None else ledger_id
-    record = None if named is None else LEDGERS.find(call.db, call.organization.organization_id, named)
-    return _known(record, UnknownLedger(unknown_ledger(named)))
+    chosen_id = call.organization.default_ledger_id if ledger_id is None else ledger_id
+    record = None if chosen_id is None else LEDGERS.find(call.db, call.organization.organization_id, chosen_id)
+    return _require_record(record, UnknownLedger(unknown_ledger(chosen_id)))
 
 
 def account_of_ledger(call: Execution, ledger_id: int, ledger_account_id: int | None) -> LedgerAccount:
@@ -207,10 +207,10 @@ def account_of_members(call: Execution, ledger_id: int | None, ledger_account_id
     """
     if ledger_id in (None, call.organization.default_ledger_id):
         configuration = configuration_of(call.db, call.organization)
-        named = configuration.accounts.get(ledger_account_id or 0)
-        known = configuration.default_account if ledger_account_id is None else named
-        if known is not None:
-            return known
+        named_account = configuration.accounts.get(ledger_account_id or 0)
+        account = configuration.default_account if ledger_account_id is None else named_account
+        if account is not None:
+            return account
     home = ledger_or_default(call, ledger_id)
     account = account_of_ledger(call, home.ledger_id, ledger_account_id)
     refuse_other_ledger(call, home)
@@ -225,10 +225,10 @@ def account_of_members_with_key(call: Execution, key: str | None) -> LedgerAccou
     if key is None:
         return account_of_members(call, None, None)
     account = configuration_of(call.db, call.organization).accounts_by_key.get(key.lower())
-    return _known(account, UnknownLedgerAccount(f"The default ledger has no account with the key {key}."))
+    return _require_record(account, UnknownLedgerAccount(f"The default ledger has no account with the key {key}."))
 
 
-def refuse_other_ledger(call: Execution, named: Ledger) -> None:
+def refuse_other_ledger(call: Execution, ledger: Ledger) -> None:
     """Refuse a ledger in which members have no wallets; raises WalletNotInLedger."""
-    if named.ledger_id != call.organization.default_ledger_id:
+    if ledger.ledger_id != call.organization.default_ledger_id:
         raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")

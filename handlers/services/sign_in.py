@@ -74,8 +74,8 @@ def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
         if passwords.is_outdated(user.password_hash):
             return SignIn(user, passwords.hash_password(secret))
         return SignIn(user)
-    except TokenRefused as refused:
-        return refused
+    except TokenRefused as refusal:
+        return refusal
 
 
 def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
@@ -84,7 +84,7 @@ def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
     organization_and_rights = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
     if organization_and_rights is None or not organization_and_rights[1].is_member:
         raise _unknown_client()
-    grant = _narrowed(organization_and_rights[1].grant, scope)
+    grant = _narrow_to_scope(organization_and_rights[1].grant, scope)
     generation = _store(call, sign_in, user)
     claims = {
         "sub": user.auth_client_id,
@@ -102,10 +102,10 @@ def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
 
 def _still_right(call: Call, signed_in: SignIn) -> Credentials:
     """The user as of now; the password may have changed since the credentials were checked. Raises TokenRefused."""
-    seen = signed_in.user
-    is_change = signed_in.new_hash is not None or seen.pending_provisioning
-    user = users.find_credentials(call.db, seen.auth_client_id, seen.organization_id, lock=is_change)
-    if user is None or user.user_id != seen.user_id or user.password_hash != seen.password_hash:
+    checked_user = signed_in.user
+    is_change = signed_in.new_hash is not None or checked_user.pending_provisioning
+    user = users.find_credentials(call.db, checked_user.auth_client_id, checked_user.organization_id, lock=is_change)
+    if user is None or user.user_id != checked_user.user_id or user.password_hash != checked_user.password_hash:
         raise _unknown_client()
     if user.password_is_temporary:
         if user.password_expires_at is not None and user.password_expires_at <= call.now:
@@ -164,8 +164,8 @@ def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, s
     return body.client_id, body.client_secret
 
 
-def _narrowed(held: Grant, scope: str | None) -> Grant:
-    grant = held if scope is None else narrow_grant(held, scope.split(" "))
+def _narrow_to_scope(user_grant: Grant, scope: str | None) -> Grant:
+    grant = user_grant if scope is None else narrow_grant(user_grant, scope.split(" "))
     if grant is None:
         raise TokenRefused(400, "invalid_scope", "The scope asks for a role that the user does not have.")
     return grant

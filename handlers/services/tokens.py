@@ -123,9 +123,9 @@ class Authenticator:
 
     def __call__(self, token: str) -> Caller:
         """The caller of a valid token; raises Unauthorized."""
-        known = self.remembered(token)
-        if known is not None:
-            return known
+        cached_caller = self.remembered(token)
+        if cached_caller is not None:
+            return cached_caller
         claims, is_external = self._claims(token)
         caller = _caller(claims, is_external)
         if is_external:
@@ -185,9 +185,9 @@ class Authenticator:
     def _load_keys(self) -> None:
         def load(db: Connection) -> None:
             _signing_key(db, datetime.now(UTC))
-            for stored in organizations.signing_keys_newest_first(db):
-                numbers = jwt.algorithms.ECAlgorithm.to_jwk(_public_key(stored), as_dict=True)
-                self._keys[stored.key_id] = jwt.PyJWK({**numbers, "alg": stored.algorithm})
+            for signing_key in organizations.signing_keys_newest_first(db):
+                numbers = jwt.algorithms.ECAlgorithm.to_jwk(_public_key(signing_key), as_dict=True)
+                self._keys[signing_key.key_id] = jwt.PyJWK({**numbers, "alg": signing_key.algorithm})
 
         transactions.run(self._engine, load)
 

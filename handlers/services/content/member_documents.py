@@ -22,7 +22,7 @@ from handlers.messages.json_text import encode
 from handlers.services.configuration import configuration_of
 from handlers.services.coupons.member_books import member_books_page
 from handlers.services.members.match_audiences import match_audiences
-from persistence.content import member_documents as stored
+from persistence.content import member_documents as document_queries
 from persistence.content.member_documents import Viewer
 from persistence.paging import Paged
 
@@ -103,60 +103,60 @@ def member_content(
     """
     if not member.active:
         raise Forbidden(f"The member {member.loyalty_member_id} is not active, and is shown no content.")
-    asked = {"sort": query.get("sort"), "page": query["page"], "limit": query["limit"]}
+    paging = {"sort": query.get("sort"), "page": query["page"], "limit": query["limit"]}
     locale = query["locale"]
     # With what each process reads anew for each call, so that none shows older content than another one.
     version = collection.content_version, collection.updated_at, call.organization.configuration_version
     viewed_by = member.organization_id, member.member_id, member.updated_at
-    key = (*viewed_by, collection.content_collection_id, *version, locale, *asked.values())
+    key = (*viewed_by, collection.content_collection_id, *version, locale, *paging.values())
     kept_for = KEPT_FOR if call.organization.clock_now is None else timedelta(0)
     answer = _answers.find(key, call.now) if kept_for else None
     if answer is None:
-        body = encode(_look_up(call, member, collection, asked, locale))
+        body = encode(_look_up(call, member, collection, paging, locale))
         answer = _CachedAnswer(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
         if kept_for:
             _answers.keep(key, answer)
-    told = (
+    headers_of_answer = (
         ("Age", str(int((call.now - answer.since).total_seconds()))),
         ("Cache-Control", f"private, max-age={int(kept_for.total_seconds())}"),
         ("ETag", answer.entity_tag),
     )
     if _is_known(headers.get("if-none-match", ""), answer.entity_tag):
-        return Answer(304, None, told)
-    return Answer(200, msgspec.Raw(answer.body), told)
+        return Answer(304, None, headers_of_answer)
+    return Answer(200, msgspec.Raw(answer.body), headers_of_answer)
 
 
 def _is_known(if_none_match: str, entity_tag: str) -> bool:
-    known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return "*" in known or entity_tag in known
+    entity_tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return "*" in entity_tags or entity_tag in entity_tags
 
 
 def _look_up(
-    call: Call, member: Member, collection: ContentCollection, asked: dict[str, Any], locale: str
+    call: Call, member: Member, collection: ContentCollection, paging: dict[str, Any], locale: str
 ) -> dict[str, Any]:
-    keys = sort_of(collection, asked["sort"])
+    keys = sort_of(collection, paging["sort"])
     viewer = Viewer(
         at=call.now,
         day=day_of_week(call.now, zone_named(call.organization.timezone)),
-        hours=open_hours_now(stored.zones_in_use(call.db, collection), call.now),
+        hours=open_hours_now(document_queries.zones_in_use(call.db, collection), call.now),
         audience_keys=_audience_keys(call, member),
         book_keys=_books_shown(call, member, collection) if collection.is_coupon else None,
         locale=locale,
     )
-    total, documents = stored.find_page(call.db, collection, viewer, keys, asked["page"], asked["limit"])
-    return member_documents(collection, asked, Paged(total, asked["page"], asked["limit"], documents))
+    total, documents = document_queries.find_page(call.db, collection, viewer, keys, paging["page"], paging["limit"])
+    return member_documents(collection, paging, Paged(total, paging["page"], paging["limit"], documents))
 
 
 def _audience_keys(call: Call, member: Member) -> list[str]:
     among = configuration_of(call.db, call.organization).audiences
-    matched = match_audiences(call.db, call.organization.organization_id, among, [member], call.now)
-    return [audience.audience_key for audience in matched[member.member_id]]
+    audiences_by_member = match_audiences(call.db, call.organization.organization_id, among, [member], call.now)
+    return [audience.audience_key for audience in audiences_by_member[member.member_id]]
 
 
 def _books_shown(call: Call, member: Member, collection: ContentCollection) -> list[str]:
     """The coupon books of documents that the member is shown now."""
-    keys = stored.coupon_books_in_use(call.db, collection)
+    keys = document_queries.coupon_books_in_use(call.db, collection)
     if not keys:
         return []
-    shown = member_books_page(call, member, {"limit": _MOST_BOOKS, "couponBookKeys": keys})
-    return [result.book.coupon_book_key for result in shown.results]
+    page_of_books = member_books_page(call, member, {"limit": _MOST_BOOKS, "couponBookKeys": keys})
+    return [result.book.coupon_book_key for result in page_of_books.results]

@@ -69,14 +69,14 @@ class DocumentWrite:
         """Key and locale of the version."""
         return self.document_key, self.locale
 
-    def judged(self, stored: ContentDocument | None) -> dict[str, Any]:
+    def part_to_validate(self, version: ContentDocument | None) -> dict[str, Any]:
         """The part to be validated: the new values, and both ends of the window, which depend on each other."""
-        window = {} if stored is None else {"from_date": stored.from_date, "to_date": stored.to_date}
+        window = {} if version is None else {"from_date": version.from_date, "to_date": version.to_date}
         return {**window, **self.changes.fields, "document_key": self.document_key, "locale": self.locale}
 
-    def row(self, stored: ContentDocument | None) -> dict[str, Any]:
-        """The whole version; what the changes leave out is as it is stored."""
-        return {**values_of(self.changes.of(stored)), "document_key": self.document_key, "locale": self.locale}
+    def row(self, version: ContentDocument | None) -> dict[str, Any]:
+        """The whole version; fields that the changes leave out keep their stored values."""
+        return {**values_of(self.changes.of(version)), "document_key": self.document_key, "locale": self.locale}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def version_of(
     key = document_key_of(call, collection, address, locale)
     version = documents.find_version(call.db, collection, key, locale, lock=lock)
     if version is None:
-        shown = f"the locale {locale}" if locale != DEFAULT_LOCALE else "the default locale"
-        raise NotFound(f"The document {address.key_or_slug} has no version for {shown}.")
+        locale_text = f"the locale {locale}" if locale != DEFAULT_LOCALE else "the default locale"
+        raise NotFound(f"The document {address.key_or_slug} has no version for {locale_text}.")
     return version
 
 
@@ -137,10 +137,10 @@ def write_version(
         raise _locale_fixed(address, locale, changes.fields["locale"])
     collection = collections.raise_content_version(call.db, collection)
     item = DocumentWrite(document_key_of(call, collection, address, locale), locale, changes)
-    stored = _stored_versions(call, collection, [item])
-    if address.key is None and item.place not in stored:
+    versions = _stored_versions(call, collection, [item])
+    if address.key is None and item.place not in versions:
         item = replace(item, changes=replace(changes, fields={"slug": address.key_or_slug, **changes.fields}))
-    return _write_one(call, collection, item, stored.get(item.place))
+    return _write_one(call, collection, item, versions.get(item.place))
 
 
 def change_version(
@@ -164,15 +164,15 @@ def change_version(
 
 
 def _write_one(
-    call: Call, collection: ContentCollection, item: DocumentWrite, stored: ContentDocument | None
+    call: Call, collection: ContentCollection, item: DocumentWrite, version: ContentDocument | None
 ) -> ContentDocument:
-    refusal = _Judge(call, collection, [item]).refusal_of(item.judged(stored))
+    refusal = _DocumentValidator(call, collection, [item]).refusal_of(item.part_to_validate(version))
     if refusal is not None:
         raise refusal
     languages = languages_of(collection, [item.locale])
-    written = documents.upsert(call.db, collection, [item.row(stored)], languages, call.now)
-    note_versions(call, written, {item.place: stored})
-    return written[0]
+    versions = documents.upsert(call.db, collection, [item.row(version)], languages, call.now)
+    note_versions(call, versions, {item.place: version})
+    return versions[0]
 
 
 def _stored_versions(
@@ -180,60 +180,60 @@ def _stored_versions(
 ) -> dict[DocumentPlace, ContentDocument]:
     """The existing versions, locked; the missing ones cannot be created by another call meanwhile."""
     places = {item.place for item in items}
-    stored = documents.lock_versions(call.db, collection, places)
-    if places - stored.keys():
+    versions = documents.lock_versions(call.db, collection, places)
+    if places - versions.keys():
         turn = f"new documents of {collection.content_collection_id}"
         audit_log.take_turn(call.db, collection.organization_id, turn)
-        stored |= documents.lock_versions(call.db, collection, places - stored.keys())
-    return stored
+        versions |= documents.lock_versions(call.db, collection, places - versions.keys())
+    return versions
 
 
 def write_batch(
-    call: Call, collection: ContentCollection, items: Sequence[DocumentWrite | Refusal], named: Sequence[Any]
+    call: Call, collection: ContentCollection, items: Sequence[DocumentWrite | Refusal], names: Sequence[Any]
 ) -> BatchOutcome:
     """Write the valid documents of a batch, as `write_version` does, in a fixed number of statements.
 
-    `items` are the documents of the request, or the refusals of their form; `named` are the names in the request at
+    `items` are the documents of the request, or the refusals of their form; `names` are those in the request at
     their positions, for the answer.
     """
     collection = collections.raise_content_version(call.db, collection)
     sound = [item for item in items if not isinstance(item, Refusal)]
-    stored = _stored_versions(call, collection, sound)
-    judge = _Judge(call, collection, sound)
+    versions = _stored_versions(call, collection, sound)
+    validator = _DocumentValidator(call, collection, sound)
     rows: list[dict[str, Any]] = []
     failed: list[Failed] = []
-    seen: set[DocumentPlace] = set()
+    places: set[DocumentPlace] = set()
     for index, item in enumerate(items):
         refusal: Refusal | None = None
         if isinstance(item, Refusal):
             refusal = item
         else:
             place = item.place
-            refusal = judge.refusal_of(item.judged(stored.get(place)))
-            if refusal is None and place in seen:
+            refusal = validator.refusal_of(item.part_to_validate(versions.get(place)))
+            if refusal is None and place in places:
                 detail = f"documentKey {place[0]} is in this batch twice for the same locale; the first one counts"
                 refusal = InvalidRequest([FieldFault(detail, pointer="/documentKey")])
-            seen.add(place)
+            places.add(place)
             if refusal is None:
-                rows.append(item.row(stored.get(place)))
+                rows.append(item.row(versions.get(place)))
         if refusal is not None:
-            failed.append(Failed(index, _text(named[index], "documentKey"), _text(named[index], "locale"), refusal))
+            failed.append(Failed(index, _text(names[index], "documentKey"), _text(names[index], "locale"), refusal))
     languages = languages_of(collection, {row["locale"] for row in rows})
-    written = documents.upsert(call.db, collection, rows, languages, call.now)
-    note_versions(call, written, stored)
-    return BatchOutcome(written, failed)
+    new_versions = documents.upsert(call.db, collection, rows, languages, call.now)
+    note_versions(call, new_versions, versions)
+    return BatchOutcome(new_versions, failed)
 
 
 def note_versions(
     call: Call,
     versions: Sequence[ContentDocument],
-    stored: Mapping[DocumentPlace, ContentDocument | None],
+    before_by_place: Mapping[DocumentPlace, ContentDocument | None],
     *,
     deleted: bool = False,
 ) -> None:
-    """Add the written versions to the audit log; `stored` are the versions before, by their places."""
+    """Add the written versions to the audit log; `before_by_place` are the former versions."""
     for version in versions:
-        before = stored.get((version.document_key, version.locale))
+        before = before_by_place.get((version.document_key, version.locale))
         after = _AUDITED(version) | ({"deleted": True} if deleted else {})
         before_values = None if before is None else _AUDITED(before)
         call.audit.add(DOCUMENT_ENTITY, version.content_document_id, before=before_values, after=after)
@@ -245,20 +245,20 @@ def _text(item: Any, name: str) -> str | None:
     return value[:100] if isinstance(value, str) else None
 
 
-class _Judge:
+class _DocumentValidator:
     """Validates documents against the records that those of one call name, looked up in two statements at most."""
 
     def __init__(self, call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]) -> None:
         self._collection = collection
         self._validator = DocumentValidator(collection.jsonschema)
         organization_id = call.organization.organization_id
-        sent = [item.changes.fields for item in items]
-        keys = {key for fields in sent for key in fields.get("audience_keys") or ()}
+        fields_of_items = [item.changes.fields for item in items]
+        keys = {key for fields in fields_of_items for key in fields.get("audience_keys") or ()}
         self._audiences = AUDIENCES.find_values(call.db, organization_id, audience_key=keys) if keys else set()
-        named = {key for fields in sent if (key := coupon_book_key_of(fields.get("attrs") or {}))}
+        book_keys = {key for fields in fields_of_items if (key := coupon_book_key_of(fields.get("attrs") or {}))}
         self._books = set()
-        if collection.is_coupon and named:
-            self._books = BOOKS.find_values(call.db, organization_id, coupon_book_key=named)
+        if collection.is_coupon and book_keys:
+            self._books = BOOKS.find_values(call.db, organization_id, coupon_book_key=book_keys)
 
     def refusal_of(self, values: Mapping[str, Any]) -> Refusal | None:
         """The refusal of a document, or of changes of one, with every fault of its fields; None if it is valid."""

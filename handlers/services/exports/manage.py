@@ -61,22 +61,22 @@ class ExportPart:
     lines: Sequence[str]
 
 
-def create_export(call: Call, asked: ExportProperties) -> ExportJob:
+def create_export(call: Call, properties: ExportProperties) -> ExportJob:
     """Begin an export, which the worker writes.
 
     Raises Forbidden for a caller who may not read what it holds, InvalidRequest for filters that do not fit its kind,
     and refuses those that name what does not exist.
     """
-    _refuse_without_role(call, asked.kind)
-    filters = filters_on_wire(asked.filters)
-    _refuse_unfit(asked.kind, filters)
+    _refuse_without_role(call, properties.kind)
+    filters = filters_on_wire(properties.filters)
+    _refuse_unfit(properties.kind, filters)
     references.refuse_unknown(
         call,
-        member=asked.filters.member_id,
-        ledger_account=asked.filters.ledger_account_id,
-        coupon_book=asked.filters.coupon_book_id,
+        member=properties.filters.member_id,
+        ledger_account=properties.filters.ledger_account_id,
+        coupon_book=properties.filters.coupon_book_id,
     )
-    values = {**values_of(asked), "filters": filters, "status": QUEUED}
+    values = {**values_of(properties), "filters": filters, "status": QUEUED}
     return EXPORTS.add(call.db, call.organization.organization_id, values, call.now)
 
 
@@ -87,8 +87,8 @@ def filters_on_wire(filters: ExportFilters) -> dict[str, Any]:
 
 def _refuse_unfit(kind: str, names: Iterable[str]) -> None:
     fitting = FILTERS_OF_KIND[kind]
-    told = f"is no filter of {kind}, which are filtered by {', '.join(sorted(fitting))}"
-    faults = [FieldFault(f"{name} {told}", pointer=f"/filters/{name}") for name in names if name not in fitting]
+    reason = f"is no filter of {kind}, which are filtered by {', '.join(sorted(fitting))}"
+    faults = [FieldFault(f"{name} {reason}", pointer=f"/filters/{name}") for name in names if name not in fitting]
     if faults:
         raise InvalidRequest(faults)
 

@@ -33,17 +33,17 @@ class ExportedRow:
     values: Mapping[str, Any]
 
 
-def _pages(db: Connection, asked: ExportRange) -> Iterator[list[tuple[Member, ExportedTier | None]]]:
+def _pages(db: Connection, export_range: ExportRange) -> Iterator[list[tuple[Member, ExportedTier | None]]]:
     """The members of an export, page by page, each with a tier that was set."""
-    after = asked.after
-    while page := exported_members.next_members(db, asked, after, ROWS_AT_ONCE):
+    after = export_range.after
+    while page := exported_members.next_members(db, export_range, after, ROWS_AT_ONCE):
         yield page
         after = page[-1][0].member_id
 
 
-def member_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
+def member_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
     """A row for each member who was not erased, by id, with the tier that was set."""
-    for page in _pages(db, asked):
+    for page in _pages(db, export_range):
         for member, tier in page:
             yield ExportedRow(member.member_id, _member_values(member, tier))
 
@@ -67,15 +67,15 @@ def _at(body: Any, place: tuple[str, ...]) -> Any:
     return body
 
 
-def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
+def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
     """The rows of what members hold and have earned, by member; nothing that has expired.
 
     There is one for each lot, one for each balance of an account without lots, and one for all points that were earned
     in the same quarter of an hour.
     """
-    for page in _pages(db, asked):
+    for page in _pages(db, export_range):
         names = {member.wallet_id: member for member, _ in page}
-        for balance in exported_members.balances_of(db, asked, list(names)):
+        for balance in exported_members.balances_of(db, export_range, list(names)):
             member = names[balance.wallet_id]
             values = {
                 "loyaltyMemberId": member.loyalty_member_id,
@@ -85,14 +85,14 @@ def balance_rows(db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
                 "qualifyingAmount": exact_number(balance.qualifying),
                 "earnedAt": _moment(balance.earned_at),
             }
-            known = {name: value for name, value in values.items() if value is not None}
-            yield ExportedRow(member.member_id, known)
+            cells = {name: value for name, value in values.items() if value is not None}
+            yield ExportedRow(member.member_id, cells)
 
 
-def _record_rows(kind: str, db: Connection, asked: ExportRange) -> Iterator[ExportedRow]:
+def _record_rows(kind: str, db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
     """A row for each record of another kind, by id."""
-    columns, after = QUERIES[kind].columns, asked.after
-    while page := exported_rows.next_rows(db, kind, asked, after, ROWS_AT_ONCE):
+    columns, after = QUERIES[kind].columns, export_range.after
+    while page := exported_rows.next_rows(db, kind, export_range, after, ROWS_AT_ONCE):
         for row_id, *values in page:
             yield ExportedRow(
                 row_id,

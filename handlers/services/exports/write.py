@@ -59,8 +59,8 @@ class ExportWriter:
         with self._engine.connect() as db:
             exported_rows.begin_snapshot(db)
             now = organizations.find_time(db, job.organization_id)
-            asked = ExportRange(job.organization_id, job.after, job.updated_from, job.filters, now)
-            for content, rows, last_id in _parts(ROWS[job.kind](db, asked)):
+            export_range = ExportRange(job.organization_id, job.after, job.updated_from, job.filters, now)
+            for content, rows, last_id in _parts(ROWS[job.kind](db, export_range)):
                 if self._stopping():
                     self._run_if_mine(job, _put_back)
                     return False

@@ -77,7 +77,7 @@ def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[M
     public = {
         properties.public_loyalty_member_id for properties in new if properties.public_loyalty_member_id is not None
     }
-    taken, taken_public = members.find_taken(
+    existing_ids, existing_public_ids = members.find_taken(
         execution.db,
         execution.organization.organization_id,
         {properties.loyalty_member_id for properties in new},
@@ -85,37 +85,41 @@ def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[M
     )
     refusals: list[MemberExists | None] = []
     for properties in new:
-        if properties.loyalty_member_id in taken:
+        if properties.loyalty_member_id in existing_ids:
             refusals.append(member_exists(properties.loyalty_member_id))
-        elif properties.public_loyalty_member_id in taken_public:
+        elif properties.public_loyalty_member_id in existing_public_ids:
             refusals.append(public_id_taken(properties.public_loyalty_member_id))
         else:
             refusals.append(None)
-            taken.add(properties.loyalty_member_id)
+            existing_ids.add(properties.loyalty_member_id)
             if properties.public_loyalty_member_id is not None:
-                taken_public.add(properties.public_loyalty_member_id)
+                existing_public_ids.add(properties.public_loyalty_member_id)
     return refusals
 
 
 def enrol_accepted(call: Call, new: Sequence[NewMember]) -> list[Enrolment]:
     """Enrol members whose ids are free: insert them, track their events, and tell triggers."""
     unit = UnitOfWork(call)
-    added = add_members(call, unit, new)
-    results = track(unit, [created_event(call, member) for member in added], by_server=True)
+    new_members = add_members(call, unit, new)
+    results = track(unit, [created_event(call, member) for member in new_members], by_server=True)
     outcomes = [list(result.answer.get("referrals", ())) for result in results]
-    named = {member.referral_code for member in added if member.referral_code is not None}
-    known = REFERRAL_CODES.find_values(call.db, call.organization.organization_id, code=named) if named else set()
-    records = view_members(call, added, with_balances=True)
+    codes = {member.referral_code for member in new_members if member.referral_code is not None}
+    existing_codes = (
+        REFERRAL_CODES.find_values(call.db, call.organization.organization_id, code=codes) if codes else set()
+    )
+    records = view_members(call, new_members, with_balances=True)
     tell_created(call, records)
     return [
-        Enrolment(member.loyalty_member_id, record, code_outcomes or _unknown_code(member.referral_code, known))
-        for member, record, code_outcomes in zip(added, records, outcomes, strict=True)
+        Enrolment(
+            member.loyalty_member_id, record, code_outcomes or _unknown_code(member.referral_code, existing_codes)
+        )
+        for member, record, code_outcomes in zip(new_members, records, outcomes, strict=True)
     ]
 
 
-def _unknown_code(code: str | None, known: Collection[str]) -> list[dict[str, Any]]:
+def _unknown_code(code: str | None, existing_codes: Collection[str]) -> list[dict[str, Any]]:
     """The outcome of a referral code that no member has; empty for a code that waits for an event of its program."""
-    if code is None or code in known:
+    if code is None or code in existing_codes:
         return []
     unknown = UnknownReferralCode(f"There is no referral code {code}.")
     return referral_results([ReferralOutcome.skipped(code, None, unknown)], False)
@@ -126,9 +130,9 @@ def add_members(call: Call, unit: UnitOfWork, new: Sequence[NewMember]) -> list[
 
     The caller tracks `created_event` of each, then tells triggers by `tell_created`.
     """
-    added = insert_members(call, new)
-    unit.adopt(added)
-    return [member for member, _ in added]
+    members_with_tiers = insert_members(call, new)
+    unit.adopt(members_with_tiers)
+    return [member for member, _ in members_with_tiers]
 
 
 def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple[Member, dict[int, HeldTier]]]:
@@ -144,7 +148,7 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
         }
         for new_member in new
     ]
-    added = members.add_members(
+    members_with_tiers = members.add_members(
         db,
         organization.organization_id,
         rows,
@@ -152,14 +156,17 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
         loyalty_program_id=organization.default_loyalty_program_id,
         now=now,
     )
-    brought = {
-        (member.member_id, program_id): held
-        for (member, _), new_member in zip(added, new, strict=True)
-        for program_id, held in new_member.tiers.items()
+    moves = {
+        (member.member_id, program_id): tier
+        for (member, _), new_member in zip(members_with_tiers, new, strict=True)
+        for program_id, tier in new_member.tiers.items()
     }
-    if brought:
-        member_tiers.move(db, organization.organization_id, brought, now)
-    return [(member, {**held, **new_member.tiers}) for (member, held), new_member in zip(added, new, strict=True)]
+    if moves:
+        member_tiers.move(db, organization.organization_id, moves, now)
+    return [
+        (member, {**tiers, **new_member.tiers})
+        for (member, tiers), new_member in zip(members_with_tiers, new, strict=True)
+    ]
 
 
 def created_event(call: Call, member: Member) -> IncomingEvent:

@@ -26,9 +26,9 @@ def find_searched(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, M
         filters |= {"loyaltyProgramId": program_id, "loyaltyTierId": tier.loyalty_tier_id}
     matching = members.find_page(call.db, call.organization.organization_id, filters)
     tiers = current_tiers(call, matching.results)
-    shown = call.organization.default_loyalty_program_id if program_id is None else program_id
+    shown_program_id = call.organization.default_loyalty_program_id if program_id is None else program_id
     rows = [
-        (member, next((held for held in tiers[member.member_id] if held.loyalty_program_id == shown), None))
+        (member, next((tier for tier in tiers[member.member_id] if tier.loyalty_program_id == shown_program_id), None))
         for member in matching.results
     ]
     return matching.showing(rows)

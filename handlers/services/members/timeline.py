@@ -54,29 +54,31 @@ def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> Timelin
     Pages after the first one show what there was when the first one was read.
     """
     source_names = [name for name, source in SOURCES.items() if not query.kinds or source.kind in query.kinds]
-    known = query.positions
-    positions = {name: None if known is None else known.get(name, 0) for name in source_names}
+    positions_of_cursor = query.positions
+    positions = {
+        name: None if positions_of_cursor is None else positions_of_cursor.get(name, 0) for name in source_names
+    }
     positions = {name: position for name, position in positions.items() if position != 0}
     heads = timeline.find_heads(db, member, positions, query.limit + 1, query.created_from, query.created_to)
-    taken, after = _newest(heads, query.limit)
-    rows = _rows(db, member, taken)
+    row_ids, after = _newest(heads, query.limit)
+    rows = _rows(db, member, row_ids)
     following = {name: position for name, position in after.items() if position}
     return TimelinePage(query.limit, rows, following or None)
 
 
 def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple[str, int]], dict[str, int]]:
     """The newest rows of all sources as (source, id), and the positions after them; 0 where a source has no more."""
-    taken: list[tuple[str, int]] = []
+    row_ids: list[tuple[str, int]] = []
     places = dict.fromkeys(heads, 0)
-    while len(taken) < limit:
-        left = [name for name, place in places.items() if place < len(heads[name])]
-        if not left:
+    while len(row_ids) < limit:
+        names = [name for name, place in places.items() if place < len(heads[name])]
+        if not names:
             break
-        first = max(left, key=lambda name: _order(name, heads[name][places[name]]))
-        taken.append((first, heads[first][places[first]].id))
+        first = max(names, key=lambda name: _order(name, heads[name][places[name]]))
+        row_ids.append((first, heads[first][places[first]].id))
         places[first] += 1
     after = {name: 0 if place == len(heads[name]) else heads[name][place].id + 1 for name, place in places.items()}
-    return taken, after
+    return row_ids, after
 
 
 def _order(name: str, head: Head) -> tuple[datetime, int, int]:
@@ -84,16 +86,16 @@ def _order(name: str, head: Head) -> tuple[datetime, int, int]:
     return head.at, head.event_id or 0, _RANKS[SOURCES[name].kind]
 
 
-def _rows(db: Connection, member: Member, taken: Sequence[tuple[str, int]]) -> list[TimelineRow]:
+def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) -> list[TimelineRow]:
     ids: dict[str, list[int]] = {}
-    for name, row_id in taken:
+    for name, row_id in row_ids:
         ids.setdefault(SOURCES[name].kind, []).append(row_id)
     facts = {kind: timeline_facts.find_facts(db, member, kind, of_kind) for kind, of_kind in ids.items()}
     points = facts.get(POINTS, {})
     sources = _sources(db, member.organization_id, points)
     by = _actors(db, member.organization_id, facts)
     rows = []
-    for name, row_id in taken:
+    for name, row_id in row_ids:
         kind = SOURCES[name].kind
         fact, actor = facts[kind][row_id], by.get((_ENTITIES.get(kind, ""), str(row_id)))
         if kind == POINTS:
@@ -132,13 +134,13 @@ def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFa
             of_event_sources = sources_of_event(keys[event_id], of_event, effects, missions)
             sources |= {row_id: source for row_id, source in of_event_sources.items() if row_id in points}
         sources |= {row_id: Source(BY_EXPIRY) for row_id, fact in points.items() if fact.is_expiry}
-    return _named(db, organization_id, points, sources)
+    return _name_sources(db, organization_id, points, sources)
 
 
-def _named(
+def _name_sources(
     db: Connection, organization_id: int, points: Mapping[int, PointsFact], sources: Mapping[int, Source]
 ) -> dict[int, Source]:
-    """The sources with the names of missions and of coupon books."""
+    """Add the names of missions and of coupon books to sources."""
     usages = {
         row_id: points[row_id].system_unique_key.removeprefix("coupon-usage-")
         for row_id, source in sources.items()

@@ -39,18 +39,18 @@ def view_member(call: Call, member: Member) -> dict[str, Any]:
 
 
 def view_holdings(
-    call: Call, known: MemberWithHoldings, *, with_balances: bool, with_expiring: bool = False
+    call: Call, holdings: MemberWithHoldings, *, with_balances: bool, with_expiring: bool = False
 ) -> dict[str, Any]:
     """The record of a member whose holdings are known already, as `view_members` has it.
 
     The balances are with what expires of them, if that is asked for.
     """
-    member = known.member
-    balances: dict[int, Sequence[WalletView]] = {member.wallet_id: known.balances}
-    tiers = tiers_by_now(call, [member], {member.member_id: list(known.tiers)}, balances)
-    if with_expiring and with_balances and known.balances:
+    member = holdings.member
+    balances: dict[int, Sequence[WalletView]] = {member.wallet_id: holdings.balances}
+    tiers = tiers_by_now(call, [member], {member.member_id: list(holdings.tiers)}, balances)
+    if with_expiring and with_balances and holdings.balances:
         accounts = configuration_of(call.db, call.organization).accounts
-        views = expiring_points.with_expiring(call.db, call.organization, known.balances, accounts, call.now)
+        views = expiring_points.with_expiring(call.db, call.organization, holdings.balances, accounts, call.now)
         balances = {member.wallet_id: views}
     [viewed] = _views(call, [member], tiers, balances if with_balances else None)
     return viewed
@@ -87,13 +87,15 @@ def _statuses(
 ) -> dict[int, list[TierStatus]]:
     """The tier status of the members in every active program; at most one statement, if tiers depend on a period."""
     configuration = configuration_of(call.db, call.organization)
-    known = {tier.loyalty_tier_id: tier for tier in configuration.tiers.values()}
+    tiers_by_id = {tier.loyalty_tier_id: tier for tier in configuration.tiers.values()}
     points = points_of(call, members, balances)
     statuses: dict[int, list[TierStatus]] = {}
     for member in members:
-        held = {tier.loyalty_program_id: tier for tier in tiers[member.member_id]}
+        tiers_by_program = {tier.loyalty_program_id: tier for tier in tiers[member.member_id]}
         statuses[member.member_id] = [
-            tier_status(schedule, known, held.get(schedule.loyalty_program_id), points(member), call.now)
+            tier_status(
+                schedule, tiers_by_id, tiers_by_program.get(schedule.loyalty_program_id), points(member), call.now
+            )
             for schedule in configuration.tier_schedules
         ]
     return statuses

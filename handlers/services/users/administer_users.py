@@ -35,17 +35,17 @@ def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterato
     """
     own = call.organization.organization_id
     concerned = {own, *organization_ids}
-    for missing in sorted(concerned - users.lock_organizations(call.db, concerned)):
-        raise NotFound(f"There is no organization {missing}.")
-    held = _held_now(call)
+    for unknown_id in sorted(concerned - users.lock_organizations(call.db, concerned)):
+        raise NotFound(f"There is no organization {unknown_id}.")
+    grant = _current_grant(call)
     before = {organization_id for organization_id, _ in users.administrators(call.db, concerned)}
-    yield held
+    yield grant
     after = {organization_id for organization_id, _ in users.administrators(call.db, concerned)}
     for organization_id in sorted(before - after):
         raise LastAdministrator(f"The organization {organization_id} would be left without an active administrator.")
 
 
-def _held_now(call: Call) -> Grant:
+def _current_grant(call: Call) -> Grant:
     caller = call.caller
     if caller is None:
         raise Unauthorized("This operation needs a token of a user.")
@@ -63,9 +63,9 @@ def _held_now(call: Call) -> Grant:
 
 def note_change(call: Call, before: User | None, after: User | None) -> None:
     """Add a change of a user to the audit log; `before` is None for a new user, `after` for a removed one."""
-    named = after or before
-    assert named is not None
-    call.audit.add("user", named.user_id, before=_audited(before), after=_audited(after))
+    user = after or before
+    assert user is not None
+    call.audit.add("user", user.user_id, before=_audited(before), after=_audited(after))
 
 
 # What the audit log tells of a user, and of the permissions.
@@ -93,24 +93,24 @@ def find_groups(call: Call, keys: Collection[str]) -> list[PermissionGroup]:
     """The groups with these keys; raises UnknownPermissionGroup for one that the organization does not have."""
     organization_id = call.organization.organization_id
     groups = PERMISSION_GROUPS.find_all(call.db, organization_id, permission_group_key=keys) if keys else []
-    for missing in sorted(set(keys) - {group.permission_group_key for group in groups}):
-        raise UnknownPermissionGroup(f"The organization has no permission group {missing}.")
+    for unknown_key in sorted(set(keys) - {group.permission_group_key for group in groups}):
+        raise UnknownPermissionGroup(f"The organization has no permission group {unknown_key}.")
     return groups
 
 
 def require_grantable(
-    held: Grant, membership: Membership | None, inline: Grant, groups: Collection[PermissionGroup] | None = None
+    grant: Grant, membership: Membership | None, inline: Grant, groups: Collection[PermissionGroup] | None = None
 ) -> None:
     """Refuse permissions that a change adds, inline or by groups, unless the caller holds them."""
     before = Grant(frozenset()) if membership is None else membership.inline
     own_groups = () if membership is None else membership.permission_group_keys
-    given = merge_grants([added_permissions(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
-    require_held(held, given, "These permissions cannot be given")
+    new_grant = merge_grants([added_permissions(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
+    require_held(grant, new_grant, "These permissions cannot be given")
 
 
-def refuse_shared(call: Call, held: Grant, user: User, what: str) -> None:
+def refuse_shared(call: Call, grant: Grant, user: User, what: str) -> None:
     """Refuse a change that also affects the user's other organizations, unless by a system administrator."""
-    if held.is_system_admin:
+    if grant.is_system_admin:
         return
     if user.is_system_admin:
         raise PermissionNotHeld(f"Only a system administrator changes {what} of a system administrator.")

@@ -49,24 +49,24 @@ class UserOutcome:
     error: Refusal | None = None
 
 
-def add_many(call: Call, asked: UsersToChange, send_invite: bool) -> list[UserOutcome]:
+def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[UserOutcome]:
     """Create a user for each new address; each is to be provisioned with a password of its own."""
-    with administering(call) as held:
-        groups = find_groups(call, asked.permission_group_keys or ())
-        inline = Grant(highest(asked.roles or ()), bool(asked.is_admin))
-        require_held(held, merge_grants([inline, granted_by(groups)]), "These permissions cannot be given")
-        known = set(users.find_by_emails(call.db, call.organization.organization_id, asked.emails))
+    with administering(call) as grant:
+        groups = find_groups(call, request.permission_group_keys or ())
+        inline = Grant(highest(request.roles or ()), bool(request.is_admin))
+        require_held(grant, merge_grants([inline, granted_by(groups)]), "These permissions cannot be given")
+        existing_emails = set(users.find_by_emails(call.db, call.organization.organization_id, request.emails))
         new: list[str] = []
 
         def add(email: str) -> None:
             if not is_email(email):
                 raise InvalidRequest([FieldFault(f"email {email} is not an email address")])
-            if email.lower() in known:
+            if email.lower() in existing_emails:
                 raise UserExists(f"The organization already has a user with the address {email}.")
-            known.add(email.lower())
+            existing_emails.add(email.lower())
             new.append(email)
 
-        outcomes = _one_by_one(asked.emails, ADDED, add)
+        outcomes = _one_by_one(request.emails, ADDED, add)
         with_invitation = send_invite and hears_invitations(call)
         _insert(call, new, inline, groups, with_invitation)
     return outcomes
@@ -122,27 +122,27 @@ def _audited(row: Mapping[str, Any], inline: Grant, groups: Sequence[PermissionG
     }
 
 
-def reassign_many(call: Call, asked: UsersToChange) -> list[UserOutcome]:
+def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
     """Set the permissions of the users with these addresses; permissions that the request leaves out stay."""
-    keys, organization_id = asked.permission_group_keys, call.organization.organization_id
-    if keys is None and asked.roles is None and asked.is_admin is None:
+    keys, organization_id = request.permission_group_keys, call.organization.organization_id
+    if keys is None and request.roles is None and request.is_admin is None:
         raise InvalidRequest([FieldFault("isAdmin, roles and permissionGroupKeys are missing", pointer="")])
-    with administering(call) as held:
+    with administering(call) as grant:
         groups = find_groups(call, keys or ())
-        inline = Grant(highest(asked.roles or ()), bool(asked.is_admin))
+        inline = Grant(highest(request.roles or ()), bool(request.is_admin))
         by_groups = granted_by(groups)
-        require_held(held, merge_grants([inline, by_groups]), "These permissions cannot be given")
-        known = users.find_by_emails(call.db, organization_id, asked.emails)
-        ruling = _Ruling(call)
-        changed: dict[int, Membership] = {}
+        require_held(grant, merge_grants([inline, by_groups]), "These permissions cannot be given")
+        users_by_email = users.find_by_emails(call.db, organization_id, request.emails)
+        guard = _AdministratorGuard(call)
+        memberships: dict[int, Membership] = {}
 
         def reassign(email: str) -> None:
-            user = _user(known, email)
-            require_rank(held, user.grant)
+            user = _user(users_by_email, email)
+            require_rank(grant, user.grant)
             membership = user.membership
-            if asked.is_admin is not None:
+            if request.is_admin is not None:
                 membership = replace(membership, is_admin=inline.is_admin)
-            if asked.roles is not None:
+            if request.roles is not None:
                 membership = replace(membership, roles=tuple(sorted(inline.roles)))
             if keys is not None:
                 membership = replace(
@@ -152,41 +152,43 @@ def reassign_many(call: Call, asked: UsersToChange) -> list[UserOutcome]:
                     group_roles=tuple(sorted(by_groups.roles)),
                 )
             after = replace(user, membership=membership)
-            ruling.change(user, after.administers)
-            known[email.lower()] = after
-            changed[user.user_id] = membership
+            guard.change(user, after.administers)
+            users_by_email[email.lower()] = after
+            memberships[user.user_id] = membership
             note_change(call, user, after)
 
-        outcomes = _one_by_one(asked.emails, REASSIGNED, reassign)
-        users.save_memberships(call.db, list(changed.values()), call.real_now)
+        outcomes = _one_by_one(request.emails, REASSIGNED, reassign)
+        users.save_memberships(call.db, list(memberships.values()), call.real_now)
         if keys is not None:
-            users.set_groups(call.db, organization_id, list(changed), [group.permission_group_id for group in groups])
+            users.set_groups(
+                call.db, organization_id, list(memberships), [group.permission_group_id for group in groups]
+            )
     return outcomes
 
 
-def remove_many(call: Call, asked: UsersToChange) -> list[UserOutcome]:
+def remove_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
     """End the memberships of the users with these addresses."""
     organization_id = call.organization.organization_id
-    with administering(call) as held:
-        known = users.find_by_emails(call.db, organization_id, asked.emails)
-        ruling = _Ruling(call)
-        removed: list[int] = []
+    with administering(call) as grant:
+        users_by_email = users.find_by_emails(call.db, organization_id, request.emails)
+        guard = _AdministratorGuard(call)
+        user_ids: list[int] = []
 
         def remove(email: str) -> None:
-            user = _user(known, email)
-            require_rank(held, user.grant)
-            ruling.change(user, False)
-            del known[email.lower()]
-            removed.append(user.user_id)
+            user = _user(users_by_email, email)
+            require_rank(grant, user.grant)
+            guard.change(user, False)
+            del users_by_email[email.lower()]
+            user_ids.append(user.user_id)
             note_change(call, user, None)
 
-        outcomes = _one_by_one(asked.emails, REMOVED, remove)
-        users.remove_memberships(call.db, organization_id, removed)
+        outcomes = _one_by_one(request.emails, REMOVED, remove)
+        users.remove_memberships(call.db, organization_id, user_ids)
     return outcomes
 
 
-class _Ruling:
-    """The administrators of the organization while a call goes from address to address."""
+class _AdministratorGuard:
+    """Tracks who is an administrator, so that the last one cannot be removed."""
 
     def __init__(self, call: Call) -> None:
         organization_id = call.organization.organization_id
@@ -202,14 +204,14 @@ class _Ruling:
             self._administrators.discard(user.user_id)
 
 
-def _user(known: Mapping[str, User], email: str) -> User:
-    user = known.get(email.lower())
+def _user(users_by_email: Mapping[str, User], email: str) -> User:
+    user = users_by_email.get(email.lower())
     if user is None:
         raise UnknownUser(f"The organization has no user with the address {email}.")
     return user
 
 
-def _one_by_one(emails: Sequence[str], done: str, act: Callable[[str], None]) -> list[UserOutcome]:
+def _one_by_one(emails: Sequence[str], success: str, act: Callable[[str], None]) -> list[UserOutcome]:
     """Act on the addresses one after the other, as if each were a call of its own."""
     outcomes = []
     for email in emails:
@@ -218,5 +220,5 @@ def _one_by_one(emails: Sequence[str], done: str, act: Callable[[str], None]) ->
         except Refusal as refusal:
             outcomes.append(UserOutcome(email, FAILED, refusal))
         else:
-            outcomes.append(UserOutcome(email, done))
+            outcomes.append(UserOutcome(email, success))
     return outcomes

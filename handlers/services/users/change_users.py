@@ -98,10 +98,10 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
     """
     _refuse_contradictions(new)
     inline = Grant(highest(new.roles), new.is_admin)
-    with administering(call) as held:
+    with administering(call) as grant:
         groups = find_groups(call, new.permission_group_keys)
-        given = merge_grants([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
-        require_held(held, given, "These permissions cannot be given")
+        new_grant = merge_grants([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
+        require_held(grant, new_grant, "These permissions cannot be given")
         organization_id = call.organization.organization_id
         if new.email is not None and users.find_by_emails(call.db, organization_id, [new.email]):
             raise UserExists(f"The organization already has a user with the address {new.email}.")
@@ -155,35 +155,35 @@ def _refuse_contradictions(new: NewUser) -> None:
 def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
     """Change the fields that are sent; memberships are added or changed, never removed."""
     items, organization_id = changes.of(user).organizations, call.organization.organization_id
-    named = [item.organization_id for item in items]
-    if len(set(named)) < len(named):
+    organization_ids = [item.organization_id for item in items]
+    if len(set(organization_ids)) < len(organization_ids):
         raise InvalidRequest([FieldFault("organizations names an organization twice", pointer="/organizations")])
     assert call.caller is not None
-    if set(named) - {organization_id} and not call.caller.is_system_admin:
+    if set(organization_ids) - {organization_id} and not call.caller.is_system_admin:
         raise PermissionNotHeld("Only a system administrator names another organization than that of the path.")
-    with administering(call, named) as held:
+    with administering(call, organization_ids) as grant:
         user = as_of_now(call, user)
-        require_rank(held, user.grant)
+        require_rank(grant, user.grant)
         update = changes.of(user)
-        _change_common(call, held, user, update)
-        _reconcile(call, held, user, items, update.active)
+        _change_common(call, grant, user, update)
+        _reconcile(call, grant, user, items, update.active)
         if update.permission_group_keys is not None:
-            _regroup(call, held, user, update.permission_group_keys)
-        return _changed(call, user)
+            _regroup(call, grant, user, update.permission_group_keys)
+        return _note_update(call, user)
 
 
-def _change_common(call: Call, held: Grant, user: User, update: UserUpdate) -> None:
-    changed = {name: value for name in _COMMON if (value := getattr(update, name)) != getattr(user, name)}
-    if changed:
-        refuse_shared(call, held, user, "what they share")
+def _change_common(call: Call, grant: Grant, user: User, update: UserUpdate) -> None:
+    new_values = {name: value for name in _COMMON if (value := getattr(update, name)) != getattr(user, name)}
+    if new_values:
+        refuse_shared(call, grant, user, "what they share")
     if update.is_system_admin != user.is_system_admin:
-        require_held(held, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
-        changed["is_system_admin"] = update.is_system_admin
-    if changed:
-        users.change_user(call.db, user.user_id, **changed, updated_at=call.real_now)
+        require_held(grant, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
+        new_values["is_system_admin"] = update.is_system_admin
+    if new_values:
+        users.change_user(call.db, user.user_id, **new_values, updated_at=call.real_now)
 
 
-def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None) -> None:
+def _reconcile(call: Call, grant: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None) -> None:
     organization_id = call.organization.organization_id
     present = {organization_id: user.membership}
     if any(item.organization_id != organization_id for item in items):
@@ -197,7 +197,7 @@ def _reconcile(call: Call, held: Grant, user: User, items: Sequence[MembershipUp
         before = present.get(item.organization_id)
         inline = Grant(frozenset(), False) if before is None else before.inline
         inline = _changed_inline(inline, item)
-        require_grantable(held, before, inline)
+        require_grantable(grant, before, inline)
         was_active = True if before is None else before.active
         memberships[item.organization_id] = _membership(item.organization_id, user.user_id, was_active, inline)
     if active is not None:
@@ -218,9 +218,9 @@ def _refuse_second_address(call: Call, user: User, joined_ids: Collection[int]) 
         raise UserExists(f"Organization {organization_id} already has a user with the address {user.email}.")
 
 
-def _regroup(call: Call, held: Grant, user: User, keys: Sequence[str]) -> None:
+def _regroup(call: Call, grant: Grant, user: User, keys: Sequence[str]) -> None:
     groups = find_groups(call, keys)
-    require_grantable(held, user.membership, user.membership.inline, groups)
+    require_grantable(grant, user.membership, user.membership.inline, groups)
     ids = [group.permission_group_id for group in groups]
     users.set_groups(call.db, call.organization.organization_id, [user.user_id], ids)
 
@@ -235,27 +235,29 @@ def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
     """Replace the user's inline permissions and groups; those that the request leaves out stay."""
     keys = update.permission_group_keys
     if not keys:
-        missing = [wire for wire, value in (("isAdmin", update.is_admin), ("roles", update.roles)) if value is None]
-        if missing:
+        missing_fields = [
+            wire for wire, value in (("isAdmin", update.is_admin), ("roles", update.roles)) if value is None
+        ]
+        if missing_fields:
             detail = "{0} is missing, and permissionGroupKeys names no group"
-            raise InvalidRequest([FieldFault(detail.format(name), pointer=f"/{name}") for name in missing])
-    with administering(call) as held:
+            raise InvalidRequest([FieldFault(detail.format(name), pointer=f"/{name}") for name in missing_fields])
+    with administering(call) as grant:
         user = as_of_now(call, user)
-        require_rank(held, user.grant)
+        require_rank(grant, user.grant)
         before = user.membership
         inline = _changed_inline(before.inline, update)
-        require_grantable(held, before, inline)
+        require_grantable(grant, before, inline)
         save(call, _membership(before.organization_id, user.user_id, before.active, inline))
         if keys is not None:
-            _regroup(call, held, user, keys)
-        return _changed(call, user)
+            _regroup(call, grant, user, keys)
+        return _note_update(call, user)
 
 
 def remove_user(call: Call, user: User) -> None:
     """End the user's membership of the organization; other organizations keep theirs."""
-    with administering(call) as held:
+    with administering(call) as grant:
         user = as_of_now(call, user)
-        require_rank(held, user.grant)
+        require_rank(grant, user.grant)
         users.remove_memberships(call.db, call.organization.organization_id, [user.user_id])
         note_change(call, user, None)
 
@@ -265,14 +267,14 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
 
     Its new holder could sign in as the user, so the caller must hold all permissions of the user.
     """
-    with administering(call) as held:
+    with administering(call) as grant:
         user = as_of_now(call, user)
         if user.is_external:
             raise ExternalUser("The password of a user of the external issuer is not kept here.")
         if user.is_api_user and permanent is False:
             raise InvalidRequest([FieldFault("permanent is false for an API user", pointer="/permanent")])
-        require_held(held, user.grant, "The user has more permissions than the caller")
-        refuse_shared(call, held, user, "the password")
+        require_held(grant, user.grant, "The user has more permissions than the caller")
+        refuse_shared(call, grant, user, "the password")
         until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
         users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.real_now)
         # The log does not show the passwords.
@@ -291,7 +293,7 @@ def _membership(organization_id: int, user_id: int, active: bool, inline: Grant)
     return Membership(organization_id, user_id, active, inline.is_admin, roles, (), False, ())
 
 
-def _changed(call: Call, before: User) -> User:
+def _note_update(call: Call, before: User) -> User:
     after = _existing_user(call, before.user_id)
     note_change(call, before, after)
     return after

@@ -63,7 +63,7 @@ class WebhookClient:
         except httpcore.TimeoutException:
             return Reply(None, f"The receiver did not answer within {self.seconds:g} seconds.")
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            return Reply(None, _told(error))
+            return Reply(None, _failure_text(error))
 
     def _status_of(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         # The allowed addresses may have changed since the URL was saved.
@@ -72,18 +72,18 @@ class WebhookClient:
             raise NotSent(f"The URL {fault}.")
         network = _CheckedNetwork(_Deadline(self.seconds), self.resolve, self.private_allowed)
         parts = urlsplit(url)
-        sent = [*headers.items(), ("Host", parts.netloc), ("Connection", "close")]
+        request_headers = [*headers.items(), ("Host", parts.netloc), ("Connection", "close")]
         context = self.ssl_context or _usual_ssl_context()
         with (
             httpcore.ConnectionPool(ssl_context=context, network_backend=network) as pool,
-            pool.stream("POST", _address(parts), headers=sent, content=body) as response,
+            pool.stream("POST", _address(parts), headers=request_headers, content=body) as response,
         ):
             _read_a_little(response)
             return response.status
 
 
-def _told(error: Exception) -> str:
-    """The class of an error; the system's own words could reveal the network around the server."""
+def _failure_text(error: Exception) -> str:
+    """The kind of an error in words; the system's own text could reveal the network around the server."""
     causes: list[BaseException] = [error]
     while causes[-1].__cause__ is not None or causes[-1].__context__ is not None:
         causes.append(causes[-1].__cause__ or causes[-1].__context__ or error)
@@ -110,12 +110,12 @@ def _usual_ssl_context() -> ssl.SSLContext:
 
 
 def _read_a_little(response: httpcore.Response) -> None:
-    """Read the beginning of the answer; the status is known already, so errors do not matter."""
-    left = _MOST_BYTES
+    """Read the beginning of the response; its status is known, so errors do not matter."""
+    remaining_bytesining_seconds = _MOST_BYTES
     try:
         for part in response.iter_stream():
-            left -= len(part)
-            if left <= 0:
+            remaining_bytesining_seconds -= len(part)
+            if remaining_bytesining_seconds <= 0:
                 break
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
         pass
@@ -127,8 +127,8 @@ class _Deadline:
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
-    def left(self) -> float:
-        """The seconds left; raises a TimeoutException if there are none."""
+    def remaining_seconds(self) -> float:
+        """The remaining seconds; raises a TimeoutException if there are none."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise httpcore.TimeoutException
@@ -158,7 +158,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         if not addresses:
             raise NotSent("The host has no address that is public.")
         for later, address in enumerate(reversed(addresses)):
-            seconds = self._deadline.left() / (len(addresses) - later)
+            seconds = self._deadline.remaining_seconds() / (len(addresses) - later)
             try:
                 stream = self._network.connect_tcp(address, port, timeout=seconds)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -179,7 +179,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
 
         threading.Thread(target=look_up, daemon=True, name="look-up").start()
         try:
-            return answer.result(self._deadline.left())
+            return answer.result(self._deadline.remaining_seconds())
         except TimeoutError:
             raise httpcore.TimeoutException from None
         except (OSError, UnicodeError):
@@ -195,13 +195,13 @@ class _TimedStream(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read the available bytes."""
-        return self._stream.read(max_bytes, self._deadline.left())
+        return self._stream.read(max_bytes, self._deadline.remaining_seconds())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write all bytes; a slow receiver gets no more time for each part."""
         connection: socket.socket = self._stream.get_extra_info("socket")
         while buffer:
-            connection.settimeout(self._deadline.left())
+            connection.settimeout(self._deadline.remaining_seconds())
             try:
                 buffer = buffer[connection.send(buffer) :]
             except TimeoutError:
@@ -217,7 +217,9 @@ class _TimedStream(httpcore.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         """Continue with encryption."""
-        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, self._deadline.left()), self._deadline)
+        return _TimedStream(
+            self._stream.start_tls(ssl_context, server_hostname, self._deadline.remaining_seconds()), self._deadline
+        )
 
     def get_extra_info(self, info: str) -> Any:
         """The information of the stream below."""

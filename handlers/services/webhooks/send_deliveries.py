@@ -64,52 +64,52 @@ class Sender:
 
         After `stopping`, no new attempts are begun.
         """
-        made = 0
+        attempts = 0
         with ThreadPoolExecutor(self._limits.total, thread_name_prefix="webhooks") as pool:
             while True:
-                begun = 0 if stopping() else self._begin(pool)
-                made += begun
+                new_attempts = 0 if stopping() else self._begin(pool)
+                attempts += new_attempts
                 if not self._under_way:
-                    return made
+                    return attempts
                 # With a free thread, wait for further due messages; without one, wait for a thread.
-                done, _ = wait(self._under_way, _PAUSE_SECONDS, FIRST_COMPLETED)
-                self._conclude(done)
+                finished_posts, _ = wait(self._under_way, _PAUSE_SECONDS, FIRST_COMPLETED)
+                self._conclude(finished_posts)
 
     def _begin(self, pool: ThreadPoolExecutor) -> int:
         """Claim as many deliveries as there are free threads, and send them."""
         under_way = self._under_way.values()
         if len(under_way) >= self._limits.total:
             return 0
-        claimed = transactions.run(
+        deliveries = transactions.run(
             self._engine, lambda db: triggers.claim_due(db, LEASE, self._limits, under_way, self._organization_id)
         )
-        for delivery in claimed:
+        for delivery in deliveries:
             self._under_way[pool.submit(self._send, delivery)] = delivery
-        return len(claimed)
+        return len(deliveries)
 
     def _send(self, delivery: ClaimedDelivery) -> Reply:
         try:
             body = delivery.payload.encode()
             headers = message_headers(delivery, datetime.now(UTC), body)
-            with tracing.span("delivery", _told(delivery)):
+            with tracing.span("delivery", _span_attributes(delivery)):
                 return self._poster.post(delivery.settings["url"], headers, body)
         except Exception as error:
             _log.exception("delivery %s could not be sent", delivery.trigger_delivery_id)
             return Reply(None, f"The message could not be sent: {type(error).__name__}.")
 
-    def _conclude(self, done: set[Future[Reply]]) -> None:
+    def _conclude(self, finished_posts: set[Future[Reply]]) -> None:
         """Store the results of deliveries; a receiver that reports that it is gone gets no more messages."""
-        if not done:
+        if not finished_posts:
             return
-        replies = [(self._under_way.pop(future), future.result()) for future in done]
+        replies = [(self._under_way.pop(future), future.result()) for future in finished_posts]
         rows = [outcome(delivery, reply, random.random()) for delivery, reply in replies]
-        gone = [delivery for delivery, reply in replies if reply.status_code == _GONE]
+        dead_deliveries = [delivery for delivery, reply in replies if reply.status_code == _GONE]
 
         def write(db: Connection) -> None:
-            for organization_id in sorted({delivery.organization_id for delivery in gone}):
+            for organization_id in sorted({delivery.organization_id for delivery in dead_deliveries}):
                 organizations.raise_configuration_version(db, organization_id)
-            if gone:
-                triggers.deactivate(db, gone)
+            if dead_deliveries:
+                triggers.deactivate(db, dead_deliveries)
             triggers.conclude(db, rows)
 
         transactions.run(self._engine, write)
@@ -122,7 +122,7 @@ class Sender:
             )
 
 
-def _told(delivery: ClaimedDelivery) -> Mapping[str, Any]:
+def _span_attributes(delivery: ClaimedDelivery) -> Mapping[str, Any]:
     """The attributes of the span of a delivery; addresses of receivers may hold secrets."""
     return {
         "loyalty.organization_id": delivery.organization_id,
@@ -194,15 +194,15 @@ def remove_old_deliveries(
     engine: Engine, organization_id: int, days: int, stopping: Callable[[], bool] = _never
 ) -> int:
     """Remove the deliveries of one organization older than `days`, a bounded number at a time. Returns their number."""
-    before, after, removed = datetime.now(UTC) - timedelta(days=days), 0, 0
+    before, after, count = datetime.now(UTC) - timedelta(days=days), 0, 0
 
     def next_batch(db: Connection) -> tuple[int | None, int]:
         return triggers.remove_old(db, organization_id, after, before, _REMOVED_AT_ONCE)
 
     while not stopping():
         last, fewer = transactions.run(engine, next_batch)
-        removed += fewer
+        count += fewer
         if last is None:
             break
         after = last
-    return removed
+    return count

@@ -44,17 +44,17 @@ def refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
 
 
 def validated_trigger(
-    call: Call, body: TriggerProperties, stored: Mapping[str, Any]
+    call: Call, body: TriggerProperties, stored_settings: Mapping[str, Any]
 ) -> tuple[TriggerProperties, str | None]:
     """The trigger with whole settings, and their secret, which is not one of them; refuses unusable settings.
 
-    Settings that are left out stay as they are `stored`, unless the type changes to one that does not allow them. The
-    value of a header that is sent as null, as it was returned, stays, too. An event type that was named before may have
-    been deactivated since.
+    Settings that are left out keep their values of `stored_settings`, unless the type changes to one that does not
+    allow them. The value of a header that is sent as null, as it was returned, stays, too. An event type that was
+    named before may have been deactivated since.
     """
     foreign = "eventTypes" if body.type == ENTITY_CHANGE else "entities"
-    settings = {"headers": {}, "eventTypes": [], "entities": [], **stored, foreign: [], **body.settings}
-    values = stored.get("headers", {})
+    settings = {"headers": {}, "eventTypes": [], "entities": [], **stored_settings, foreign: [], **body.settings}
+    values = stored_settings.get("headers", {})
     secret: str | None = settings.pop("secret", None)
     settings["headers"] = {
         name: values.get(name) if value is None else value for name, value in settings["headers"].items()
@@ -65,7 +65,7 @@ def validated_trigger(
     configuration = configuration_of(call.db, call.organization)
     own = configuration.custom_event_types
     for event_type in settings["eventTypes"]:
-        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in (*own, *stored.get("eventTypes", ())):
+        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in (*own, *stored_settings.get("eventTypes", ())):
             raise references.unknown_event_type(configuration, event_type)
     return replace(body, settings=settings), secret
 
