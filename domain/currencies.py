@@ -1,6 +1,6 @@
 """Currencies: the digits of each, and rounding to them. Amounts are never converted into another currency."""
 
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 
 from domain.problems import Conflict
 
@@ -36,4 +36,13 @@ def digits_of(currency: str | None) -> int:
 
 def round_money(amount: Decimal, currency: str | None) -> Decimal:
     """A computed amount rounded to the digits of its currency, a half away from zero."""
-    return amount.quantize(Decimal(1).scaleb(-digits_of(currency)), ROUND_HALF_UP, _EXACT)
+    return amount.quantize(_unit_of(currency), ROUND_HALF_UP, _EXACT)
+
+
+def floor_money(amount: Decimal, currency: str | None) -> Decimal:
+    """The largest amount that its currency can hold and that is not above this one, which is not negative."""
+    return amount.quantize(_unit_of(currency), ROUND_DOWN, _EXACT)
+
+
+def _unit_of(currency: str | None) -> Decimal:
+    return Decimal(1).scaleb(-digits_of(currency))

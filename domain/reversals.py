@@ -9,7 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CAMPAIGN, POINTS, CounterKey
+from domain.campaigns.counters import ALL_ACCOUNTS, ALL_CAMPAIGNS, ALL_MEMBERS, Count, CounterKey, location_key
+from domain.campaigns.limits import LOCATION, MEMBER, MONEY, POINTS
+from domain.currencies import round_money
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import ZERO, Posting, Stored
 from domain.ledger.records import REVERTED, LedgerAccount
@@ -70,7 +72,7 @@ class RevertedEvent:
 
     event: LoyaltyEvent
     transactions: tuple[RevertedTransaction, ...]
-    limits: tuple[tuple[CounterKey, Decimal], ...]
+    limits: tuple[Count, ...]
     others: tuple[ReversedPart, ...] = ()
 
 
@@ -101,33 +103,43 @@ class Extent:
         standing = Fraction(amount) * (1 - self.share) * 10**decimals
         return amount - Decimal(standing.numerator // standing.denominator).scaleb(-decimals)
 
+    def of_money(self, amount: Decimal, currency: str | None) -> Decimal:
+        """The reversed part of an amount of money: the remaining part is rounded to the digits of its currency."""
+        standing = Fraction(amount) * (1 - self.share)
+        return amount - min(amount, round_money(Decimal(standing.numerator) / standing.denominator, currency))
+
 
 WHOLE = Extent(Fraction(1), is_whole=True)
 
 
 def counter_key(limit_count: Mapping[str, Any], member_id: int) -> CounterKey:
     """The counter of one of an event's `limit_counters`."""
+    shared_key, scope = limit_count.get("sharedKey", ""), limit_count["scope"]
     return CounterKey(
-        campaign_id=limit_count["campaignId"],
-        member_id=ALL_MEMBERS if limit_count["scope"] == CAMPAIGN else member_id,
+        campaign_id=ALL_CAMPAIGNS if shared_key else limit_count["campaignId"],
+        member_id=member_id if scope == MEMBER else ALL_MEMBERS,
         ledger_account_id=limit_count["ledgerAccountId"] or ALL_ACCOUNTS,
         type=limit_count["type"],
         period=limit_count["period"],
         period_start=date.fromisoformat(limit_count["periodStart"]),
+        shared_key=shared_key,
+        location=location_key(limit_count["location"]) if scope == LOCATION else "",
     )
 
 
 def amount_to_reverse(limit_count: Mapping[str, Any], extent: Extent, decimals: int) -> Decimal:
-    """The part of a count still to be subtracted: of points their share, of transactions all or nothing.
+    """The part of a count still to be subtracted: of points and money their share, of all else all or nothing.
 
-    Transactions are subtracted only with the whole event.
+    Transactions and coupons are subtracted only with the whole event.
     """
     amount, given_back = Decimal(limit_count["amount"]), Decimal(limit_count.get("givenBack", 0))
     if extent.is_whole:
         return amount - given_back
+    if limit_count["type"] == MONEY:
+        return extent.of_money(amount, limit_count.get("currency")) - given_back
     return extent.of(amount, decimals) - given_back if limit_count["type"] == POINTS else ZERO
 
 
-def negated_counts(events: Sequence[RevertedEvent]) -> list[tuple[CounterKey, Decimal]]:
+def negated_counts(events: Sequence[RevertedEvent]) -> list[Count]:
     """The counts that a reversal subtracts from limits: the negative of what it gave back."""
-    return [(key, -amount) for reverted_event in events for key, amount in reverted_event.limits]
+    return [count._replace(amount=-count.amount) for reverted_event in events for count in reverted_event.limits]

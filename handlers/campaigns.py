@@ -18,7 +18,9 @@ from handlers.schemas.campaigns import (
     CAMPAIGN_CHANGES,
     campaign_record,
     saved_action,
+    viewed_campaign,
 )
+from handlers.services.campaign_limits import CampaignView, view_campaign
 from handlers.services.campaigns import (
     ActionProperties,
     CampaignProperties,
@@ -56,10 +58,10 @@ def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     return campaign
 
 
-@operation("getCampaign", answer=wrapped("campaign", campaign_record))
-def get_campaign(call: Call, campaign: Campaign) -> Campaign:
-    """One campaign."""
-    return campaign
+@operation("getCampaign", answer=viewed_campaign)
+def get_campaign(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> CampaignView:
+    """One campaign, with how much of its limits is used if that is asked for."""
+    return view_campaign(call, campaign, with_limits="limits" in query.get("include", ()))
 
 
 @operation(

@@ -2,15 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from domain.campaigns.cooldowns import Application
-from domain.campaigns.limits import ALL_MEMBERS, CounterKey
 from domain.events import LoyaltyEvent
 from domain.members import Member
 from domain.tiers import HeldTier
@@ -18,7 +16,7 @@ from persistence.connections import Prepared, defer, query
 from persistence.filters import before_moment, from_moment
 from persistence.member_tiers import HELD_TIERS, held_tiers
 from persistence.records import Records
-from persistence.rows import add_all, as_json, columns_of, fields_of, given, next_ids, update_by_id
+from persistence.rows import add_all, columns_of, fields_of, given, next_ids, update_by_id
 from persistence.tables.events import events
 from persistence.tables.members import members
 
@@ -59,44 +57,6 @@ _KNOWN = """
 SELECT ARRAY(SELECT system_unique_key FROM events WHERE organization_id = %s AND system_unique_key = ANY(%s)),
     ARRAY(SELECT external_id FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s))
 """
-
-_COUNTERS = Prepared("""
-SELECT c.campaign_id, c.member_id, c.ledger_account_id, c.type, c.period, c.period_start, c.used
-FROM campaign_limit_counters c
-JOIN jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, ledger_account_id bigint, type text,
-    period text, period_start date) USING (campaign_id, member_id, ledger_account_id, type, period, period_start)
-WHERE c.organization_id = %s
-""")
-
-_COUNTERS_OF_MEMBERS = Prepared("""
-SELECT campaign_id, member_id, ledger_account_id, type, period, period_start, used FROM campaign_limit_counters
-WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND campaign_id = ANY(%s::bigint[])
-    AND period_start = ANY(%s::date[])
-""")
-
-# The row of a campaign-wide counter must exist to be locked, so it is inserted with a count of zero first.
-_CLAIM_COUNTERS = Prepared("""
-INSERT INTO campaign_limit_counters
-    (organization_id, campaign_id, member_id, ledger_account_id, type, period, period_start, used)
-SELECT %s, x.campaign_id, x.member_id, x.ledger_account_id, x.type, x.period, x.period_start, 0
-FROM jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, ledger_account_id bigint, type text,
-    period text, period_start date)
-ORDER BY 2, 3, 4, 5, 6, 7
-ON CONFLICT DO NOTHING
-""")
-
-_LOCK_COUNTERS = Prepared(_COUNTERS + " ORDER BY 1, 2, 3, 4, 5, 6 FOR NO KEY UPDATE OF c")
-
-_COUNT = Prepared("""
-INSERT INTO campaign_limit_counters AS c
-    (organization_id, campaign_id, member_id, ledger_account_id, type, period, period_start, used)
-SELECT %s, x.campaign_id, x.member_id, x.ledger_account_id, x.type, x.period, x.period_start, x.used
-FROM jsonb_to_recordset(%s::jsonb) AS x(campaign_id bigint, member_id bigint, ledger_account_id bigint, type text,
-    period text, period_start date, used numeric)
-ORDER BY 2, 3, 4, 5, 6, 7
-ON CONFLICT (organization_id, member_id, campaign_id, type, period, period_start, ledger_account_id)
-    DO UPDATE SET used = c.used + excluded.used
-""")
 
 _APPLICATIONS = Prepared("""
 SELECT unnest(cooldown_campaign_ids), member_id, loyalty_event_id, coalesce(external_event_date, created_at)
@@ -211,57 +171,11 @@ def find_answered(db: Connection, organization_id: int, keys: Collection[str]) -
     return {key: AnsweredEvent(bytes(digest), *event) for key, digest, *event in rows}
 
 
-def open_counters(
-    db: Connection, organization_id: int, keys: Collection[CounterKey], lock: bool
-) -> dict[CounterKey, Decimal]:
-    """The values of counters; campaign-wide ones are locked if `lock`, a member's own by the member's lock."""
-    own = [key for key in keys if key.member_id != ALL_MEMBERS]
-    shared = [key for key in keys if key.member_id == ALL_MEMBERS]
-    values: dict[CounterKey, Decimal] = {}
-    if shared and lock:
-        defer(db, _CLAIM_COUNTERS, (organization_id, as_json(shared)))
-    for counter_keys, statement in ((own, _COUNTERS), (shared, _LOCK_COUNTERS if lock else _COUNTERS)):
-        if counter_keys:
-            rows = query(db, statement, (as_json(counter_keys), organization_id))
-            values.update({CounterKey(*row[:-1]): row[-1] for row in rows})
-    return values
-
-
-def find_counters(
-    db: Connection,
-    organization_id: int,
-    member_ids: Collection[int],
-    campaign_ids: Collection[int],
-    period_starts: Collection[date],
-) -> dict[CounterKey, Decimal]:
-    """The values of the counters of these members, in these campaigns and periods."""
-    values = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
-    return {CounterKey(*row[:-1]): row[-1] for row in query(db, _COUNTERS_OF_MEMBERS, values)}
-
-
 def find_applications(
     db: Connection, organization_id: int, member_ids: Collection[int], first: datetime, last: datetime
 ) -> list[Application]:
     """The events of these members between two moments on which campaigns with a cooldown had an effect."""
     return [Application(*row) for row in query(db, _APPLICATIONS, (organization_id, list(member_ids), first, last))]
-
-
-def count(db: Connection, organization_id: int, counted: Mapping[CounterKey, Decimal]) -> None:
-    """Add to counters."""
-    if counted:
-        rows = [
-            {
-                "campaign_id": key.campaign_id,
-                "member_id": key.member_id,
-                "ledger_account_id": key.ledger_account_id,
-                "type": key.type,
-                "period": key.period,
-                "period_start": key.period_start,
-                "used": amount,
-            }
-            for key, amount in counted.items()
-        ]
-        defer(db, _COUNT, (organization_id, as_json(rows)))
 
 
 def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

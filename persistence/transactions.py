@@ -18,6 +18,7 @@ import psycopg2
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
+from domain.retries import StartOver
 from persistence.connections import TransactionDeadlineExceeded, defer, is_stale_plan
 
 Result = TypeVar("Result")
@@ -56,27 +57,44 @@ CLAIMED_KEYS = frozenset(
 )
 
 
+_repeated: ContextVar[bool] = ContextVar("repeated", default=False)
+
+
+def is_repeated() -> bool:
+    """True if the running work is done again because it needed more locks than it had taken."""
+    return _repeated.get()
+
+
 def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     """Do `work` in one database transaction and commit; start it over if it loses a race for locks or keys.
 
-    It is also started over if its connection is lost before the commit, say by a restart of the database. Work has no
-    effect outside the database, so it may run again. Raises the exceptions of `work`, after a rollback, and
-    TransactionDeadlineExceeded.
+    It is also started over if it raises StartOver, with `is_repeated` from then on, and if its connection is lost
+    before the commit, say by a restart of the database. Work has no effect outside the database, so it may run again.
+    Raises the exceptions of `work`, after a rollback, and TransactionDeadlineExceeded.
     """
-    for attempt in range(1, ATTEMPTS + 1):
-        committing = False
-        try:
-            with engine.connect() as db, within_deadline(db):
-                result = work(db)
-                committing = True
-                db.commit()
-            return result
-        except DBAPIError as error:
-            lost_before_commit = error.connection_invalidated and not committing
-            if attempt == ATTEMPTS or not (lost_before_commit or may_start_over(error)):
-                raise
-        time.sleep(random.uniform(0.0, 0.005 * 2**attempt))
-    raise AssertionError("the loop above returns or raises")
+    before = _repeated.set(False)
+    try:
+        for attempt in range(1, ATTEMPTS + 1):
+            committing = False
+            try:
+                with engine.connect() as db, within_deadline(db):
+                    result = work(db)
+                    committing = True
+                    db.commit()
+                return result
+            except StartOver:
+                _repeated.set(True)
+                if attempt == ATTEMPTS:
+                    raise
+                continue
+            except DBAPIError as error:
+                lost_before_commit = error.connection_invalidated and not committing
+                if attempt == ATTEMPTS or not (lost_before_commit or may_start_over(error)):
+                    raise
+            time.sleep(random.uniform(0.0, 0.005 * 2**attempt))
+        raise AssertionError("the loop above returns or raises")
+    finally:
+        _repeated.reset(before)
 
 
 def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:

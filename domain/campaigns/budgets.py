@@ -1,41 +1,61 @@
 """Amounts that the limits of campaigns leave to one event."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
 from domain.campaigns.compiled import CompiledCampaign
+from domain.campaigns.context import EventFacts
 from domain.campaigns.cooldowns import Application
-from domain.campaigns.limits import ALL_ACCOUNTS, POINTS, Counters, EventLimits, LimitRule
-
-ZERO = Decimal(0)
+from domain.campaigns.counters import Counters
+from domain.campaigns.limits import (
+    MONEY,
+    ONE_TRANSACTION,
+    POINTS,
+    Alert,
+    EventLimit,
+    EventLimits,
+    LimitUse,
+    counter_of,
+)
+from domain.ledger.records import LedgerAccount
 
 
 class LimitBudget:
-    """The limits of every campaign that an event reaches, counted in the counters of its batch."""
+    """The limits of every campaign that an event reaches, counted in the counters of its batch.
 
-    def __init__(self, member_id: int, loyalty_event_id: int, at: datetime, counters: Counters) -> None:
-        self._member_id = member_id
-        self._loyalty_event_id = loyalty_event_id
-        self._at = at
+    `alerts` are those that are to be reported because of the event.
+    """
+
+    def __init__(self, event: EventFacts, counters: Counters) -> None:
+        self._event = event
         self._counters = counters
         self._cooling: dict[int, datetime | None] = {}
         self._limits: dict[int, EventLimits] = {}
-        self._shut: dict[int, LimitRule | None] = {}
+        self._shut: dict[int, EventLimit | None] = {}
         self._counted: set[int] = set()
         self._applied: list[int] = []
+        self.alerts: list[Alert] = []
 
     def of(self, campaign: CompiledCampaign) -> EventLimits:
-        """The limits of a campaign with the counters of this event."""
-        campaign_id = campaign.campaign.campaign_id
+        """The limits of a campaign with the counters of this event; money in another currency has none."""
+        campaign_id, event = campaign.campaign.campaign_id, self._event
         limits = self._limits.get(campaign_id)
         if limits is None:
-            limits = EventLimits.of(campaign.limits, campaign_id, self._member_id, self._at, campaign.zone)
+            listed = [
+                EventLimit(
+                    rule,
+                    counter_of(rule, campaign_id, event.member_id, event.at, campaign.zone, event.location_code),
+                    rule.limit_at(event.location_code),
+                )
+                for rule in campaign.limits
+                if rule.type != MONEY or event.currency in (None, rule.currency)
+            ]
+            limits = EventLimits(campaign_id, campaign.campaign.campaign_key, tuple(listed))
             self._limits[campaign_id] = limits
         return limits
 
-    def shut_by(self, campaign: CompiledCampaign) -> LimitRule | None:
-        """The transactions rule that was exhausted before this event; None if there is none."""
+    def shut_by(self, campaign: CompiledCampaign) -> EventLimit | None:
+        """The limit of transactions that was exhausted before this event; None if there is none."""
         campaign_id = campaign.campaign.campaign_id
         if campaign_id not in self._shut:
             self._shut[campaign_id] = self.of(campaign).exhausted(self._counters)
@@ -48,7 +68,7 @@ class LimitBudget:
         campaign_id = campaign.campaign.campaign_id
         if campaign_id not in self._cooling:
             self._cooling[campaign_id] = self._counters.applications.too_near(
-                campaign_id, self._member_id, self._at, campaign.cooldown, campaign.zone
+                campaign_id, self._event.member_id, self._event.at, campaign.cooldown, campaign.zone
             )
         return self._cooling[campaign_id]
 
@@ -57,37 +77,32 @@ class LimitBudget:
         """The campaigns with a cooldown that have had an effect on the event."""
         return tuple(self._applied)
 
-    def broken_by(self, campaign: CompiledCampaign, mints: Sequence[tuple[int, Decimal]]) -> LimitRule | None:
-        """The points rule that all mints of an action together would break; `mints` are (ledger account id, amount)."""
-        if campaign.campaign.allow_partial_application_on_limit:
-            return None
-        for rule, key in self.of(campaign).rules:
-            if rule.type == POINTS:
-                total = sum((a for i, a in mints if rule.ledger_account_id in (ALL_ACCOUNTS, i)), ZERO)
-                if total and self._counters.used(key) + total > rule.limit:
-                    return rule
-        return None
+    def left(self, campaign: CompiledCampaign, use: LimitUse) -> tuple[Decimal, EventLimit | None]:
+        """As much of a use as the limits leave, and the limit that does not leave all of it, if there is one."""
+        return self.of(campaign).left(use, self._counters) if campaign.limits else (use.amount, None)
 
-    def used(self, campaign: CompiledCampaign, rule: LimitRule) -> Decimal:
-        """How much of a rule of the campaign is used up."""
-        return next(self._counters.used(key) for limit_rule, key in self.of(campaign).rules if limit_rule is rule)
-
-    def room(self, campaign: CompiledCampaign, ledger_account_id: int) -> tuple[Decimal | None, LimitRule | None]:
-        """The points that may still be minted into the account, and the rule that limits them; None if unlimited."""
-        return self.of(campaign).room(ledger_account_id, self._counters) if campaign.limits else (None, None)
-
-    def count_mint(self, campaign: CompiledCampaign, ledger_account_id: int, amount: Decimal) -> None:
-        """Count points minted into the account."""
+    def count(self, campaign: CompiledCampaign, *uses: LimitUse) -> None:
+        """Count what an effect uses."""
         if campaign.limits:
-            self.of(campaign).count_mint(ledger_account_id, amount, self._counters)
+            for use in uses:
+                self.alerts += self.of(campaign).count(use, self._counters)
 
     def count_event(self, campaign: CompiledCampaign) -> None:
         """Count the event, once however many effects it has."""
         campaign_id = campaign.campaign.campaign_id
         if campaign.limits and campaign_id not in self._counted:
             self._counted.add(campaign_id)
-            self.of(campaign).count_transaction(self._counters)
+            self.count(campaign, ONE_TRANSACTION)
         if campaign.cooldown is not None and campaign_id not in self._applied:
             self._applied.append(campaign_id)
-            application = Application(campaign_id, self._member_id, self._loyalty_event_id, self._at)
+            event = self._event
+            application = Application(campaign_id, event.member_id, event.loyalty_event_id, event.at)
             self._counters.applications.add(application)
+
+
+def uses_of_points(
+    account: LedgerAccount, amount: Decimal, worth: Decimal | None, currency: str | None
+) -> list[LimitUse]:
+    """The uses of minted points: points of their account, and their worth in money of a currency, if they have one."""
+    points = LimitUse(POINTS, amount, account.ledger_account_id)
+    return [points] if worth is None else [points, LimitUse(MONEY, worth, currency=currency)]

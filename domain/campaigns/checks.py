@@ -3,34 +3,84 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.campaigns.compiled import CompiledEffect
 from domain.campaigns.effects import DISCOUNT, MINT_POINTS
-from domain.campaigns.limits import TRANSACTIONS
+from domain.campaigns.limits import COUPONS, LOCATION, MEMBER, MONEY, POINTS, TRANSACTIONS
 from domain.expressions import MAX_TEXTS
+from domain.organizations import MAX_LOCATION_CODE
 from domain.problems import FieldFault
 
 _QUALIFYING = "qualifyingAmount"
 _DATES = ("expirationDate", "expiresAt")
 
 
-def faults_of_limits(rules: Sequence[Mapping[str, Any]]) -> list[FieldFault]:
-    """Faults of limits: transactions must be whole numbers, and only limits of points can name an account."""
+def faults_of_limits(rules: Sequence[Mapping[str, Any]], has_currency: bool) -> list[FieldFault]:
+    """Faults of limits; `has_currency` is False if neither the campaign nor the organization has one."""
+    return [
+        FieldFault(detail, pointer=f"/limitRules/{index}/{field}")
+        for index, rule in enumerate(rules)
+        for field, detail in _of_limit(rule, has_currency)
+    ]
+
+
+def _of_limit(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple[str, str]]:
+    kind, scope = rule["type"], rule["scope"]
+    limits = rule.get("locationLimits") or {}
+    if kind in (TRANSACTIONS, COUPONS):
+        if rule["limit"] % 1:
+            yield "limit", f"limit of {kind} is {rule['limit']}, not a whole number"
+        if any(limit % 1 for limit in limits.values()):
+            yield "locationLimits", f"locationLimits has a limit of {kind} that is not a whole number"
+    if kind == MONEY and not has_currency:
+        yield "type", "type is money, and neither the campaign nor the organization has a currency"
+    if kind != POINTS and rule.get("ledgerAccountKey"):
+        yield "ledgerAccountKey", "ledgerAccountKey goes only with a limit of points"
+    if scope != LOCATION and limits:
+        yield "locationLimits", "locationLimits goes only with the scope location"
+    if any(len(code) > MAX_LOCATION_CODE for code in limits):
+        yield "locationLimits", f"locationLimits has a code of more than {MAX_LOCATION_CODE} characters"
+    if scope == MEMBER and rule.get("alertShares"):
+        yield "alertShares", "alertShares goes with the scopes campaign and location"
+
+
+class SharedRule(NamedTuple):
+    """A limit rule with a `sharedKey`, the currency of its campaign, and the code of that."""
+
+    rule: Mapping[str, Any]
+    currency: str | None
+    code: str
+
+
+def faults_of_sharing(
+    rules: Sequence[Mapping[str, Any]], currency: str | None, others: Sequence[SharedRule]
+) -> list[FieldFault]:
+    """Faults of rules that are to count together, and differ; `others` are those of other campaigns."""
     faults = []
+    by_key = {other.rule["sharedKey"]: other for other in others}
     for index, rule in enumerate(rules):
-        at = f"/limitRules/{index}"
-        if rule["type"] == TRANSACTIONS and rule["limit"] % 1:
-            faults.append(
-                FieldFault(
-                    f"limit of transactions is {rule['limit']}, not a whole number",
-                    pointer=f"{at}/limit",
-                )
-            )
-        if rule["type"] == TRANSACTIONS and rule.get("ledgerAccountKey"):
-            detail = "ledgerAccountKey goes only with a limit of points"
-            faults.append(FieldFault(detail, pointer=f"{at}/ledgerAccountKey"))
+        key = rule.get("sharedKey")
+        if key is None:
+            continue
+        other = by_key.setdefault(key, SharedRule(rule, currency, "itself"))
+        own, its = _compared(rule, currency), _compared(other.rule, other.currency)
+        different = ", ".join(name for name, value in own.items() if value != its[name])
+        if different:
+            detail = f"sharedKey {key} is that of a rule of the campaign {other.code}, which differs in {different}"
+            faults.append(FieldFault(detail, pointer=f"/limitRules/{index}/sharedKey"))
     return faults
+
+
+def _compared(rule: Mapping[str, Any], currency: str | None) -> dict[str, Any]:
+    """The fields in which rules that count together are equal."""
+    return {
+        **{name: rule[name] for name in ("scope", "type", "period", "limit")},
+        "ledgerAccountKey": rule.get("ledgerAccountKey"),
+        "locationLimits": rule.get("locationLimits") or {},
+        "alertShares": sorted(rule.get("alertShares") or ()),
+        "the currency of the campaign": currency,
+    }
 
 
 def faults_of_length(effects: Mapping[str, Any]) -> list[FieldFault]:

@@ -15,8 +15,10 @@ from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, EvaluationPlan, constant, is_bad
 from domain.campaigns.context import EventFacts, Executor, Performed, balances_by_name
 from domain.campaigns.cooldowns import CooldownActive
-from domain.campaigns.effects import BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
-from domain.campaigns.limits import Counters
+from domain.campaigns.counters import Counters
+from domain.campaigns.effects import ASSIGN_COUPON, BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
+from domain.campaigns.limited_effects import LimitedEffects, use_of_coupons
+from domain.campaigns.limits import EventLimit, LimitUse
 from domain.campaigns.outcomes import (
     AUTHORIZED,
     EVALUATED,
@@ -95,7 +97,8 @@ class Evaluator:
         self._deadline = deadline
         self._telling: tuple[Budget, Room] | None = None
         self._evaluation = Evaluation()
-        self._allowances = LimitBudget(event.member_id, event.loyalty_event_id, event.at, counters)
+        self._allowances = LimitBudget(event, counters)
+        self._limited = LimitedEffects(event, self._allowances)
         self._points = PointEffects(event, session, accounts, self._allowances, self._authorizing)
         self._aborted: set[int] = set()
         self._groups: set[str] = set()
@@ -121,7 +124,9 @@ class Evaluator:
                 self._consider(campaign, action)
         self._evaluation.counted = self._counters.journal[journal_start:]
         self._evaluation.cooldown_campaign_ids = self._allowances.cooldown_campaign_ids
+        self._evaluation.alerts = self._allowances.alerts
         self._evaluation.limit_discarded = self._points.discarded
+        self._evaluation.discount_total = self._limited.discount_total
         return self._evaluation
 
     def _consider(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
@@ -198,11 +203,18 @@ class Evaluator:
             detail = f"The campaign had an effect at {instant_text(near)}, and its cooldown is"
             cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
             return cooling, Reason("COOLDOWN", cooling.detail, near)
-        rule = allowances.shut_by(campaign) or allowances.broken_by(campaign, self._mints(campaign, computed))
-        if rule is None:
+        limit = self._broken_limit(campaign, computed) if campaign.limits else None
+        if limit is None:
             return None
-        refusal = LimitReached.of(rule)
-        return refusal, Reason("LIMIT_REACHED", refusal.detail, allowances.used(campaign, rule))
+        refusal = LimitReached.of(limit)
+        return refusal, Reason("LIMIT_REACHED", refusal.detail, self._counters.used(limit.key))
+
+    def _broken_limit(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> EventLimit | None:
+        """The limit that does not allow an action of the campaign."""
+        exhausted = self._allowances.shut_by(campaign)
+        if exhausted is not None or campaign.campaign.allow_partial_application_on_limit:
+            return exhausted
+        return self._allowances.of(campaign).broken_by(self._uses(campaign, computed), self._counters)
 
     def _refresh_balances(self) -> None:
         """Update `balancesAfter` to the balances that the action has left."""
@@ -240,11 +252,17 @@ class Evaluator:
         if not self._event.is_active and effect.effect_id != NOTIFY:
             return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
         if effect.effect_id == DISCOUNT:
-            return self._discount(effect.params)
+            return self._limited.discount(campaign, effect.params)
+        if effect.effect_id == ASSIGN_COUPON and campaign.limits:
+            return self._limited.coupons(campaign, effect.params, lambda params: self._perform(effect, params))
+        return self._perform(effect, effect.params)
+
+    def _perform(self, effect: _Computed, params: Mapping[str, Any]) -> Done:
+        """Let the participants execute an effect, unless the request only authorizes it."""
         if self._authorizing:
             return Done(AUTHORIZED, None)
         try:
-            performed = self._executor_of(effect.effect_id)(self._event, effect.params) or Performed()
+            performed = self._executor_of(effect.effect_id)(self._event, params) or Performed()
             effect.details.update(performed.details)
             return Done(EXECUTED, None, performed.amount, worth=performed.worth)
         except BadParameter as fault:
@@ -254,26 +272,20 @@ class Evaluator:
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
 
-    def _discount(self, params: Mapping[str, Any]) -> Done:
-        """Take a discount off the basket, which the caller then gives; without a basket its amount is not known."""
-        basket = self._event.basket
-        if basket is None:
-            return Done(EXECUTED, None)
-        discount = basket.discount(params["type"], params["value"])
-        basket.take(discount)
-        self._evaluation.discount_total += discount.amount
-        cut = discount.refusal
-        status = EXECUTED if cut is None else PARTIAL if discount.amount else SKIPPED
-        return Done(status, cut, None, discount, discount.amount)
-
-    def _mints(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> list[tuple[int, Any]]:
-        """The total that an action would mint, by account."""
-        mints = (
-            self._points.mint_before_limits(campaign, effect.params)
-            for effect in computed
-            if effect.effect_id == MINT_POINTS and effect.fault is None
-        )
-        return [mint for mint in mints if mint is not None]
+    def _uses(self, campaign: CompiledCampaign, computed: Sequence[_Computed]) -> list[LimitUse]:
+        """All uses of limits that the effects of an action would be."""
+        uses: list[LimitUse] = []
+        basket = self._limited.trial_basket()
+        for effect in computed:
+            if effect.fault is not None:
+                continue
+            if effect.effect_id == MINT_POINTS:
+                uses += self._points.uses_before_limits(campaign, effect.params)
+            elif effect.effect_id == DISCOUNT and self._event.is_active:
+                uses.append(self._limited.use_of_discount(effect.params, basket))
+            elif effect.effect_id == ASSIGN_COUPON and self._event.is_active:
+                uses.append(use_of_coupons(effect.params))
+        return uses
 
     def _skip(
         self,

@@ -1,30 +1,39 @@
-"""Limits: how much a campaign may give to a member or to all, in a period or ever."""
+"""Limits: how much a campaign may give to a member, at a location or to all, in a period or ever."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from decimal import Decimal
+from typing import Any, NamedTuple
 
 from domain.calendar import MONTHLY, TOTAL, period_start
-from domain.campaigns.cooldowns import Applications
+from domain.campaigns.counters import (
+    ALL_ACCOUNTS,
+    ALL_CAMPAIGNS,
+    ALL_MEMBERS,
+    ZERO,
+    Ceiling,
+    CounterKey,
+    Counters,
+    location_key,
+)
 from domain.campaigns.records import Campaign
+from domain.currencies import floor_money
 
-MEMBER, CAMPAIGN = "member", "campaign"
-TRANSACTIONS, POINTS = "transactions", "points"
-
-ALL_MEMBERS = 0
-ALL_ACCOUNTS = 0
-
-ZERO = Decimal(0)
+MEMBER, CAMPAIGN, LOCATION = "member", "campaign", "location"
+TRANSACTIONS, POINTS, MONEY, COUPONS = "transactions", "points", "money", "coupons"
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """At most `limit` transactions (events with an effect) or minted points, of one member or of all, in a period.
+    """At most `limit` of something in a period: of one member, at one location, or of all.
 
-    The `ledger_account_id` ALL_ACCOUNTS counts points minted into any account.
+    The `type` says what: transactions (events with an effect), minted points, money in the `currency`, or assigned
+    coupons. The `ledger_account_id` ALL_ACCOUNTS counts points minted into any account. Rules with one `shared_key`
+    count together, whatever campaign they are of. Locations have the limits of `location_limits`, by code, else the
+    `limit`. Alerts are reported at the `alert_shares`, in percent. `written` is the rule in the form of the API.
     """
 
     scope: str
@@ -32,22 +41,66 @@ class LimitRule:
     period: str
     limit: Decimal
     ledger_account_id: int = ALL_ACCOUNTS
+    shared_key: str = ""
+    location_limits: Mapping[str, Decimal] = field(default_factory=dict)
+    alert_shares: tuple[int, ...] = ()
+    currency: str | None = None
+    written: Mapping[str, Any] = field(default_factory=dict)
+
+    def limit_at(self, location_code: str | None) -> Decimal:
+        """The limit, which may be that of a location."""
+        return self.location_limits.get(location_code or "", self.limit) if self.location_limits else self.limit
+
+    def ceiling(self, limit: Decimal) -> Ceiling:
+        """The amounts at which a counter with this limit has to be exact."""
+        if not self.alert_shares:
+            return Ceiling(limit)
+        return Ceiling(limit, {_alert(share, limit): limit * share / 100 for share in self.alert_shares})
+
+    def concerns(self, use: LimitUse) -> bool:
+        """True if the rule limits a use."""
+        if self.type != use.type:
+            return False
+        if self.type == POINTS:
+            return self.ledger_account_id in (ALL_ACCOUNTS, use.ledger_account_id)
+        return self.type != MONEY or use.currency in (None, self.currency)
 
 
-@dataclass(frozen=True, slots=True)
-class CounterKey:
-    """The counter that a rule reads: a campaign, a member (or ALL_MEMBERS), an account and a period."""
+def _alert(share: int, limit: Decimal) -> str:
+    """The name of an alert: with another limit it is another one."""
+    return f"{share} % of {limit.normalize():f}"
 
-    campaign_id: int
-    member_id: int
-    ledger_account_id: int
+
+class LimitUse(NamedTuple):
+    """An amount of a type that an effect uses: points of an account, money in a currency."""
+
     type: str
-    period: str
-    period_start: date
+    amount: Decimal
+    ledger_account_id: int = ALL_ACCOUNTS
+    currency: str | None = None
 
 
-def limit_rules_of(campaign: Campaign, account_ids: Mapping[str, int]) -> tuple[LimitRule, ...]:
-    """All the rules of a campaign, including its two shorthands; `account_ids` by ledger account key."""
+ONE_TRANSACTION = LimitUse(TRANSACTIONS, Decimal(1))
+
+
+class Alert(NamedTuple):
+    """A limit of which a share is used for the first time in its period; `location` is None for other scopes."""
+
+    campaign_key: str
+    rule: LimitRule
+    share: int
+    used: Decimal
+    limit: Decimal
+    location: str | None
+
+
+def limit_rules_of(
+    campaign: Campaign, account_ids: Mapping[str, int], default_currency: str | None = None
+) -> tuple[LimitRule, ...]:
+    """All the rules of a campaign, including its two shorthands; `account_ids` by ledger account key.
+
+    Money is in the currency of the campaign, else in the default one.
+    """
     rules = [
         LimitRule(
             scope=str(rule["scope"]),
@@ -55,6 +108,11 @@ def limit_rules_of(campaign: Campaign, account_ids: Mapping[str, int]) -> tuple[
             period=str(rule["period"]),
             limit=Decimal(rule["limit"]),
             ledger_account_id=account_ids[rule["ledgerAccountKey"]] if rule.get("ledgerAccountKey") else ALL_ACCOUNTS,
+            shared_key=rule.get("sharedKey") or "",
+            location_limits={code: Decimal(limit) for code, limit in (rule.get("locationLimits") or {}).items()},
+            alert_shares=tuple(rule.get("alertShares") or ()),
+            currency=(campaign.currency or default_currency) if rule["type"] == MONEY else None,
+            written=rule,
         )
         for rule in campaign.limit_rules
     ]
@@ -65,96 +123,75 @@ def limit_rules_of(campaign: Campaign, account_ids: Mapping[str, int]) -> tuple[
     return tuple(rules)
 
 
-def counter_of(rule: LimitRule, campaign_id: int, member_id: int, at: datetime, zone: tzinfo) -> CounterKey:
-    """The counter that `rule` reads for an event of a member at a moment; periods are those of `zone`."""
+def counter_of(
+    rule: LimitRule, campaign_id: int, member_id: int, at: datetime, zone: tzinfo, location_code: str | None = None
+) -> CounterKey:
+    """The counter that `rule` reads for an event of a member at a moment and location; periods are those of `zone`."""
     return CounterKey(
-        campaign_id=campaign_id,
+        campaign_id=ALL_CAMPAIGNS if rule.shared_key else campaign_id,
         member_id=member_id if rule.scope == MEMBER else ALL_MEMBERS,
         ledger_account_id=rule.ledger_account_id,
         type=rule.type,
         period=rule.period,
         period_start=period_start(rule.period, at, zone),
+        shared_key=rule.shared_key,
+        location=location_key(location_code) if rule.scope == LOCATION else "",
     )
 
 
-class Counters:
-    """The locked counters of a unit of work; `journal` lists the counts made, in order.
+class EventLimit(NamedTuple):
+    """A rule that an event is under, with its counter, and its limit there."""
 
-    `applications` are the events that cooldowns go by.
-    """
-
-    def __init__(self, used: Mapping[CounterKey, Decimal], applications: Applications | None = None) -> None:
-        self._used = dict(used)
-        self.applications = applications or Applications()
-        self.journal: list[tuple[CounterKey, Decimal]] = []
-
-    @property
-    def changed(self) -> dict[CounterKey, Decimal]:
-        """The amounts that this unit of work has counted, by counter."""
-        totals: dict[CounterKey, Decimal] = {}
-        for key, amount in self.journal:
-            totals[key] = totals.get(key, ZERO) + amount
-        return totals
-
-    def used(self, key: CounterKey) -> Decimal:
-        """How much has been counted."""
-        return self._used.get(key, ZERO)
-
-    def count(self, keys: Iterable[CounterKey], amount: Decimal) -> None:
-        """Add `amount` to each of the counters, once where two rules read the same one."""
-        for key in set(keys):
-            self._used[key] = self.used(key) + amount
-            self.journal.append((key, amount))
-
-    def reverse(self, key: CounterKey, amount: Decimal) -> None:
-        """Subtract `amount` from a counter, which never falls below zero."""
-        given = min(amount, self.used(key))
-        self._used[key] = self.used(key) - given
-        self.journal.append((key, -given))
+    rule: LimitRule
+    key: CounterKey
+    limit: Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class EventLimits:
-    """The limits of one campaign for one event: each rule with its counter."""
+    """The limits of one campaign for one event."""
 
-    rules: tuple[tuple[LimitRule, CounterKey], ...]
+    campaign_id: int
+    campaign_key: str
+    limits: tuple[EventLimit, ...]
 
-    @classmethod
-    def of(
-        cls, rules: Iterable[LimitRule], campaign_id: int, member_id: int, at: datetime, zone: tzinfo
-    ) -> EventLimits:
-        """The counters of `rules` for an event of the member at `at`, with the periods of `zone`."""
-        return cls(tuple((rule, counter_of(rule, campaign_id, member_id, at, zone)) for rule in rules))
+    def exhausted(self, counters: Counters) -> EventLimit | None:
+        """The first limit of transactions that does not allow one more event."""
+        return self.broken_by((ONE_TRANSACTION,), counters)
 
-    def exhausted(self, counters: Counters) -> LimitRule | None:
-        """The first transactions rule that does not allow one more event."""
-        for rule, key in self.rules:
-            if rule.type == TRANSACTIONS and counters.used(key) + 1 > rule.limit:
-                return rule
+    def broken_by(self, uses: Sequence[LimitUse], counters: Counters) -> EventLimit | None:
+        """The first limit that all these uses together would break."""
+        for limit in self.limits:
+            total = sum((use.amount for use in uses if limit.rule.concerns(use)), ZERO)
+            if total and counters.left(limit.key, limit.limit, total) < total:
+                return limit
         return None
 
-    def room(self, ledger_account_id: int, counters: Counters) -> tuple[Decimal | None, LimitRule | None]:
-        """The points that may still be minted into the account, and the rule that limits them; None if unlimited."""
-        least: Decimal | None = None
-        strictest: LimitRule | None = None
-        for rule, key in self.rules:
-            if rule.type == POINTS and rule.ledger_account_id in (ALL_ACCOUNTS, ledger_account_id):
-                left = max(ZERO, rule.limit - counters.used(key))
-                if least is None or left < least:
-                    least, strictest = left, rule
+    def left(self, use: LimitUse, counters: Counters) -> tuple[Decimal, EventLimit | None]:
+        """As much of a use as the limits leave, and the limit that does not leave all of it, if there is one."""
+        least, strictest = use.amount, None
+        for limit in self.limits:
+            if limit.rule.concerns(use):
+                left = counters.left(limit.key, limit.limit, use.amount)
+                if left < least:
+                    # The part of an amount of money is one that the currency can hold.
+                    least, strictest = floor_money(left, limit.rule.currency) if use.type == MONEY else left, limit
         return least, strictest
 
-    def count_mint(self, ledger_account_id: int, amount: Decimal, counters: Counters) -> None:
-        """Count points minted into the account."""
-        counters.count(
-            (
-                key
-                for rule, key in self.rules
-                if rule.type == POINTS and rule.ledger_account_id in (ALL_ACCOUNTS, ledger_account_id)
-            ),
-            amount,
-        )
+    def count(self, use: LimitUse, counters: Counters) -> list[Alert]:
+        """Count a use; returns the alerts that are to be reported because of it."""
+        concerned = [limit for limit in self.limits if limit.rule.concerns(use)]
+        if not concerned:
+            return []
+        currency = next((limit.rule.currency for limit in concerned), None)
+        counters.count([limit.key for limit in concerned], use.amount, self.campaign_id, currency)
+        return [alert for limit in concerned if limit.rule.alert_shares for alert in self._alerts(limit, counters)]
 
-    def count_transaction(self, counters: Counters) -> None:
-        """Count one event that had an effect."""
-        counters.count((key for rule, key in self.rules if rule.type == TRANSACTIONS), Decimal(1))
+    def _alerts(self, limit: EventLimit, counters: Counters) -> Iterable[Alert]:
+        """The alerts of one limit that are due and were not reported before."""
+        used = counters.used(limit.key)
+        for share in sorted(limit.rule.alert_shares):
+            name = _alert(share, limit.limit)
+            if used * 100 >= limit.limit * share and not counters.is_reported(limit.key, name):
+                counters.report(limit.key, name)
+                yield Alert(self.campaign_key, limit.rule, share, used, limit.limit, limit.key.location_code)

@@ -8,8 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from domain.campaigns.counters import Count
 from domain.campaigns.discounts import Discount
-from domain.campaigns.limits import POINTS, CounterKey, LimitRule
+from domain.campaigns.limits import MONEY, Alert, EventLimit
 from domain.problems import Conflict, Refusal
 
 ZERO = Decimal(0)
@@ -25,10 +26,11 @@ class LimitReached(Conflict):
     title = "A limit of the campaign is reached"
 
     @classmethod
-    def of(cls, rule: LimitRule) -> LimitReached:
-        """The refusal for an exhausted `rule`."""
-        what = "points" if rule.type == POINTS else "transactions"
-        return cls(f"The limit of {rule.limit} {what} of a {rule.scope} ({rule.period}) is reached.")
+    def of(cls, limit: EventLimit) -> LimitReached:
+        """The refusal for an exhausted `limit`."""
+        rule = limit.rule
+        what = (rule.currency or "") if rule.type == MONEY else rule.type
+        return cls(f"The limit of {limit.limit} {what} of a {rule.scope} ({rule.period}) is reached.")
 
 
 class NoSponsor(Conflict):
@@ -131,7 +133,8 @@ class Evaluation:
     explanations: list[Explanation] = field(default_factory=list)
     limit_discarded: Decimal = ZERO
     discount_total: Decimal = ZERO
-    counted: list[tuple[CounterKey, Decimal]] = field(default_factory=list)
+    counted: list[Count] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
     # The campaigns with a cooldown that have had an effect.
     cooldown_campaign_ids: tuple[int, ...] = ()
     # The moment whose tiers counted; None for the present ones.

@@ -1,13 +1,14 @@
 """The effects that move points: mint-points within the limits of its campaign, and burn-points."""
 
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any
 
-from domain.campaigns.budgets import LimitBudget
+from domain.campaigns.budgets import LimitBudget, uses_of_points
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.context import EventFacts
 from domain.campaigns.effects import SPONSOR
+from domain.campaigns.limits import POINTS, EventLimit, LimitUse
 from domain.campaigns.outcomes import (
     EXECUTED,
     FAILED,
@@ -27,6 +28,7 @@ from domain.members import MemberInactive
 from domain.problems import Conflict, Refusal
 
 ZERO = Decimal(0)
+_DOWN = Context(prec=50, rounding=ROUND_DOWN)
 
 
 class PointEffects:
@@ -54,9 +56,8 @@ class PointEffects:
             wallet_id = self._wallet_id(params)
             account = self._account(campaign, params)
             amount = round_down(account, params["amount"])
-            room, rule = self._allowances.room(campaign, account.ledger_account_id)
-            granted = amount if room is None or room >= amount else round_down(account, room)
-            refusal: Conflict | None = LimitReached.of(rule) if granted < amount and rule is not None else None
+            granted, limit = self._within_limits(campaign, account, amount)
+            refusal: Conflict | None = None if limit is None else LimitReached.of(limit)
             self.discarded += amount - granted
             if account.max_balance is not None:
                 granted, over = self._session.within_max_balance(account, wallet_id, granted)
@@ -78,11 +79,30 @@ class PointEffects:
             return Done(SKIPPED, first_violated, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
-        self._allowances.count_mint(campaign, account.ledger_account_id, granted)
-        worth = None
-        if account.fiat_per_point is not None:
-            worth = round_money(granted * account.fiat_per_point, self._event.home_currency)
+        worth = self._worth(account, granted)
+        self._allowances.count(campaign, *uses_of_points(account, granted, worth, self._event.home_currency))
         return Done(PARTIAL if refusal else EXECUTED, refusal, granted, worth=worth)
+
+    def _within_limits(
+        self, campaign: CompiledCampaign, account: LedgerAccount, amount: Decimal
+    ) -> tuple[Decimal, EventLimit | None]:
+        """As many of the points as the limits leave, and the limit that does not leave all of them, if there is one."""
+        granted, strictest = amount, None
+        for use in self._uses(account, amount) if campaign.limits else ():
+            left, limit = self._allowances.left(campaign, use)
+            if limit is not None:
+                points = left if use.type == POINTS else _points_worth(left, account.fiat_per_point)
+                if points < granted:
+                    granted, strictest = round_down(account, points), limit
+        return granted, strictest
+
+    def _uses(self, account: LedgerAccount, amount: Decimal) -> list[LimitUse]:
+        return uses_of_points(account, amount, self._worth(account, amount), self._event.home_currency)
+
+    def _worth(self, account: LedgerAccount, amount: Decimal) -> Decimal | None:
+        """The worth of points in money, None for points without one."""
+        rate = account.fiat_per_point
+        return None if rate is None else round_money(amount * rate, self._event.home_currency)
 
     def _qualifying(
         self, account: LedgerAccount, params: Mapping[str, Any], granted: Decimal, amount: Decimal
@@ -118,20 +138,19 @@ class PointEffects:
             self._session.rollback_to(savepoint)
             raise
 
-    def mint_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> tuple[int, Decimal] | None:
-        """The amount of a mint before limits, as (ledger account id, amount); None if it cannot mint at all."""
+    def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
+        """The uses that a mint would be before limits, its points first; empty if it cannot mint at all."""
         try:
             self._wallet_id(params)
             account = self._account(campaign, params)
         except Refusal:
-            return None
-        return account.ledger_account_id, round_down(account, params["amount"])
+            return []
+        return self._uses(account, round_down(account, params["amount"]))
 
     def discard(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> None:
         """Record that a limit prevented a mint altogether."""
-        mint = self.mint_before_limits(campaign, params)
-        if mint is not None:
-            self.discarded += mint[1]
+        for use in self.uses_before_limits(campaign, params)[:1]:
+            self.discarded += use.amount
 
     def _wallet_id(self, params: Mapping[str, Any]) -> int:
         event = self._event
@@ -167,3 +186,8 @@ class PointEffects:
             tags=campaign.campaign.tags or None,
             loyalty_event_id=self._event.loyalty_event_id,
         )
+
+
+def _points_worth(money: Decimal, rate: Decimal | None) -> Decimal:
+    """As many points as are worth no more than the money."""
+    return _DOWN.divide(money, rate) if rate else ZERO

@@ -1,11 +1,11 @@
 """Events and their results, as they are stored and sent."""
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey
+from domain.campaigns.counters import ALL_ACCOUNTS, ALL_MEMBERS, Count
+from domain.campaigns.limits import CAMPAIGN, LOCATION, MEMBER
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
 from domain.events import IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
@@ -66,17 +66,25 @@ def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | N
     return result if error is None else {**result, "error": dict(error)}
 
 
-def limit_counter(key: CounterKey, amount: Decimal) -> dict[str, Any]:
-    """The amount that an event counted against one limit."""
-    return {
-        "campaignId": key.campaign_id,
-        "scope": "campaign" if key.member_id == ALL_MEMBERS else "member",
+def limit_counter(counted: Count) -> dict[str, Any]:
+    """The amount that an event counted against one limit; a budget also has its key, location and currency."""
+    key, location = counted.key, counted.key.location_code
+    answer = {
+        "campaignId": counted.campaign_id,
+        "scope": LOCATION if location is not None else CAMPAIGN if key.member_id == ALL_MEMBERS else MEMBER,
         "type": key.type,
         "period": key.period,
         "periodStart": key.period_start.isoformat(),
         "ledgerAccountId": None if key.ledger_account_id == ALL_ACCOUNTS else key.ledger_account_id,
-        "amount": exact_number(amount),
+        "amount": exact_number(counted.amount),
     }
+    if key.shared_key:
+        answer["sharedKey"] = key.shared_key
+    if location is not None:
+        answer["location"] = location
+    if counted.currency is not None:
+        answer["currency"] = counted.currency
+    return answer
 
 
 def _effect(outcome: EffectOutcome) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def reverted_event(reversal: RevertedEvent) -> dict[str, Any]:
         "eventType": reversal.event.event_type,
         "memberId": reversal.event.member_id,
         "ledgerTransactions": [_transaction(transaction) for transaction in reversal.transactions],
-        "limitCounters": [limit_counter(key, amount) for key, amount in reversal.limits],
+        "limitCounters": list(map(limit_counter, reversal.limits)),
         **{kind: [other.record for other in reversal.others if other.kind == kind] for kind in UNDONE_KINDS},
     }
 

@@ -5,11 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from domain.calendar import instant_text
+from domain.campaigns.limits import Alert
 from domain.members import Member
+from handlers.messages.base import exact_number
+from handlers.messages.campaigns import limit_rule
 from handlers.messages.events import event_record
 
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
-NOTIFICATION = "campaign.notification"
+NOTIFICATION, LIMIT_REACHED = "campaign.notification", "campaign.limit-reached"
 ASYNC_EVENT_EVALUATED = "async-event.evaluated"
 USER_INVITED = "user.invited"
 
@@ -26,4 +29,16 @@ def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
         "event": event_record(row),
         "payload": row["payload"],
         "result": row["result"],
+    }
+
+
+def limit_alert(alert: Alert) -> dict[str, Any]:
+    """A share of a limit that is used for the first time in its period."""
+    return {
+        "campaignKey": alert.campaign_key,
+        "rule": limit_rule(alert.rule.written),
+        "share": alert.share,
+        "used": exact_number(alert.used),
+        "limit": exact_number(alert.limit),
+        "location": alert.location,
     }

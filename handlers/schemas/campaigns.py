@@ -6,8 +6,10 @@ from domain.campaigns.compiled import compile_action
 from domain.campaigns.effects import Effect
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.warnings import warnings_of_action
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Body, Shape, Update, exact_number
+from handlers.messages.campaigns import limit_rule
 from handlers.schemas.expressions import WARNING
+from handlers.services.campaign_limits import CampaignView, LimitFigures
 from handlers.services.campaigns import ActionProperties, CampaignProperties
 
 CAMPAIGN_BODY = Body(CampaignProperties)
@@ -21,8 +23,21 @@ _CAMPAIGN = Shape(Campaign, optional=("day_of_week_schedule",))
 def campaign_record(campaign: Any) -> dict[str, Any]:
     """The record of a campaign; every limit rule has `ledgerAccountKey`, null if it names no account."""
     answer = _CAMPAIGN.dump(campaign)
-    answer["limitRules"] = [{"ledgerAccountKey": None, **rule} for rule in campaign.limit_rules]
+    answer["limitRules"] = list(map(limit_rule, campaign.limit_rules))
     return answer
+
+
+def viewed_campaign(view: CampaignView) -> dict[str, Any]:
+    """The answer to the request for a campaign."""
+    record = campaign_record(view.campaign)
+    if view.limits is not None:
+        record["limits"] = list(map(_limit, view.limits))
+    return {"campaign": record}
+
+
+def _limit(figures: LimitFigures) -> dict[str, Any]:
+    used, left = (None if amount is None else exact_number(amount) for amount in (figures.used, figures.left))
+    return {**limit_rule(figures.rule), "used": used, "left": left, "location": figures.location}
 
 
 def saved_action(action: Action) -> dict[str, Any]:

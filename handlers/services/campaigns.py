@@ -6,7 +6,13 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import localized, zone_faults
-from domain.campaigns.checks import faults_of_constants, faults_of_length, faults_of_limits
+from domain.campaigns.checks import (
+    SharedRule,
+    faults_of_constants,
+    faults_of_length,
+    faults_of_limits,
+    faults_of_sharing,
+)
 from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules, without_nulls
 from domain.campaigns.cooldowns import faults_of_cooldown
 from domain.campaigns.records import Action, Campaign, CampaignChanged
@@ -82,7 +88,10 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
     body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
     if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
         raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
-    faults = [*zone_faults(body.timezone), *faults_of_limits(body.limit_rules), *faults_of_cooldown(body.cooldown)]
+    currency = body.currency or call.organization.currency
+    faults = [*zone_faults(body.timezone), *faults_of_limits(body.limit_rules, has_currency=currency is not None)]
+    faults += faults_of_cooldown(body.cooldown)
+    faults += _faults_of_sharing(call, body, before)
     faults += hours_faults(body.day_of_week_schedule, names_days=bool(body.days_of_week))
     if faults:
         raise InvalidRequest(faults)
@@ -98,6 +107,19 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
         if event_type not in former:
             references.refuse_unknown_event_type(configuration, event_type)
     return body
+
+
+def _faults_of_sharing(call: Call, body: CampaignProperties, before: Campaign | None) -> list[FieldFault]:
+    """The faults of rules that count together with others; those of campaigns that are not active may differ."""
+    if not any(rule.get("sharedKey") for rule in body.limit_rules):
+        return []
+    others = []
+    for compiled in configuration_of(call.db, call.organization).campaigns:
+        campaign = compiled.campaign
+        if body.active and (before is None or campaign.campaign_id != before.campaign_id):
+            shared = [rule for rule in campaign.limit_rules if rule.get("sharedKey")]
+            others += [SharedRule(rule, campaign.currency, campaign.code) for rule in shared]
+    return faults_of_sharing(body.limit_rules, body.currency, others)
 
 
 def validated_action(call: Call, campaign: Campaign, body: ActionProperties, before: Action | None) -> ActionProperties:

@@ -189,7 +189,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     }
     item_matchers = dict(items.values())
     audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
-    compiled = _compiled_campaigns(active_campaigns, before, accounts, organization.timezone)
+    compiled = _compiled_campaigns(active_campaigns, before, accounts, organization)
     compiled_missions = _compiled_missions(stored_missions, organization, accounts, items, audiences_)
     tiers = configuration.tiers(db, organization_id)
     tier_schedules = tuple(configuration.tier_schedules(db, organization))
@@ -308,7 +308,7 @@ def _compiled_campaigns(
     active: Iterable[tuple[Campaign, Sequence[Action]]],
     before: Configuration | None,
     accounts: _Accounts,
-    timezone: str,
+    organization: Organization,
 ) -> list[CompiledCampaign]:
     """The active campaigns, ready to be evaluated; actions that were compiled before are taken over."""
     account_ids = {key: account.ledger_account_id for key, account in accounts.by_key.items()}
@@ -317,9 +317,9 @@ def _compiled_campaigns(
         compile_campaign(
             campaign,
             [compile_action(action, known.get(action.action_id)) for action in actions],
-            limit_rules_of(campaign, account_ids),
+            limit_rules_of(campaign, account_ids, organization.currency),
             accounts.by_program.get(campaign.loyalty_program_id),
-            timezone,
+            organization.timezone,
         )
         for campaign, actions in active
     ]

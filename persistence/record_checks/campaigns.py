@@ -2,14 +2,25 @@
 
 from persistence.record_checks.forms import OF, unlike_sums
 
-_KEYS = ("campaign_id", "member_id", "ledger_account_id", "type", "period", "period_start")
+_KEYS = (
+    "campaign_id",
+    "member_id",
+    "ledger_account_id",
+    "type",
+    "period",
+    "period_start",
+    "shared_key",
+    "location",
+)
 
 # The count of an event that was reversed is negative on the event that reversed it, and given back on its own.
 _COUNTED = f"""
-SELECT e.organization_id, CAST(k ->> 'campaignId' AS bigint) AS campaign_id,
-    CASE k ->> 'scope' WHEN 'campaign' THEN 0 ELSE e.member_id END AS member_id,
+SELECT e.organization_id,
+    CASE WHEN k ->> 'sharedKey' IS NULL THEN CAST(k ->> 'campaignId' AS bigint) ELSE 0 END AS campaign_id,
+    CASE k ->> 'scope' WHEN 'member' THEN e.member_id ELSE 0 END AS member_id,
     coalesce(CAST(k ->> 'ledgerAccountId' AS bigint), 0) AS ledger_account_id, k ->> 'type' AS type,
     k ->> 'period' AS period, CAST(k ->> 'periodStart' AS date) AS period_start,
+    coalesce(k ->> 'sharedKey', '') AS shared_key, coalesce('@' || (k ->> 'location'), '') AS location,
     CAST(k ->> 'amount' AS numeric) - coalesce(CAST(k ->> 'givenBack' AS numeric), 0) AS used
 FROM events e CROSS JOIN LATERAL jsonb_array_elements(e.limit_counters) AS k
 WHERE {OF.format("e")} AND CAST(k ->> 'amount' AS numeric) > 0
@@ -17,11 +28,12 @@ WHERE {OF.format("e")} AND CAST(k ->> 'amount' AS numeric) > 0
 
 CHECKS = (
     unlike_sums(
-        f"SELECT * FROM campaign_limit_counters c WHERE {OF.format('c')}",
+        f"""SELECT organization_id, {", ".join(_KEYS)}, sum(used) AS used FROM campaign_limit_counters c
+WHERE {OF.format("c")} GROUP BY organization_id, {", ".join(_KEYS)}""",
         _COUNTED,
         _KEYS,
         ("used",),
-        "campaign %s, member %s, account %s, %s %s from %s",
+        "campaign %s, member %s, account %s, %s %s from %s, shared key %s, location %s",
         ("counts %s", "its events come to %s"),
     ),
 )

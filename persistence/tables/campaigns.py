@@ -1,6 +1,6 @@
 """Campaigns with actions and counters of limits, and the matchers and audiences that they name."""
 
-from sqlalchemy import ARRAY, BigInteger, Column, Date, Integer, PrimaryKeyConstraint, SmallInteger, Table, Text
+from sqlalchemy import ARRAY, BigInteger, Column, Date, Integer, PrimaryKeyConstraint, SmallInteger, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSON
 
 from domain.audiences import Audience
@@ -29,7 +29,8 @@ campaign_actions = record_table(
     defaults={"abort_evaluation_if_false": "false", "abort_evaluation_on_error": "false"},
 )
 
-# member_id 0 counts for all members together, ledger_account_id 0 for all accounts or for transactions.
+# member_id 0 counts for all members together, ledger_account_id 0 for all accounts or for what has none, campaign_id 0
+# for all campaigns that have the shared key. A counter is its row with part 0, and the others into which it is split.
 campaign_limit_counters = Table(
     "campaign_limit_counters",
     metadata,
@@ -41,10 +42,30 @@ campaign_limit_counters = Table(
     Column("period", Text, nullable=False),
     Column("period_start", Date, nullable=False),
     exact("used", nullable=False),
+    Column("shared_key", Text, nullable=False, server_default=text("''")),
+    Column("location", Text, nullable=False, server_default=text("''")),
+    Column("part", SmallInteger, nullable=False, server_default=text("0")),
+    # Of the row 0: the number of other parts, the alerts that were reported, and how many had to wait.
+    Column("parts", SmallInteger, nullable=False, server_default=text("0")),
+    Column("alerts", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("waits", Integer, nullable=False, server_default=text("0")),
+    # Of the others: what they may count, and the amount at which the counter has to be exact again.
+    exact("quota"),
+    exact("until"),
+    instant("counted_at"),
     PrimaryKeyConstraint(
-        "organization_id", "member_id", "campaign_id", "type", "period", "period_start", "ledger_account_id"
+        "organization_id",
+        "member_id",
+        "campaign_id",
+        "type",
+        "period",
+        "period_start",
+        "ledger_account_id",
+        "shared_key",
+        "location",
+        "part",
     ),
-    refers_to("campaigns", "campaign_id"),
+    belongs_to_organization(),
     postgresql_with={"fillfactor": "70"},
 )
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from domain.campaigns.compiled import CompiledCampaign, EvaluationPlan, compile_action, compile_campaign
 from domain.campaigns.context import EventFacts, Executor, host_functions
+from domain.campaigns.counters import CounterKey, Counters
 from domain.campaigns.evaluation import Evaluator
-from domain.campaigns.limits import CounterKey, Counters, limit_rules_of
+from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.outcomes import Evaluation
 from domain.campaigns.records import RUNNING, Action, Campaign
 from domain.events import DRY_RUN, FULL

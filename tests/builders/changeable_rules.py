@@ -45,6 +45,9 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
                 "period": "monthly",
                 "limit": 5,
                 "ledgerAccountKey": None,
+                "sharedKey": "all",
+                "locationLimits": {},
+                "alertShares": [],
             }
         ],
         "minSpendValue": 5,

@@ -128,7 +128,7 @@ def test_a_member_whose_head_waits_holds_up_nobody_else(shop):
 
 
 def test_no_event_is_evaluated_by_two_workers(shop):
-    """Counted where no key of the ledger would stop the second one."""
+    """Count where no key of the ledger would stop the second one."""
     limit = {"scope": "member", "type": "transactions", "period": "total", "limit": 10**6}
     discount = effect("discount", type="percentage", value=5)
     shop.campaign(running(discount), eventType=GENERIC, limitRules=[limit])

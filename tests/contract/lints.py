@@ -53,6 +53,8 @@ LEFT_OUT = {
     ("MissionReward", "requestedAmount"),
     ("ReferralReward", "code"),
     ("ReferralReward", "requestedPoints"),
+    # On request only.
+    ("Campaign", "limits"),
     ("ActionEffectParam", "expression"),
     ("ActionEffectParam", "value"),
     ("ActionRules", "expression"),

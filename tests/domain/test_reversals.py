@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.campaigns.limits import CounterKey
+from domain.campaigns.counters import Count, CounterKey
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import Entry
 from domain.ledger.records import REVERTED, SETTLED
@@ -134,7 +134,9 @@ def test_a_count_belongs_to_a_member_and_an_account_or_to_all():
 
 def test_limits_get_back_the_opposite_of_what_was_counted():
     key = counter_key(COUNTED, 7)
-    assert negated_counts([RevertedEvent(EVENT, (), ((key, Decimal(4)), (key, Decimal(1))))]) == [(key, -4), (key, -1)]
+    counts = (Count(key, Decimal(4), 3), Count(key, Decimal(1), 3, "EUR"))
+    expected = [Count(key, Decimal(-4), 3), Count(key, Decimal(-1), 3, "EUR")]
+    assert negated_counts([RevertedEvent(EVENT, (), counts)]) == expected
 
 
 def reverted(amount, *entries, due="10", status=SETTLED, is_partial=False):

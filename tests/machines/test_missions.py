@@ -49,7 +49,7 @@ class Missions(RuleBasedStateMachine):
             return multiple()
         rewarded = sum(times for _, _, times, _ in self.events[member])
         before = sum(counted for _, _, _, counted in self.events[member])
-        # Counted one by one, until the last achievement that there is room for.
+        # Count one by one, until the last achievement that there is room for.
         counted, times = 0, 0
         while counted < amount and times < room:
             counted += 1

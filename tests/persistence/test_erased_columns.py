@@ -68,9 +68,11 @@ STAYING = {
     "audit_log.digest": "is of the columns that stay and of personal_digest",
     "events.event_type": OF_PRODUCT,
     "events.limit_counters": "are numbers of campaigns and amounts",
+    "events.cooldown_campaign_ids": "are numbers of campaigns",
     "member_tier_trackings.tier_hold": STATE,
     "purchase_orders.status": STATE,
     "purchase_orders.event_ids": "are numbers of events",
+    "purchase_orders.currency": "is a currency",
     "ledger_transactions.tags": TAG,
     "ledger_transactions.fiat_currency": "is a currency",
     "report_changes.kind": STATE,
@@ -82,6 +84,9 @@ STAYING = {
     "campaign_limit_counters.type": STATE,
     "campaign_limit_counters.period": STATE,
     "campaign_limit_counters.period_start": "is the first day of a period of a campaign",
+    "campaign_limit_counters.shared_key": "is a text of campaigns",
+    "campaign_limit_counters.location": "is the code of a store, of all its members together",
+    "campaign_limit_counters.alerts": "are shares of limits of campaigns",
 }
 
 

@@ -149,6 +149,8 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     if not unit.is_dry_run:
         for error_of_rule in () if evaluation is None else evaluation.errors:
             metrics.count_error(unit.organization_id, error_of_rule)
+        if evaluation is not None and evaluation.alerts:
+            unit.outbox.report(evaluation.alerts)
         location = order[0].location_code if order else None
         unit.event_rows.add(tracked, result["status"], result, evaluation, location, reverted)
     unit.outcomes.append(EventOutcome(tracked.member.member_id, tracked.loyalty_event_id, result))

@@ -3,46 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime, tzinfo
-from typing import TYPE_CHECKING
+from datetime import date, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from domain.calendar import DAILY, period_start
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.cooldowns import Applications, span_around
-from domain.campaigns.limits import ALL_MEMBERS, MEMBER, CounterKey, Counters, counter_of
-from persistence import events
+from domain.campaigns.counters import ALL_CAMPAIGNS, ALL_MEMBERS, Ceiling, CounterKey, Counters
+from domain.campaigns.limits import LOCATION, MEMBER, counter_of
+from persistence import events, limit_counters
 
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.tracked import TrackedEvent
     from handlers.services.unit_of_work.unit import UnitOfWork
 
 
+class _Occasion(NamedTuple):
+    """When and where an event happened, as far as limits tell occasions apart."""
+
+    at: datetime
+    location_code: str | None = None
+
+
+_Occasions = Mapping[str, Collection[_Occasion]]
+
+
 def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: Collection[CounterKey]) -> Counters:
     """The counters of all limits that may count the events, or the derived events that are possible, and cooldowns.
 
     Counters of all members are locked unless this is a dry run; a member's own are protected by the member's lock.
-    `given_back` are counters that are needed whatever the campaigns are now.
+    `given_back` are counters that are needed whatever the campaigns are now: they are locked as a whole, since a part
+    cannot tell how much there is to give back.
     """
     limited = [campaign for campaign in unit.plans.campaigns if campaign.limits]
     applications = _applications(unit) if unit.plans.have_cooldowns else None
     if not (limited or given_back):
-        return Counters({}, applications)
-    moments = _moments(tracked, unit.possible_types, unit.now, {campaign.zone for campaign in limited})
-    shared: set[CounterKey] = set(given_back)
+        return Counters({}, applications=applications)
+    occasions = _occasions(unit, tracked, limited)
+    ceilings: dict[CounterKey, Ceiling | None] = {key: None for key in given_back if key.member_id == ALL_MEMBERS}
+    gives_back = bool(ceilings)
     own: set[int] = set()
     starts: set[date] = set()
     for campaign in limited:
-        counted_at = {at for event_type, times in moments.items() if campaign.considers(event_type) for at in times}
-        if counted_at:
-            shared |= _shared_counters(campaign, counted_at)
-            own_starts = _starts_of_own_counters(campaign, counted_at)
+        counted = {
+            occasion for event_type in occasions if campaign.considers(event_type) for occasion in occasions[event_type]
+        }
+        if counted:
+            _add_ceilings(campaign, counted, ceilings)
+            own_starts = _starts_of_own_counters(campaign, counted)
             if own_starts:
-                own.add(campaign.campaign.campaign_id)
+                own |= {campaign.campaign.campaign_id, ALL_CAMPAIGNS}
                 starts |= own_starts
-    counters = events.open_counters(unit.db, unit.organization_id, shared, lock=not unit.is_dry_run)
+    db, organization_id = unit.db, unit.organization_id
+    used = limit_counters.read(db, organization_id, [key for key in given_back if key.member_id != ALL_MEMBERS])
     if own:
-        counters |= events.find_counters(unit.db, unit.organization_id, unit.members, own, starts)
-    return Counters(counters, applications)
+        used |= limit_counters.find_of_members(db, organization_id, unit.members, own, starts)
+    if not ceilings:
+        return Counters(used, applications=applications)
+    if unit.is_dry_run:
+        return Counters({**used, **limit_counters.read(db, organization_id, ceilings)}, applications=applications)
+    locked = limit_counters.lock(db, organization_id, ceilings, as_whole=gives_back)
+    present = {key: ceiling for key, ceiling in ceilings.items() if ceiling is not None}
+    return Counters(used, locked, present, applications)
 
 
 def _applications(unit: UnitOfWork) -> Applications:
@@ -52,37 +74,56 @@ def _applications(unit: UnitOfWork) -> Applications:
     return Applications(events.find_applications(unit.db, unit.organization_id, unit.members, *span))
 
 
-def _shared_counters(campaign: CompiledCampaign, counted_at: Collection[datetime]) -> set[CounterKey]:
-    """The counters of limits of all members together."""
-    return {
-        counter_of(rule, campaign.campaign.campaign_id, ALL_MEMBERS, at, campaign.zone)
-        for rule in campaign.limits
-        if rule.scope != MEMBER
-        for at in counted_at
-    }
+def _add_ceilings(
+    campaign: CompiledCampaign, counted: Collection[_Occasion], ceilings: dict[CounterKey, Ceiling | None]
+) -> None:
+    """Add the counters of limits of all members together, with the amounts at which they have to be exact."""
+    for rule in campaign.limits:
+        for at, code in counted if rule.scope != MEMBER else ():
+            key = counter_of(rule, campaign.campaign.campaign_id, ALL_MEMBERS, at, campaign.zone, code)
+            ceiling, other = rule.ceiling(rule.limit_at(code)), ceilings.get(key)
+            ceilings[key] = ceiling if other is None else ceiling.joined(other)
 
 
-def _starts_of_own_counters(campaign: CompiledCampaign, counted_at: Collection[datetime]) -> set[date]:
+def _starts_of_own_counters(campaign: CompiledCampaign, counted: Collection[_Occasion]) -> set[date]:
     """The first days of the periods of each member's own limits."""
     return {
-        period_start(rule.period, at, campaign.zone)
+        period_start(rule.period, occasion.at, campaign.zone)
         for rule in campaign.limits
         if rule.scope == MEMBER
-        for at in counted_at
+        for occasion in counted
     }
 
 
-def _moments(
-    tracked: Sequence[TrackedEvent], derived: Collection[str], now: datetime, zones: Collection[tzinfo]
-) -> Mapping[str, set[datetime]]:
-    """The moments of the events, by type; derived events happen at the same moments or now.
+def _occasions(unit: UnitOfWork, tracked: Sequence[TrackedEvent], limited: Collection[CompiledCampaign]) -> _Occasions:
+    """The occasions of the events, by type; derived events happen at the same moments or now, and at no location.
 
-    Moments on the same day in all the `zones` are merged into one.
+    Moments on the same day in all the zones of the campaigns are merged into one. Locations are told apart only if a
+    limit is per location.
     """
-    days: dict[str, dict[tuple[date, ...], datetime]] = {}
+    zones = {campaign.zone for campaign in limited}
+    has_locations = any(rule.scope == LOCATION for campaign in limited for rule in campaign.limits)
+    locations = _locations(unit, tracked) if has_locations else {}
+    days: dict[str, dict[tuple[tuple[date, ...], str | None], _Occasion]] = {}
     for event in tracked:
         day = tuple(period_start(DAILY, event.at, zone) for zone in zones)
-        days.setdefault(event.event.event_type, {})[day] = event.at
-    by_type = {event_type: set(moments.values()) for event_type, moments in days.items()}
-    derived_at = {moment for moments in by_type.values() for moment in moments} | {now}
-    return {**by_type, **{event_type: derived_at | by_type.get(event_type, set()) for event_type in derived}}
+        code = None if event.order is None else locations.get(event.order["externalId"])
+        days.setdefault(event.event.event_type, {})[day, code] = _Occasion(event.at, code)
+    by_type = {event_type: set(occasions.values()) for event_type, occasions in days.items()}
+    moments = {occasion.at for occasions in by_type.values() for occasion in occasions} | {unit.now}
+    derived = {_Occasion(at) for at in moments}
+    return {**by_type, **{event_type: derived | by_type.get(event_type, set()) for event_type in unit.possible_types}}
+
+
+def _locations(unit: UnitOfWork, tracked: Sequence[TrackedEvent]) -> Mapping[str, str | None]:
+    """The locations of the orders that the events are about, by their external ids: those of their creation."""
+    locations: dict[str, str | None] = {}
+    for order in [event.order for event in tracked if event.order is not None]:
+        external_id = order["externalId"]
+        stored = None if unit.orders is None else unit.orders.stored(external_id)
+        if stored is not None:
+            locations[external_id] = stored.location_code
+        elif external_id not in locations:
+            # The first event of an order that is not stored can only be its creation.
+            locations[external_id] = order.get("locationCode")
+    return locations

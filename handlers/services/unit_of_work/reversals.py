@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
-from domain.campaigns.limits import CounterKey, Counters
+from domain.campaigns.counters import Count, CounterKey, Counters
 from domain.events import SUCCESS, LoyaltyEvent
 from domain.ledger.postings import Details
 from domain.ledger.session import LedgerSession
@@ -166,16 +166,16 @@ class Reversals:
 
     def _reverse_counters(
         self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, counters: Counters
-    ) -> tuple[tuple[CounterKey, Decimal], ...]:
+    ) -> tuple[Count, ...]:
         """Subtract the event's counts from the counters, and record that on the event."""
-        given: list[tuple[CounterKey, Decimal]] = []
+        given: list[Count] = []
         kept: list[Mapping[str, Any]] = []
         for counted in event.limit_counters:
             amount = amount_to_reverse(counted, by.extent, self._decimals(event, counted, session))
             if amount > 0:
                 key = counter_key(counted, event.member_id)
-                counters.reverse(key, amount)
-                given.append((key, amount))
+                given.append(Count(key, amount, counted["campaignId"], counted.get("currency")))
+                counters.reverse(given[-1])
                 total = Decimal(counted.get("givenBack", 0)) + amount
                 kept.append({**counted, "givenBack": exact_number(total)})
             else:

@@ -143,7 +143,7 @@ def event_row(
         "status": status,
         "last_error": result.get("error"),
         "limit_discarded_total_amount": Decimal(0) if evaluation is None else evaluation.limit_discarded,
-        "limit_counters": [limit_counter(*counter) for counter in counted],
+        "limit_counters": list(map(limit_counter, counted)),
         "cooldown_campaign_ids": (evaluation.cooldown_campaign_ids if evaluation else None) or None,
         "result": result,
         "evaluated_at": tracked.evaluated_at,

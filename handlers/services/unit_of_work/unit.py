@@ -15,8 +15,8 @@ from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import EvaluationPlan
+from domain.campaigns.counters import Counters
 from domain.campaigns.discounts import Basket
-from domain.campaigns.limits import Counters
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
@@ -45,7 +45,7 @@ from handlers.services.unit_of_work.participants.referrals import (
 from handlers.services.unit_of_work.participants.tiers import TierWork
 from handlers.services.unit_of_work.reversals import Participant, Reversals
 from handlers.services.unit_of_work.tracked import EventOutcome, EventRows, TrackedEvent
-from persistence import events, member_tiers, posting, referrals
+from persistence import events, limit_counters, member_tiers, posting, referrals
 from persistence.rows import IdAllocator
 
 # Enough ids, besides some for each event, for most units: taken from the database when first needed.
@@ -408,8 +408,7 @@ class UnitOfWork:
         changed_tiers = self.tier_assignments.changed
         if changed_tiers:
             member_tiers.move(self.db, self.organization_id, changed_tiers, self.now)
-        if self.counters.journal:
-            events.count(self.db, self.organization_id, self.counters.changed)
+        limit_counters.store(self.db, self.organization_id, self.counters.changes())
         for participant in self.used_participants():
             participant.flush()
         for member_program, held in changed_tiers.items():

@@ -19,7 +19,6 @@ from handlers.messages.webhooks import (
     ASYNC_EVENT_EVALUATED,
     EVENT_CANCELLED,
     EVENT_EVALUATED,
-    NOTIFICATION,
     event_data,
     message,
 )
@@ -59,12 +58,16 @@ def queue_events(
 
 
 def queue_notifications(
-    db: Connection, configuration: Configuration, notifications: Sequence[Mapping[str, Any]], now: datetime
+    db: Connection,
+    configuration: Configuration,
+    type_: str,
+    notifications: Sequence[Mapping[str, Any]],
+    now: datetime,
 ) -> None:
-    """Queue notifications of campaigns for all triggers of the type; at most one statement."""
+    """Queue what campaigns report for all triggers of the type WebHook; at most one statement."""
     listeners = [listener.trigger_id for listener in configuration.listeners if listener.type == WEB_HOOK]
     messages = [
-        (trigger_id, NOTIFICATION, message(NOTIFICATION, data, now), data["memberId"])
+        (trigger_id, type_, message(type_, data, now), data.get("memberId"))
         for data in notifications
         for trigger_id in listeners
     ]

@@ -13,7 +13,10 @@ from tests.builders.campaigns import NOON, effect, mint
 
 
 def limit_faults(*rules):
-    return [(fault.pointer, fault.detail) for fault in faults_of_limits(rules)]
+    return [
+        (fault.pointer, fault.detail)
+        for fault in faults_of_limits([{"scope": "member", **rule} for rule in rules], has_currency=True)
+    ]
 
 
 def test_a_limit_of_transactions_is_a_whole_number_without_an_account():

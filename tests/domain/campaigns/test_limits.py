@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import period_start
-from domain.campaigns.limits import ALL_ACCOUNTS, ALL_MEMBERS, CounterKey, Counters
+from domain.campaigns.counters import ALL_ACCOUNTS, ALL_MEMBERS, Count, CounterKey, Counters
 from tests.builders.campaigns import (
     EVENT_TYPE,
     MEMBER_ID,
@@ -127,7 +127,7 @@ def test_burns_and_discounts_count_no_points():
     )
     found = Bench(tested).run()
     assert {each.status for each in found.effects} == {"executed"}
-    assert [amount for _, amount in found.counted] == [10]
+    assert [counted.amount for counted in found.counted] == [10]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_two_rules_on_one_counter_count_once_and_the_stricter_decides():
     for _ in range(4):
         bench.run()
     assert bench.balance() == 25
-    assert list(bench.counters.changed.values()) == [25]
+    assert [row.used for row in bench.counters.changes()] == [25]
 
 
 def test_each_campaign_counts_for_itself():
@@ -201,7 +201,7 @@ def test_what_was_counted_before_counts():
     bench = Bench(tested, used={key: Decimal(95)})
     bench.run()
     assert bench.balance() == 5
-    assert bench.counters.changed == {key: 5}
+    assert [(row.key, row.used) for row in bench.counters.changes()] == [(key, 5)]
     assert Bench(tested, used={key: Decimal(101)}).run().effects[0].status == "skipped"
 
 
@@ -213,8 +213,8 @@ def test_what_an_event_counted_is_told_with_the_counter():
     counted = Bench(tested).run().counted
     assert sorted(counted, key=str) == sorted(
         [
-            (CounterKey(1, ALL_MEMBERS, ALL_ACCOUNTS, "transactions", "daily", date(2026, 3, 4)), Decimal(1)),
-            (CounterKey(1, MEMBER_ID, 1, "points", "monthly", date(2026, 3, 1)), Decimal(10)),
+            Count(CounterKey(1, ALL_MEMBERS, ALL_ACCOUNTS, "transactions", "daily", date(2026, 3, 4)), Decimal(1), 1),
+            Count(CounterKey(1, MEMBER_ID, 1, "points", "monthly", date(2026, 3, 1)), Decimal(10), 1),
         ],
         key=str,
     )
@@ -225,7 +225,7 @@ def test_a_mint_that_fails_counts_nothing():
     tested = campaign(action(1, mint(10)), limit_rules=(rule(100), rule(1, "member", "transactions")), accounts=known)
     bench = Bench(tested, accounts=known)
     assert bench.run().effects[0].status == "failed"
-    assert bench.counters.changed == {}
+    assert bench.counters.journal == []
 
 
 limits = st.tuples(
@@ -300,6 +300,6 @@ def test_an_event_counts_in_the_period_in_which_it_happened():
 def test_a_reversal_takes_a_count_back_but_never_below_zero():
     key = CounterKey(1, 7, 0, "points", "total", date(1, 1, 1))
     counters = Counters({key: Decimal(5)})
-    counters.reverse(key, Decimal(3))
-    counters.reverse(key, Decimal(3))
-    assert (counters.used(key), counters.changed) == (0, {key: -5})
+    counters.reverse(Count(key, Decimal(3), 1))
+    counters.reverse(Count(key, Decimal(3), 1))
+    assert (counters.used(key), [(row.key, row.used) for row in counters.changes()]) == (0, [(key, -5)])

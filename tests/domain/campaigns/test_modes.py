@@ -45,8 +45,8 @@ def test_an_authorization_posts_pending_and_calls_no_executor():
     assert [step.pending_expires_at is None for step in bench.session.steps] == [False, True]
     held = bench.session.holding(WALLET_ID, 1)
     assert (held.current, held.pending_credit, held.pending_debit) == (9, 5, 2)
-    [used] = bench.counters.changed.items()
-    assert (used[0].member_id, used[1]) == (MEMBER_ID, 1)
+    [counted] = bench.counters.changes()
+    assert (counted.key.member_id, counted.used) == (MEMBER_ID, 1)
     assert found.explanations == []
     assert {each.status for each in bench.run(mode=AUTHORIZE).effects} == {"skipped"}
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from domain.campaigns.context import EventFacts, Executor
 from domain.campaigns.effects import NOTIFY
+from domain.campaigns.limits import Alert
 from domain.reversals import ReversedPart
 from handlers.messages.base import json_able
+from handlers.messages.webhooks import LIMIT_REACHED, NOTIFICATION, limit_alert
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.reversals import Reversal
 from handlers.services.webhooks.outbox import queue_notifications
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
 
 
 class OutboxWork:
-    """Notifications for the triggers of type `WebHook`; a notification is never reversed."""
+    """Notifications and alerts for the triggers of type `WebHook`; neither is ever reversed."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._notifications: list[dict[str, Any]] = []
+        self._alerts: list[dict[str, Any]] = []
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -38,9 +41,16 @@ class OutboxWork:
         return ()
 
     def flush(self) -> None:
-        """Queue the notifications."""
-        queue_notifications(self._unit.db, self._unit.configuration, self._notifications, self._unit.now)
-        self._notifications = []
+        """Queue the notifications and the alerts."""
+        db, configuration, now = self._unit.db, self._unit.configuration, self._unit.now
+        queue_notifications(db, configuration, NOTIFICATION, self._notifications, now)
+        queue_notifications(db, configuration, LIMIT_REACHED, self._alerts, now)
+        self._notifications, self._alerts = [], []
+
+    def report(self, alerts: Sequence[Alert]) -> None:
+        """Report alerts of limits, unless nothing is to be reported."""
+        if not self._unit.execution.is_quiet:
+            self._alerts += map(limit_alert, alerts)
 
     def _notify(self, event: EventFacts, params: Mapping[str, Any]) -> None:
         self._notifications.append(

@@ -1,0 +1,226 @@
+"""Counters of limits: how much of each is used, in one row or, while many use it at once, in several parts.
+
+A counter that many wait for is split: each part may count up to its quota without looking at the others. All quotas
+together leave a reserve, so that no limit is exceeded and no alert missed; what is left then is counted in one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
+from typing import NamedTuple
+
+from domain.campaigns.cooldowns import Applications
+from domain.retries import StartOver
+
+ALL_MEMBERS = 0
+ALL_ACCOUNTS = 0
+ALL_CAMPAIGNS = 0
+
+ZERO = Decimal(0)
+
+MOST_PARTS = 16
+# The share of a limit that is left when a counter is not split any more.
+RESERVE = Decimal("0.02")
+# The counts of the present size that a part should hold at least.
+_COUNTS_OF_PART = 10
+# The transactions that have waited for a counter before it is split.
+_WAITS = 8
+
+_OF_LOCATION = "@"
+
+
+@dataclass(frozen=True, slots=True)
+class CounterKey:
+    """The counter that a rule reads: a campaign, a member (or ALL_MEMBERS), an account and a period.
+
+    One with a `shared_key` is that of ALL_CAMPAIGNS which have it. `location` is empty unless the counter is that of a
+    location, see `location_key`.
+    """
+
+    campaign_id: int
+    member_id: int
+    ledger_account_id: int
+    type: str
+    period: str
+    period_start: date
+    shared_key: str = ""
+    location: str = ""
+
+    @property
+    def location_code(self) -> str | None:
+        """The code of the location, empty for orders that name none; None if the counter is not of one location."""
+        return self.location.removeprefix(_OF_LOCATION) if self.location else None
+
+
+def location_key(code: str | None) -> str:
+    """The `location` of a counter of the location with this code, or of orders that name none."""
+    return _OF_LOCATION + (code or "")
+
+
+class Count(NamedTuple):
+    """An amount that was counted by a campaign, negative if it was given back; money is in a `currency`."""
+
+    key: CounterKey
+    amount: Decimal
+    campaign_id: int
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The amounts at which a counter has to be exact: its limit, and those of its alerts by name."""
+
+    limit: Decimal
+    alerts: Mapping[str, Decimal] = field(default_factory=dict)
+
+    def next(self, reported: Iterable[str]) -> Decimal:
+        """The first of the amounts that is still to come, if these alerts were reported."""
+        known = frozenset(reported)
+        return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in known)])
+
+    def joined(self, other: Ceiling) -> Ceiling:
+        """The ceiling of two rules that read one counter."""
+        return Ceiling(min(self.limit, other.limit), {**self.alerts, **other.alerts})
+
+
+@dataclass(frozen=True, slots=True)
+class LockedCounter:
+    """A counter as it is stored, locked by the unit of work: the whole of it, or one `part`.
+
+    `used` is what the locked rows have counted, by part; 0 is the row of the counter itself. A part may count up to its
+    `quota`, which was set for the next exact amount `until`. `alerts` are those that were reported, `waits` the number
+    of transactions that have waited for the counter since it was split last.
+    """
+
+    used: Mapping[int, Decimal]
+    parts: int = 0
+    part: int = 0
+    quota: Decimal | None = None
+    until: Decimal | None = None
+    alerts: tuple[str, ...] = ()
+    waits: int = 0
+
+    @property
+    def total(self) -> Decimal:
+        """The sum that the locked rows have counted."""
+        return sum(self.used.values(), ZERO)
+
+
+class CounterRow(NamedTuple):
+    """A row to be stored: `used` is added to what it has, all else replaces it."""
+
+    key: CounterKey
+    part: int
+    used: Decimal
+    parts: int = 0
+    quota: Decimal | None = None
+    until: Decimal | None = None
+    alerts: tuple[str, ...] = ()
+    waits: int = 0
+
+
+class Counters:
+    """The counters of a unit of work; `journal` lists the counts made, in order.
+
+    `locked` are those of all members together; a member's own are protected by the lock of the member. `ceilings` are
+    those of the present rules, `applications` the events that cooldowns go by.
+    """
+
+    def __init__(
+        self,
+        used: Mapping[CounterKey, Decimal],
+        locked: Mapping[CounterKey, LockedCounter] = {},
+        ceilings: Mapping[CounterKey, Ceiling] = {},
+        applications: Applications | None = None,
+    ) -> None:
+        self._used = {**used, **{key: counter.total for key, counter in locked.items()}}
+        self._locked = locked
+        self._ceilings = ceilings
+        self.applications = applications or Applications()
+        self._alerts: dict[CounterKey, list[str]] = {}
+        self.journal: list[Count] = []
+
+    def used(self, key: CounterKey) -> Decimal:
+        """How much has been counted, as far as this unit of work has locked it."""
+        return self._used.get(key, ZERO)
+
+    def left(self, key: CounterKey, limit: Decimal, amount: Decimal) -> Decimal:
+        """How much of a limit is left; at least the `amount` is meant to be enough where a part of the counter has it.
+
+        Raises StartOver if the part has less, since other parts may have more.
+        """
+        counter = self._locked.get(key)
+        if counter is None or counter.quota is None:
+            return max(ZERO, limit - self.used(key))
+        left = counter.quota - self.used(key)
+        if left < amount:
+            raise StartOver(f"A part of the counter has {left} left, not {amount}.")
+        return left
+
+    def count(self, keys: Iterable[CounterKey], amount: Decimal, campaign_id: int, currency: str | None = None) -> None:
+        """Add `amount` to each of the counters, once where two rules read the same one."""
+        for key in dict.fromkeys(keys):
+            self._used[key] = self.used(key) + amount
+            self.journal.append(Count(key, amount, campaign_id, currency))
+
+    def reverse(self, counted: Count) -> None:
+        """Subtract an amount from a counter, which never falls below zero."""
+        key = counted.key
+        taken = min(counted.amount, self.used(key))
+        self._used[key] = self.used(key) - taken
+        self.journal.append(counted._replace(amount=-taken))
+
+    def is_reported(self, key: CounterKey, alert: str) -> bool:
+        """True if an alert of the counter was reported before, or by this unit of work."""
+        counter = self._locked.get(key)
+        return alert in self._alerts.get(key, ()) or (counter is not None and alert in counter.alerts)
+
+    def report(self, key: CounterKey, alert: str) -> None:
+        """Note that an alert of the counter is reported."""
+        self._alerts.setdefault(key, []).append(alert)
+
+    def changes(self) -> list[CounterRow]:
+        """The rows to be stored."""
+        totals: dict[CounterKey, Decimal] = {}
+        largest: dict[CounterKey, Decimal] = {}
+        for key, amount, *_ in self.journal:
+            totals[key] = totals.get(key, ZERO) + amount
+            largest[key] = max(largest.get(key, ZERO), amount)
+        split = {key: ZERO for key, counter in self._locked.items() if counter.parts and not counter.part}
+        rows: list[CounterRow] = []
+        for key, amount in {**split, **totals}.items():
+            counter = self._locked.get(key)
+            if counter is None:
+                rows.append(CounterRow(key, 0, amount))
+            elif counter.part:
+                rows.append(CounterRow(key, counter.part, amount, 0, counter.quota, counter.until))
+            else:
+                counter = replace(counter, alerts=(*counter.alerts, *self._alerts.get(key, ())))
+                rows += _spread(key, counter, amount, self._ceilings.get(key), largest.get(key, ZERO))
+        return rows
+
+
+def _spread(
+    key: CounterKey, counter: LockedCounter, amount: Decimal, ceiling: Ceiling | None, largest: Decimal
+) -> Sequence[CounterRow]:
+    """The rows of a counter that is locked as a whole: joined in one, or in parts if many wait for it."""
+    used, until, parts, quota = counter.total + amount, None, 0, ZERO
+    if ceiling is not None and (counter.parts or counter.waits >= _WAITS):
+        until = ceiling.next(counter.alerts)
+        free = until - used - RESERVE * ceiling.limit
+        if free > 0 and largest > 0:
+            parts = min(MOST_PARTS, int(free / (_COUNTS_OF_PART * largest)))
+    if parts < 2:
+        parts = 0
+    else:
+        quota = free / parts
+    waits = 0 if counter.parts or parts else counter.waits
+    change = used - counter.used.get(0, ZERO)
+    rows = [CounterRow(key, 0, change, parts, alerts=counter.alerts, waits=waits)]
+    for part in range(1, max(parts, counter.parts) + 1):
+        taken = -counter.used.get(part, ZERO)
+        rows.append(CounterRow(key, part, taken, 0, *((quota, until) if part <= parts else (None, None))))
+    return rows

@@ -1,0 +1,9 @@
+"""Limits of campaigns, as they are answered and sent."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def limit_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """A limit rule in the form of the API, with what it does not name as null or empty."""
+    return {"ledgerAccountKey": None, "sharedKey": None, "locationLimits": {}, "alertShares": [], **rule}

@@ -1,0 +1,184 @@
+"""Counters of the limits of campaigns: opened with locks, read without, and counted."""
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.campaigns.counters import Ceiling, CounterKey, CounterRow, LockedCounter
+from domain.retries import StartOver
+from persistence.connections import Prepared, defer, query
+from persistence.rows import as_json
+from persistence.transactions import is_repeated
+
+_KEY = "campaign_id, member_id, ledger_account_id, type, period, period_start, shared_key, location"
+_TYPES = """campaign_id bigint, member_id bigint, ledger_account_id bigint, type text, period text, period_start date,
+    shared_key text, location text"""
+_OF_C = ", ".join(f"c.{name}" for name in _KEY.split(", "))
+_OF_X = ", ".join(f"x.{name}" for name in _KEY.split(", "))
+_WIDTH = len(_KEY.split(", "))
+
+_READ = Prepared(f"""
+SELECT {_OF_C}, sum(c.used) FROM campaign_limit_counters c
+JOIN jsonb_to_recordset(%s::jsonb) AS x({_TYPES}) USING ({_KEY})
+WHERE c.organization_id = %s
+GROUP BY {_OF_C}
+""")
+
+_OF_MEMBERS = Prepared(f"""
+SELECT {_KEY}, used FROM campaign_limit_counters
+WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND campaign_id = ANY(%s::bigint[])
+    AND period_start = ANY(%s::date[])
+""")
+
+# The row of a counter must exist to be locked, so it is inserted with a count of zero first.
+_CLAIM = Prepared(f"""
+INSERT INTO campaign_limit_counters (organization_id, {_KEY}, used)
+SELECT %s, {_OF_X}, 0 FROM jsonb_to_recordset(%s::jsonb) AS x({_TYPES})
+ORDER BY {_OF_X}
+ON CONFLICT DO NOTHING
+""")
+
+# Of each counter its own row, or one of the parts if it is split. A row that was counted in after this statement began
+# has been waited for.
+_LOCK_ONE = Prepared(f"""
+SELECT {_OF_C}, c.used, m.parts, c.part, c.quota, c.until, CASE c.part WHEN 0 THEN c.alerts ELSE m.alerts END,
+    c.waits + CAST(coalesce(c.counted_at > statement_timestamp(), false) AS integer), c.parts
+FROM jsonb_to_recordset(%s::jsonb) AS x({_TYPES})
+JOIN campaign_limit_counters m USING ({_KEY})
+JOIN campaign_limit_counters c USING (organization_id, {_KEY})
+WHERE m.organization_id = %s AND m.part = 0
+    AND c.part = CASE m.parts WHEN 0 THEN 0 ELSE 1 + mod(%s, m.parts) END
+ORDER BY c.part > 0, {_OF_C}
+FOR NO KEY UPDATE OF c
+""")
+
+_LOCK_ROWS = f"""
+SELECT {_OF_C}, c.used, c.parts, c.part, c.quota, c.until, c.alerts, c.waits
+FROM campaign_limit_counters c JOIN jsonb_to_recordset(%s::jsonb) AS x({_TYPES}) USING ({_KEY})
+WHERE c.organization_id = %s AND c.part
+"""
+# All rows that exist: only those who have locked the first one of a counter add others.
+_LOCK_FIRST = Prepared(f"{_LOCK_ROWS} = 0 ORDER BY {_OF_C} FOR NO KEY UPDATE OF c")
+_LOCK_PARTS = Prepared(f"{_LOCK_ROWS} > 0 ORDER BY {_OF_C}, c.part FOR NO KEY UPDATE OF c")
+
+_COUNT = Prepared(f"""
+INSERT INTO campaign_limit_counters AS c
+    (organization_id, {_KEY}, part, used, parts, quota, until, alerts, waits, counted_at)
+SELECT %s, {_OF_X}, x.part, x.used, x.parts, x.quota, x.until, x.alerts, x.waits, clock_timestamp()
+FROM jsonb_to_recordset(%s::jsonb) AS x({_TYPES}, part smallint, used numeric, parts smallint, quota numeric,
+    until numeric, alerts text[], waits integer)
+ORDER BY {_OF_X}, x.part
+ON CONFLICT ON CONSTRAINT pk_campaign_limit_counters
+    DO UPDATE SET used = c.used + excluded.used, parts = excluded.parts, quota = excluded.quota, until = excluded.until,
+        alerts = excluded.alerts, waits = excluded.waits, counted_at = excluded.counted_at
+""")
+
+_MOST_USED = """
+SELECT location, sum(used) AS used FROM campaign_limit_counters
+WHERE organization_id = %s AND member_id = 0 AND campaign_id = %s AND type = %s AND period = %s AND period_start = %s
+    AND ledger_account_id = %s AND shared_key = %s AND location <> ''
+GROUP BY location ORDER BY used DESC, location LIMIT %s
+"""
+
+
+def read(db: Connection, organization_id: int, keys: Collection[CounterKey]) -> dict[CounterKey, Decimal]:
+    """The values of counters, without locks."""
+    rows = query(db, _READ, (as_json(list(keys)), organization_id)) if keys else []
+    return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in rows}
+
+
+def find_of_members(
+    db: Connection,
+    organization_id: int,
+    member_ids: Collection[int],
+    campaign_ids: Collection[int],
+    period_starts: Collection[date],
+) -> dict[CounterKey, Decimal]:
+    """The values of the counters of these members, in these campaigns and periods."""
+    values = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
+    return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in query(db, _OF_MEMBERS, values)}
+
+
+def lock(
+    db: Connection, organization_id: int, ceilings: Mapping[CounterKey, Ceiling | None], as_whole: bool
+) -> dict[CounterKey, LockedCounter]:
+    """Lock counters of all members, in the order of `locks`: each as a whole, or a part of those that are split.
+
+    `ceilings` are those of the present rules; a counter without one is only given back to. Raises StartOver if another
+    transaction has split or joined a counter meanwhile.
+    """
+    listed = as_json(list(ceilings))
+    defer(db, _CLAIM, (organization_id, listed))
+    if as_whole or is_repeated():
+        return _lock_whole(db, organization_id, listed)
+    locked: dict[CounterKey, LockedCounter] = {}
+    for row in query(db, _LOCK_ONE, (listed, organization_id, random.randrange(2**15))):
+        key = CounterKey(*row[:_WIDTH])
+        used, parts, part, quota, until, alerts, waits, own_parts = row[_WIDTH:]
+        ceiling = ceilings[key]
+        if own_parts or (part and (quota is None or ceiling is None or until != ceiling.next(alerts))):
+            raise StartOver(f"The counter {key} is split otherwise by now.")
+        locked[key] = LockedCounter({part: used}, parts, part, quota, until, tuple(alerts), waits)
+    return locked
+
+
+def _lock_whole(db: Connection, organization_id: int, listed: str) -> dict[CounterKey, LockedCounter]:
+    first = query(db, _LOCK_FIRST, (listed, organization_id))
+    others = query(db, _LOCK_PARTS, (listed, organization_id)) if any(row[_WIDTH + 1] for row in first) else []
+    used: dict[CounterKey, dict[int, Decimal]] = {}
+    for row in (*first, *others):
+        used.setdefault(CounterKey(*row[:_WIDTH]), {})[row[_WIDTH + 2]] = row[_WIDTH]
+    locked = {}
+    for row in first:
+        key, (_, parts, _, _, _, alerts, waits) = CounterKey(*row[:_WIDTH]), row[_WIDTH:]
+        locked[key] = LockedCounter(used[key], parts, alerts=tuple(alerts), waits=waits)
+    return locked
+
+
+def store(db: Connection, organization_id: int, rows: Sequence[CounterRow]) -> None:
+    """Store counts."""
+    if rows:
+        defer(db, _COUNT, (organization_id, as_json([_as_row(row) for row in rows])))
+
+
+def _as_row(row: CounterRow) -> dict[str, Any]:
+    key = row.key
+    return {
+        "campaign_id": key.campaign_id,
+        "member_id": key.member_id,
+        "ledger_account_id": key.ledger_account_id,
+        "type": key.type,
+        "period": key.period,
+        "period_start": key.period_start,
+        "shared_key": key.shared_key,
+        "location": key.location,
+        "part": row.part,
+        "used": row.used,
+        "parts": row.parts,
+        "quota": row.quota,
+        "until": row.until,
+        "alerts": list(row.alerts),
+        "waits": row.waits,
+    }
+
+
+def find_most_used(
+    db: Connection, organization_id: int, key: CounterKey, limit: int
+) -> list[tuple[CounterKey, Decimal]]:
+    """The counters of a limit per location that are used most; `key` is that of any location."""
+    values = (
+        organization_id,
+        key.campaign_id,
+        key.type,
+        key.period,
+        key.period_start,
+        key.ledger_account_id,
+        key.shared_key,
+        limit,
+    )
+    return [(replace(key, location=location), used) for location, used in query(db, _MOST_USED, values)]

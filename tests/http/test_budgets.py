@@ -1,0 +1,379 @@
+"""Budgets of campaigns over HTTP: limits in money and coupons, per location, shared, and with alerts."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+SEVEN_FIFTY = effect("discount", type="amount", value=7.5)
+REACHED = "/problems/limit-reached"
+BUDGET = Decimal("10000")
+UNNAMED = {"ledgerAccountKey": None, "sharedKey": None, "locationLimits": {}, "alertShares": []}
+
+
+@pytest.fixture
+def shop(organization):
+    organization.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def ana(shop):
+    return shop.member()
+
+
+def money(limit: Any = BUDGET, scope: str = "campaign", **more: Any) -> dict[str, Any]:
+    return {"scope": scope, "type": "money", "period": "total", "limit": limit, **more}
+
+
+def budgeted(shop, *rules, effects=(SEVEN_FIFTY,), partial=False, **body):
+    """A campaign on new orders under these rules."""
+    return shop.campaign(
+        running(*effects),
+        **{"eventType": ORDER_CREATED, "limitRules": rules, "allowPartialApplicationOnLimit": partial, **body},
+    )
+
+
+def sell(shop, member, count, total=60, **more):
+    """Track as many new orders; the amounts of their first effects, None for a skipped one."""
+    amounts = []
+    for start in range(0, count, 100):
+        results = shop.track(*(order(member, total, **more) for _ in range(min(100, count - start))))
+        assert {result["status"] for result in results} == {"success"}
+        amounts += [_amount(result["effects"][0]) for result in results if result["effects"]]
+    return amounts
+
+
+def _amount(applied):
+    return None if applied["status"] == "skipped" else applied["discountAmount"]
+
+
+def limits(shop, campaign):
+    found = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
+    return [(limit["used"], limit["left"], limit["location"]) for limit in found]
+
+
+# --- the worked examples ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("partial", "discounts", "used"), [(False, 13, "97.50"), (True, 14, "100.00")])
+def test_example_1_in_small_a_budget_is_spent_to_the_last_cent_it_allows(shop, ana, partial, discounts, used):
+    made = budgeted(shop, money(100), partial=partial)
+    amounts = sell(shop, ana, 20)
+    given = [amount for amount in amounts if amount is not None]
+    assert (len(given), sum(given)) == (discounts, Decimal(used))
+    assert amounts[13:15] == ([Decimal("2.5"), None] if partial else [None, None])
+    assert limits(shop, made) == [(Decimal(used), 100 - Decimal(used), None)]
+    [result] = shop.track(order(ana, 60))
+    assert result["effects"][0]["error"]["type"] == REACHED
+    assert result["effects"][0]["error"]["detail"] == "The limit of 100 EUR of a campaign (total) is reached."
+
+
+@pytest.mark.parametrize(
+    ("partial", "share", "left", "next_amount"),
+    [
+        (True, "60", "7.50", Decimal("7.5")),
+        (True, "30", "3.75", Decimal("3.75")),
+        (False, "30", "6.25", None),
+    ],
+)
+def test_example_2_a_return_gives_back_its_share(shop, ana, partial, share, left, next_amount):
+    made = budgeted(shop, money(100), partial=partial)
+    shop.track_one(order(ana, 60, external_id="first"))
+    sell(shop, ana, 14)
+    shop.track_one(order(ana, None, "confirmed", "first"))
+    shop.track_one(order(ana, None, "partially-returned", "first", items=[{"total": Decimal(share)}]))
+    assert limits(shop, made) == [(100 - Decimal(left), Decimal(left), None)]
+    assert sell(shop, ana, 1) == [next_amount]
+
+
+def test_a_full_return_in_thirds_gives_back_exactly_everything(shop, ana):
+    made = budgeted(shop, money(100), effects=(effect("discount", type="percentage", value=10),))
+    shop.track_one(order(ana, Decimal("9.99"), external_id="o-1"))
+    shop.track_one(order(ana, None, "confirmed", "o-1"))
+    # 1.00 times what is left: 0.666..., 0.333..., 0.
+    for used in ("0.67", "0.33", "0"):
+        shop.track_one(order(ana, None, "partially-returned", "o-1", items=[{"total": Decimal("3.33")}]))
+        assert limits(shop, made) == [(Decimal(used), 100 - Decimal(used), None)]
+
+
+def alerts(shop, trigger):
+    deliveries = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
+    told = [delivery["payload"] for delivery in deliveries if delivery["type"] == "campaign.limit-reached"]
+    return told[::-1]
+
+
+def web_hook(shop, **settings):
+    body = {"triggerKey": "hook", "name": "Hook", "type": "WebHook", "active": True}
+    settings = {"url": "https://hooks.invalid/x", "eventTypes": [GENERIC], **settings}
+    return shop.administration.post("/triggers", {**body, "settings": settings})["trigger"]
+
+
+def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(shop, ana):
+    hook = web_hook(shop)
+    made = budgeted(shop, money(100, alertShares=[80, 50, 100]), partial=True)
+    sell(shop, ana, 10)
+    [half] = alerts(shop, hook)
+    assert half["data"] == {
+        "campaignKey": made["campaignKey"],
+        "rule": {**UNNAMED, **money(100, alertShares=[80, 50, 100])},
+        "share": 50,
+        "used": Decimal("52.5"),
+        "limit": 100,
+        "location": None,
+    }
+    shop.track_one(order(ana, 60, external_id="eleventh"))
+    assert [(alert["data"]["share"], alert["data"]["used"]) for alert in alerts(shop, hook)[1:]] == [
+        (80, Decimal("82.5"))
+    ]
+    # Returns cross the share again, both ways.
+    shop.track_one(order(ana, None, "cancelled", "eleventh"))
+    sell(shop, ana, 2)
+    assert len(alerts(shop, hook)) == 2
+    sell(shop, ana, 5)
+    assert [(alert["data"]["share"], alert["data"]["used"]) for alert in alerts(shop, hook)] == [
+        (50, Decimal("52.5")),
+        (80, Decimal("82.5")),
+        (100, 100),
+    ]
+
+
+def test_another_limit_has_alerts_of_its_own(shop, ana):
+    hook = web_hook(shop)
+    made = budgeted(shop, money(20, alertShares=[50]))
+    sell(shop, ana, 2)
+    path = f"/campaigns/{made['campaignId']}"
+    body = {"code": made["code"], "name": "Campaign", "limitRules": [money(30, alertShares=[50])]}
+    shop.administration.put(path, body)
+    sell(shop, ana, 1)
+    assert [(alert["data"]["limit"], alert["data"]["used"]) for alert in alerts(shop, hook)] == [
+        (20, 15),
+        (30, Decimal("22.5")),
+    ]
+
+
+def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
+    made = budgeted(shop, money(20, "location", locationLimits={"MAD": 40, "": 10}))
+    given = {code: sell(shop, ana, 6, locationCode=code) for code in ("MAD", "LPA", None)}
+    assert {code: amounts.count(Decimal("7.5")) for code, amounts in given.items()} == {"MAD": 5, "LPA": 2, None: 1}
+    assert limits(shop, made) == [
+        (Decimal("37.5"), Decimal("2.5"), "MAD"),
+        (15, 5, "LPA"),
+        (Decimal("7.5"), Decimal("2.5"), ""),
+    ]
+    # Later events of an order are at the location of its creation.
+    confirming = budgeted(shop, money(8, "location"), eventType="member-purchase-order-confirmed")
+    shop.track(
+        *(order(ana, 60, external_id=f"o-{code}", locationCode=code) for code in ("MAD", "LPA")),
+        order(ana, None, "confirmed", "o-MAD"),
+    )
+    shop.track_one(order(ana, None, "confirmed", "o-LPA"))
+    assert limits(shop, confirming) == [(Decimal("7.5"), Decimal("0.5"), code) for code in ("LPA", "MAD")]
+
+
+def test_a_limit_for_all_is_not_that_of_orders_without_a_location(shop, ana):
+    made = budgeted(shop, money(20), money(8, "location"))
+    assert sell(shop, ana, 2) == [Decimal("7.5"), None]
+    assert sell(shop, ana, 2, locationCode="MAD") == [Decimal("7.5"), None]
+    assert limits(shop, made) == [
+        (15, 5, None),
+        (Decimal("7.5"), Decimal("0.5"), ""),
+        (Decimal("7.5"), Decimal("0.5"), "MAD"),
+    ]
+
+
+def test_example_5_in_small_campaigns_share_a_budget(shop, ana):
+    rule = money(100, sharedKey="both")
+    one = budgeted(shop, rule, partial=True)
+    other = budgeted(shop, rule, partial=True, eventType=GENERIC)
+    sell(shop, ana, 6)
+    for _ in range(7):
+        shop.track_one(event(ana))
+    assert limits(shop, one) == limits(shop, other) == [(Decimal("97.5"), Decimal("2.5"), None)]
+    assert sell(shop, ana, 2) == [Decimal("2.5"), None]
+    [counted] = shop.events(ana)[1]["limitCounters"]
+    assert counted["campaignId"] == one["campaignId"]
+    assert (counted["sharedKey"], counted["currency"], counted["amount"]) == ("both", "EUR", Decimal("2.5"))
+
+
+def test_each_member_shares_a_budget_across_campaigns(shop, ana):
+    rule = money(10, "member", sharedKey="each")
+    one, other = budgeted(shop, rule, partial=True), budgeted(shop, rule, partial=True)
+    for member in (ana, shop.member()):
+        effects = shop.track_one(order(member, 60))["effects"]
+        assert [applied["discountAmount"] for applied in effects] == [Decimal("7.5"), Decimal("2.5")]
+    assert limits(shop, one) == limits(shop, other) == [(None, None, None)]
+
+
+# --- what counts -----------------------------------------------------------------------------------------------------
+
+
+def test_points_count_with_their_worth(shop, ana):
+    account = shop.account(fiatPerPoint=Decimal("0.03"))
+    points = mint(("=", "order.total"), ledgerAccountKey=account["ledgerAccountKey"])
+    made = budgeted(shop, money(5), effects=(points, mint(1)), partial=True)
+    shop.track_one(order(ana, 100))
+    assert limits(shop, made) == [(3, 2, None)]
+    [applied, _] = shop.track_one(order(ana, 100))["effects"]
+    # 66 points are worth 1.98, and 67 more than what is left.
+    assert (applied["status"], applied["params"][0]["value"], applied["worth"]) == ("partial", 66, Decimal("1.98"))
+    assert limits(shop, made) == [(Decimal("4.98"), Decimal("0.02"), None)]
+    assert shop.balance(ana, account["ledgerAccountId"]) == 166
+    assert shop.balance(ana) == 2
+
+
+def test_without_parts_an_action_is_skipped_by_what_all_its_effects_are_worth(shop, ana):
+    account = shop.account(fiatPerPoint=1)
+    effects = (effect("discount", type="percentage", value=50), mint(6, ledgerAccountKey=account["ledgerAccountKey"]))
+    made = budgeted(shop, money(10), effects=effects)
+    assert [applied["status"] for applied in shop.track_one(order(ana, 10))["effects"]] == ["skipped", "skipped"]
+    assert [applied["status"] for applied in shop.track_one(order(ana, 8))["effects"]] == ["executed", "executed"]
+    assert limits(shop, made) == [(10, 0, None)]
+
+
+def test_a_cut_percentage_is_an_amount(shop, ana):
+    budgeted(shop, money(10), effects=(effect("discount", type="percentage", value=25),), partial=True)
+    [applied] = shop.track_one(order(ana, 60))["effects"]
+    assert applied["status"] == "partial"
+    assert applied["params"] == [{"id": "type", "value": "amount"}, {"id": "value", "value": 10}]
+    assert applied["discountAmount"] == 10
+    assert applied["error"]["type"] == REACHED
+
+
+def test_a_budget_in_yen_is_cut_to_whole_yen(shop, ana):
+    effects = (effect("discount", type="percentage", value=10),)
+    made = budgeted(shop, money(Decimal("150.9")), effects=effects, partial=True, currency="JPY")
+    # 105.5 is rounded away from zero.
+    assert sell(shop, ana, 3, 1055, currency="JPY") == [106, 44, None]
+    assert limits(shop, made) == [(150, Decimal("0.9"), None)]
+
+
+def test_a_budget_counts_orders_in_its_currency_alone(shop, ana):
+    made = budgeted(shop, money(10), partial=True)
+    assert sell(shop, ana, 3, currency="USD") == [Decimal("7.5")] * 3
+    assert limits(shop, made) == [(0, 10, None)]
+    assert sell(shop, ana, 3) == [Decimal("7.5"), Decimal("2.5"), None]
+    dollars = budgeted(shop, money(10), partial=True, currency="USD", eventType="member-purchase-order-confirmed")
+    for number, currency in enumerate(("USD", "USD", "EUR")):
+        shop.track_one(order(ana, 60, external_id=f"o-{number}", currency=currency))
+        shop.track_one(order(ana, None, "confirmed", f"o-{number}"))
+    assert limits(shop, dollars) == [(10, 0, None)]
+
+
+def test_coupons_are_counted_and_cut(shop, ana):
+    book = CouponBooks(shop.organization).make(type="codeless")
+    rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
+    assign = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=2)
+    made = budgeted(shop, rule, effects=(assign,), partial=True, eventType=GENERIC)
+    found = [shop.track_one(event(ana))["effects"][0] for _ in range(4)]
+    assert [applied["status"] for applied in found] == ["executed", "executed", "partial", "skipped"]
+    assert [applied["params"][1]["value"] for applied in found] == [2, 2, 1, 0]
+    assert found[2]["params"][2] == {"id": "requestedAmount", "value": 2}
+    assert limits(shop, made) == [(5, 0, None)]
+    last = shop.events(ana)[2]
+    shop.integration.post(f"/events/{last['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert limits(shop, made)[0][0] < 5
+
+
+def test_coupons_that_cannot_be_assigned_are_not_counted(shop, ana):
+    book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=1)
+    rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
+    assign = effect("assign-coupon", couponBookKey=book["couponBookKey"])
+    made = budgeted(shop, rule, effects=(assign,), eventType=GENERIC)
+    assert [shop.track_one(event(ana))["effects"][0]["status"] for _ in range(2)] == ["executed", "skipped"]
+    assert limits(shop, made) == [(1, 4, None)]
+
+
+def test_authorizations_count_and_dry_runs_do_not(shop, ana):
+    made = budgeted(shop, money(20))
+    shop.track(order(ana, 60), dryRun=True)
+    body = {"loyaltyMemberId": ana, "order": {"total": 60}}
+    assert shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["discountTotal"] == Decimal(
+        "7.5"
+    )
+    assert limits(shop, made) == [(0, 20, None)]
+    [result] = shop.track(order(ana, 60), executionMode="authorize")
+    assert result["effects"][0]["status"] == "authorized"
+    assert limits(shop, made) == [(Decimal("7.5"), Decimal("12.5"), None)]
+
+
+def test_a_budget_is_counted_in_the_period_of_the_event(shop, ana):
+    made = budgeted(shop, {**money(10), "period": "monthly"}, partial=True)
+    for month, amounts in (("01", [Decimal("7.5"), Decimal("2.5")]), ("02", [Decimal("7.5"), Decimal("2.5")])):
+        assert sell(shop, ana, 2, externalEventDate=f"2026-{month}-15T10:00:00Z") == amounts
+    assert limits(shop, made) == [(0, 10, None)]
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def refused(shop, *rules, **body):
+    given = {"code": "refused", "name": "Campaign", "limitRules": rules, **body}
+    found = shop.administration.post("/campaigns", given, expect=400)
+    return [(error["pointer"], error["detail"]) for error in found["errors"]]
+
+
+def test_example_7_of_currencies_money_needs_one(shop):
+    shop.administration.put("", {"defaultLocale": "en", "currency": None})
+    detail = "type is money, and neither the campaign nor the organization has a currency."
+    assert refused(shop, money()) == [("/limitRules/0/type", detail)]
+    assert budgeted(shop, money(), currency="KWD")["limitRules"][0]["type"] == "money"
+
+
+@pytest.mark.parametrize(
+    ("rule", "field"),
+    [
+        (money(locationLimits={"MAD": 1}), "locationLimits"),
+        (money(scope="location", locationLimits={"x" * 101: 1}), "locationLimits"),
+        (money(scope="member", alertShares=[80]), "alertShares"),
+        (money(alertShares=[0]), "alertShares/0"),
+        (money(alertShares=[101]), "alertShares/0"),
+        (money(alertShares=[80, 80]), "alertShares"),
+        (money(sharedKey=""), "sharedKey"),
+        (money(ledgerAccountKey="2b1a0f9e-8d7c-4b6a-9a5b-4c3d2e1f0a9b"), "ledgerAccountKey"),
+        ({**money(Decimal("1.5")), "type": "coupons"}, "limit"),
+        ({**money(scope="location", locationLimits={"MAD": Decimal("1.5")}), "type": "coupons"}, "locationLimits"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused(shop, rule, field):
+    assert [pointer for pointer, _ in refused(shop, rule)] == [f"/limitRules/0/{field}"]
+
+
+@pytest.mark.parametrize(
+    ("other", "body", "different"),
+    [
+        ({"limit": 99}, {}, "limit"),
+        ({"period": "daily"}, {}, "period"),
+        ({"scope": "location"}, {}, "scope"),
+        ({"type": "points"}, {}, "type"),
+        ({"alertShares": [80]}, {}, "alertShares"),
+        ({}, {"currency": "EUR"}, "the currency of the campaign"),
+    ],
+)
+def test_rules_that_count_together_are_equal(shop, other, body, different):
+    rule = money(100, sharedKey="both")
+    made = budgeted(shop, rule, code="first")
+    found = refused(shop, {**rule, **other}, **body)
+    detail = f"sharedKey both is that of a rule of the campaign first, which differs in {different}."
+    assert found == [("/limitRules/0/sharedKey", detail)]
+    assert len(refused(shop, rule, {**rule, "limit": 1}, active=False)) == 1
+    # A campaign that is not active does not count, so it can wait with another rule.
+    budgeted(shop, {**rule, **other}, active=False, **body)
+    changed = {"code": "first", "name": "First", "limitRules": [money(200, sharedKey="both")]}
+    shop.administration.put(f"/campaigns/{made['campaignId']}", changed)
+
+
+def test_equal_rules_of_campaigns_are_accepted(shop):
+    rule = money(100, "location", sharedKey="both", locationLimits={"MAD": 5}, alertShares=[80, 90])
+    first = budgeted(shop, rule)
+    second = budgeted(shop, {**rule, "alertShares": [90, 80], "ledgerAccountKey": None})
+    assert first["limitRules"] == [{**UNNAMED, **rule}]
+    assert second["limitRules"] == [{**UNNAMED, **rule, "alertShares": [90, 80]}]

@@ -1,0 +1,116 @@
+"""A budget of 10,000.00 and 2,000 sales of fifty tills, served by four processes: not a cent more is given."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine, text
+
+from persistence import embedded
+from persistence.engine import create_engine
+from tests.processes.fleet import disposed, verify_all
+from tests.processes.loyalty import Server
+from tests.processes.test_neighbours import Tenant
+
+TILLS, SALES, STORES = 50, 2_000, 4
+BUDGET = Decimal("10000")
+DISCOUNT = {"effectId": "discount", "params": [{"id": "type", "value": "amount"}, {"id": "value", "value": 7.5}]}
+ORDER_CREATED = "member-purchase-order-created"
+
+
+def set_up(tenant: Tenant, *, partial: bool) -> int:
+    """A campaign of the budget; its id."""
+    tenant.call("PUT", tenant.administration, {"defaultLocale": "en", "currency": "EUR"})
+    rule = {"scope": "campaign", "type": "money", "period": "total", "limit": 10000, "alertShares": [80]}
+    body = {
+        "code": "autumn",
+        "name": "Autumn",
+        "eventType": ORDER_CREATED,
+        "allowPartialApplicationOnLimit": partial,
+        "limitRules": [rule],
+    }
+    made = tenant.make(f"{tenant.administration}/campaigns", body)["campaign"]
+    action = {"status": "running", "priority": 1, "effects": {"items": [DISCOUNT]}}
+    tenant.make(f"{tenant.administration}/campaigns/{made['campaignId']}/actions", action)
+    hook = {"triggerKey": "hook", "name": "Hook", "type": "WebHook", "active": True}
+    settings = {"url": "https://hooks.invalid/x", "eventTypes": ["member-generic-event"]}
+    tenant.make(f"{tenant.administration}/triggers", {**hook, "settings": settings})
+    return int(made["campaignId"])
+
+
+def sale(member: str, number: int) -> dict[str, Any]:
+    order = {"externalId": f"order-{number}", "total": 60, "locationCode": f"store-{number % STORES}"}
+    return {
+        "loyaltyMemberId": member,
+        "systemUniqueKey": str(uuid.uuid4()),
+        "eventType": ORDER_CREATED,
+        "payload": {"order": order},
+    }
+
+
+def sell(tenant: Tenant) -> list[Decimal]:
+    """The discounts of all sales, each tracked by one of the tills for a customer of its own."""
+    members = [tenant.member() for _ in range(TILLS)]
+
+    def work(till: int) -> list[Decimal]:
+        given = []
+        with httpx.Client(headers=tenant.headers, timeout=240) as client:
+            for number in range(till, SALES, TILLS):
+                answer = client.post(f"{tenant.url}/events/track", json={"events": [sale(members[till], number)]})
+                assert answer.status_code == 200, answer.text
+                [effect] = answer.json()["results"][0]["effects"]
+                given.append(Decimal(0) if effect["status"] == "skipped" else Decimal(str(effect["discountAmount"])))
+        return given
+
+    begin = time.monotonic()
+    with ThreadPoolExecutor(TILLS) as pool:
+        given = [amount for amounts in pool.map(work, range(TILLS)) for amount in amounts]
+    print(f"{SALES} sales of {TILLS} tills in {time.monotonic() - begin:.1f} s")
+    return given
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[tuple[Server, Engine]]:
+    """A server of four processes, and an engine of the tests' own on its database."""
+    server = Server(home, "--workers", "4", "--no-worker", LOYALTY_LOG_LEVEL="warning")
+    try:
+        server.wait_until_ready()
+        with embedded.server(home) as url, disposed(create_engine(url, threads=2)) as engine:
+            yield server, engine
+    finally:
+        server.stop()
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize(
+    ("partial", "total", "amounts"),
+    [
+        (False, "9997.50", {"7.5": 1333, "0": 667}),
+        (True, "10000.00", {"7.5": 1333, "2.5": 1, "0": 666}),
+    ],
+)
+def test_two_thousand_sales_spend_a_budget_exactly(
+    home: Path, partial: bool, total: str, amounts: dict[str, int]
+) -> None:
+    with serving(home) as (server, engine):
+        tenant = Tenant.create(server, home, "Corner Coffee")
+        campaign_id = set_up(tenant, partial=partial)
+        given = sell(tenant)
+        assert {amount: given.count(Decimal(amount)) for amount in amounts} == amounts
+        assert sum(given) == Decimal(total)
+        answer = tenant.call("GET", f"{tenant.administration}/campaigns/{campaign_id}?include=limits").json()
+        [limit] = answer["campaign"]["limits"]
+        assert (Decimal(str(limit["used"])), Decimal(str(limit["left"]))) == (Decimal(total), BUDGET - Decimal(total))
+        with engine.connect() as db:
+            deliveries = "SELECT type, payload::jsonb -> 'data' ->> 'used' FROM trigger_deliveries"
+            assert db.execute(text(deliveries)).all() == [("campaign.limit-reached", "8002.5")]
+            assert verify_all(db) == []
