@@ -1,13 +1,13 @@
 """Let limits be budgets
 
-Follows: 1020
+Follows: 1021
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "1021"
-down_revision = "1020"
+revision = "1022"
+down_revision = "1021"
 branch_labels = None
 depends_on = None
 
