@@ -31,12 +31,15 @@ BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
     "mission-status-updated",
     "ledger-transaction-created",
     "member-payment-confirmed",
+    "points-expiring",
+    "points-expired",
 )
 
 # The types of events that the server derives from what others have changed.
 TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
 TRANSACTION_CREATED = "ledger-transaction-created"
 BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
+POINTS_EXPIRING, POINTS_EXPIRED = "points-expiring", "points-expired"
 MISSION_ACHIEVED = "mission-status-updated"
 COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assigned", "coupon-code-used", "benefit-used"
 
@@ -45,7 +48,7 @@ EVENTS_WITH_ORDER = frozenset(
 )
 
 # Emitted by the server only: a client that reports one would claim a movement that never happened.
-NOT_TRACKABLE = frozenset({"ledger-transaction-created"})
+NOT_TRACKABLE = frozenset({TRANSACTION_CREATED, POINTS_EXPIRING, POINTS_EXPIRED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,10 +61,12 @@ class Organization:
 class OrganizationDetails(Organization):
     """A tenant with the settings that not every call needs.
 
-    `location_timezones` are the time zones of locations by their codes.
+    `location_timezones` are the time zones of locations by their codes. `points_expiring` are notices of points
+    that will expire, for accounts without any of their own.
     """
 
     location_timezones: Mapping[str, str]
+    points_expiring: Mapping[str, Any] | None
     clock_started_at: Internal[datetime | None]
     clock_steps: Internal[int | None]
     clock_error: Internal[str | None]

@@ -1,6 +1,7 @@
 """The organization itself (administration, "Organization, tiers, programs" 1)."""
 
 from domain.calendar import zone_faults
+from domain.ledger.notices import complete_notices
 from domain.organizations import OrganizationDetails, location_faults
 from domain.problems import InvalidRequest
 from handlers.audit_trail import Audited
@@ -37,4 +38,5 @@ def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Or
     default_id = body.fields.get("default_loyalty_program_id", former_id)
     for program_id in {former_id, default_id} - {None} if default_id != former_id else ():
         call.audit.add_mark("loyalty-program", program_id, "setAsDefault", is_set=program_id == default_id)
-    return organizations.change_organization(call.db, organization_id, updated_at=call.now, **body.fields)
+    values = complete_notices(body.fields)
+    return organizations.change_organization(call.db, organization_id, updated_at=call.now, **values)

@@ -1,6 +1,6 @@
 """The points of wallets that expire, by their moments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,22 +16,43 @@ from persistence.rows import as_json
 
 # A lot expires at its own date, or before it with the idle balance. What a hold that has ended took is back in its lot.
 _EXPIRING = """
-SELECT ledger_account_id, expires_at, sum(amount) FROM (
-    SELECT p.ledger_account_id, least(l.expires_at, p.until) AS expires_at, l.remaining AS amount
-    FROM jsonb_to_recordset(%(accounts)s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
-    JOIN ledger_lots l USING (ledger_account_id)
-    WHERE l.organization_id = %(organization_id)s AND l.wallet_id = %(wallet_id)s AND l.remaining > 0
+SELECT wallet_id, ledger_account_id, expires_at, sum(amount) FROM (
+    SELECT p.wallet_id, p.ledger_account_id, least(l.expires_at, p.until) AS expires_at, l.remaining AS amount
+    FROM jsonb_to_recordset(%(pairs)s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint, until timestamptz)
+    JOIN ledger_lots l USING (wallet_id, ledger_account_id)
+    WHERE l.organization_id = %(organization_id)s AND l.remaining > 0 AND l.created_at <= %(known_at)s
     UNION ALL
-    SELECT p.ledger_account_id, least(l.expires_at, p.until), u.amount
-    FROM jsonb_to_recordset(%(accounts)s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
-    JOIN ledger_transactions t USING (ledger_account_id)
+    SELECT p.wallet_id, p.ledger_account_id, least(l.expires_at, p.until), u.amount
+    FROM jsonb_to_recordset(%(pairs)s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint, until timestamptz)
+    JOIN ledger_transactions t ON t.from_wallet_id = p.wallet_id AND t.ledger_account_id = p.ledger_account_id
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
     JOIN ledger_lots l USING (organization_id, ledger_lot_id)
-    WHERE t.organization_id = %(organization_id)s AND t.from_wallet_id = %(wallet_id)s AND t.status = 0
-        AND t.held_until <= %(now)s
+    WHERE t.organization_id = %(organization_id)s AND t.status = 0 AND t.held_until <= %(now)s
+        AND l.created_at <= %(known_at)s
 ) lots
-WHERE expires_at > %(now)s AND expires_at < 'infinity' GROUP BY 1, 2
+WHERE expires_at > %(now)s AND expires_at < 'infinity' GROUP BY 1, 2, 3
 """
+
+
+def find_expiring(
+    db: Connection,
+    organization_id: int,
+    ends: Iterable[tuple[int, int, datetime | None]],
+    now: datetime,
+    known_at: datetime,
+) -> list[tuple[int, int, datetime, Decimal]]:
+    """The amounts that expire after `now`, of lots that existed at `known_at`: (wallet, account, moment, amount).
+
+    `ends` are wallets and accounts, each with the moment at which the whole balance expires, if it does.
+    """
+    pairs = [
+        {"wallet_id": wallet_id, "ledger_account_id": account_id, "until": end or "infinity"}
+        for wallet_id, account_id, end in ends
+    ]
+    if not pairs:
+        return []
+    asked = {"pairs": as_json(pairs), "organization_id": organization_id, "now": now, "known_at": known_at}
+    return [(wallet, account, moment, amount) for wallet, account, moment, amount in query(db, _EXPIRING, asked)]
 
 
 def with_expiring(
@@ -43,16 +64,15 @@ def with_expiring(
 ) -> list[WalletView]:
     """The balances of one wallet, on these accounts, with what of them expires; one query for any number of them."""
     zone = organization.zone
+    tracked = [view for view in views if accounts[view.ledger_account_id].point_tracking_enabled]
     ends = [
-        {"ledger_account_id": i, "until": accounts[i].end_of_idle_balance(view, zone) or "infinity"}
-        for view in views
-        if accounts[i := view.ledger_account_id].point_tracking_enabled
+        (view.wallet_id, i, accounts[i].end_of_idle_balance(view, zone))
+        for view in tracked
+        for i in (view.ledger_account_id,)
     ]
     amounts: dict[int, dict[datetime, Decimal]] = {}
-    if ends:
-        asked = {"accounts": as_json(ends), "organization_id": organization.organization_id, "now": now}
-        for account_id, moment, amount in query(db, _EXPIRING, {**asked, "wallet_id": views[0].wallet_id}):
-            amounts.setdefault(account_id, {})[moment] = amount
+    for _, account_id, moment, amount in find_expiring(db, organization.organization_id, ends, now, now):
+        amounts.setdefault(account_id, {})[moment] = amount
     return [
         replace(view, expiring=expiring_points(amounts.get(i, {}), now, accounts[i].expiry_calendar(zone).zone))
         for view in views

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -93,8 +94,8 @@ WHERE organization_id = %s AND status = 0 AND coalesce(available_at, held_until)
     AND transaction_type = 1
 """
 
-# When an idle balance would expire if that were not rounded, by months in UTC.
-_UNROUNDED = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_date, b.last_transaction_date)
+# When an idle balance b would expire by a policy p if that were not rounded, by months in UTC.
+UNROUNDED = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_date, b.last_transaction_date)
     ELSE b.last_transaction_date END + make_interval(months => p.months))"""
 
 _NEXT_WALLETS = f"""
@@ -117,7 +118,7 @@ SELECT wallet_id FROM (
         AS p(ledger_account_id bigint, months integer, counts_activities boolean, until timestamptz)
         USING (ledger_account_id)
      WHERE b.organization_id = %s AND b.wallet_id > %s AND b.current_balance > b.pending_debit_balance
-        AND {_UNROUNDED} <= p.until
+        AND {UNROUNDED} <= p.until
      ORDER BY b.wallet_id LIMIT %s)
 ) due ORDER BY wallet_id LIMIT %s
 """
@@ -143,8 +144,8 @@ JOIN jsonb_to_recordset(%(policies)s::jsonb)
     AS p(ledger_account_id bigint, months integer, counts_activities boolean, since timestamptz, until timestamptz)
     USING (ledger_account_id)
 WHERE b.organization_id = %(organization_id)s AND b.current_balance > b.pending_debit_balance
-    AND {_UNROUNDED} > p.since AND {_UNROUNDED} <= p.until
-GROUP BY p.months, p.counts_activities, 1, 2, 3 ORDER BY {_UNROUNDED}, 1, 2, 3
+    AND {UNROUNDED} > p.since AND {UNROUNDED} <= p.until
+GROUP BY p.months, p.counts_activities, 1, 2, 3 ORDER BY {UNROUNDED}, 1, 2, 3
 LIMIT %(limit)s OFFSET %(offset)s
 """
 # Months are counted in UTC by statements, which differs by less than this from the zone of the organization.
@@ -278,7 +279,8 @@ def next_wallets_due(
     `policies` are those of accounts whose whole balance expires. Wallets of the next day are found, too; opening the
     session decides.
     """
-    due, idle = (organization_id, after, now, limit), (_policies(policies, now, now), organization_id, after, limit)
+    due = (organization_id, after, now, limit)
+    idle = (as_json(policy_rows(policies, now, now)), organization_id, after, limit)
     rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit))
     return [row[0] for row in rows]
 
@@ -289,37 +291,40 @@ def first_due(db: Connection, organization: Organization, after: datetime, until
     asked = {"organization_id": organization_id, "after": after, "until": until}
     first: datetime | None = query(db, _FIRST_DUE, asked)[0][0]
     until = first or until
-    policies = idle_policies(db, organization)
-    if policies:
-        bounds, offset, read = _policies(policies, after, until), 0, _IDLE_AT_ONCE
-        while read == _IDLE_AT_ONCE:
-            page = {"policies": bounds, "limit": _IDLE_AT_ONCE, "offset": offset}
-            rows = query(db, _NEXT_IDLE, {**asked, **page})
-            for ledger_account_id, *dates in rows:
-                end = policies[ledger_account_id].end(*dates)
-                if end is not None and after < end <= until:
-                    first = until = end
-            read, offset = len(rows), offset + len(rows)
+    return first_idle_end(db, organization, idle_policies(db, organization), after, until) or first
+
+
+def first_idle_end(
+    db: Connection, organization: Organization, policies: Mapping[int, IdlePolicy], after: datetime, until: datetime
+) -> datetime | None:
+    """The first moment after `after`, up to `until`, at which a whole balance expires by one of the policies."""
+    first, offset, read = None, 0, _IDLE_AT_ONCE if policies else 0
+    asked = {"organization_id": organization.organization_id, "policies": as_json(policy_rows(policies, after, until))}
+    while read == _IDLE_AT_ONCE:
+        rows = query(db, _NEXT_IDLE, {**asked, "limit": _IDLE_AT_ONCE, "offset": offset})
+        for ledger_account_id, *dates in rows:
+            end = policies[ledger_account_id].end(*dates)
+            if end is not None and after < end <= until:
+                first = until = end
+        read, offset = len(rows), offset + len(rows)
     return first
 
 
-def _policies(policies: Mapping[int, IdlePolicy], after: datetime, until: datetime) -> str:
+def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: datetime) -> list[dict[str, Any]]:
     """Policies as rows of a statement.
 
     Balances that expire after a moment, and until another, would without rounding expire between `since` and `until`.
     """
-    return as_json(
-        [
-            {
-                "ledger_account_id": ledger_account_id,
-                "months": policy.months,
-                "counts_activities": policy.activities is not None,
-                "since": policy.calendar.latest_unrounded(after, policy.rounding) - _DAY,
-                "until": policy.calendar.latest_unrounded(until, policy.rounding) + _DAY,
-            }
-            for ledger_account_id, policy in policies.items()
-        ]
-    )
+    return [
+        {
+            "ledger_account_id": ledger_account_id,
+            "months": policy.months,
+            "counts_activities": policy.activities is not None,
+            "since": policy.calendar.latest_unrounded(after, policy.rounding) - _DAY,
+            "until": policy.calendar.latest_unrounded(until, policy.rounding) + _DAY,
+        }
+        for ledger_account_id, policy in policies.items()
+    ]
 
 
 def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:
@@ -337,3 +342,17 @@ def idle_policies(db: Connection, organization: Organization) -> dict[int, IdleP
     accounts = records(LedgerAccount, db.execute(statement))
     policies = {account.ledger_account_id: account.idle_policy(organization.zone) for account in accounts}
     return {account_id: policy for account_id, policy in policies.items() if policy is not None}
+
+
+_LAST_DATES = """
+SELECT wallet_id, last_transaction_date, last_activity_date FROM ledger_balances
+WHERE organization_id = %s AND ledger_account_id = %s AND wallet_id = ANY(%s)
+"""
+
+
+def find_last_dates(
+    db: Connection, account: LedgerAccount, wallet_ids: Collection[int]
+) -> list[tuple[int, datetime | None, datetime | None]]:
+    """The dates of the last transaction and activity of wallets on an account, by wallet id."""
+    rows = query(db, _LAST_DATES, (account.organization_id, account.ledger_account_id, list(wallet_ids)))
+    return [(wallet_id, transaction, activity) for wallet_id, transaction, activity in rows]

@@ -13,7 +13,8 @@ that the audit log knows what it was.
 2. campaign-wide limit counters, by campaign id.
 3. ledgers, by those who add accounts to one or choose its default.
 4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
-   FOR UPDATE, by those who change what an account allows.
+   FOR UPDATE, by those who change what an account allows. Before all wallets, what tells how far the notices of an
+   account have come, by the worker that reports the next ones.
 5. codes of coupon books that are one member's: free ones, passing over those that others are taking, and those named.
    Then coupon books, by id: shared by those who assign and use (and, with FOR UPDATE, taken by those who change what a
    book allows), alone from the first assignment on where a figure caps the stock, else when all is written. Then the

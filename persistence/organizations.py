@@ -81,13 +81,6 @@ def find_details(db: Connection, organization_id: int) -> OrganizationDetails:
     )
 
 
-def find_location_timezones(db: Connection, organization_id: int) -> Mapping[str, str]:
-    """The time zones of locations, by their codes."""
-    statement = select(organizations.c.location_timezones).where(organizations.c.organization_id == organization_id)
-    timezones: Mapping[str, str] = db.execute(statement).scalar_one()
-    return timezones
-
-
 def find_time(db: Connection, organization_id: int) -> datetime:
     """The time of an organization: what its test clock shows, or the real time."""
     organization, now = find(db, organization_id), datetime.now(UTC)

@@ -48,7 +48,8 @@ class LedgerAccount:
     `timezone` is the zone of all dates of expiry, None that of the organization. `tier_expirations` replace
     `expires_in_months` for members of tiers. An activity that is at most `late_activity_days` late reverts
     the expiry of an idle balance, and what a revert gives back to a lot that has expired lives for
-    `restored_expiry_days`.
+    `restored_expiry_days`. `points_expiring` are notices of points that will expire, None for those of the
+    organization.
     """
 
     organization_id: int
@@ -74,6 +75,7 @@ class LedgerAccount:
     tier_expirations: tuple[Mapping[str, Any], ...]
     late_activity_days: int
     restored_expiry_days: int
+    points_expiring: Mapping[str, Any] | None
     is_default_account: bool
     overdraft_limit: Decimal | None
     max_balance: Decimal | None

@@ -22,6 +22,7 @@ DERIVED_TYPES = (
     "badge-unassigned",
     "mission-status-updated",
     "ledger-transaction-created",
+    "points-expired",
 )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from domain.badges import BadgeTracking
@@ -9,7 +10,7 @@ from domain.calendar import instant_text
 from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.ledger.postings import Posting
-from domain.ledger.records import TRANSACTION_TYPES
+from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount
 from domain.tiers import TierSchedule
 from handlers.messages.badges import TRACKING
 from handlers.messages.base import exact_number
@@ -59,6 +60,25 @@ def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> 
             "description": details.description,
             "tags": list(details.tags or ()),
         }
+    }
+
+
+def expiring_payload(account: LedgerAccount, amount: Decimal, expires_at: datetime, days_before: int) -> dict[str, Any]:
+    """The payload of `points-expiring`."""
+    return {
+        "ledgerAccountKey": account.ledger_account_key,
+        "amount": exact_number(amount),
+        "expiresAt": instant_text(expires_at),
+        "daysBefore": days_before,
+    }
+
+
+def expired_payload(account: LedgerAccount, amount: Decimal, expired_at: datetime) -> dict[str, Any]:
+    """The payload of `points-expired`."""
+    return {
+        "ledgerAccountKey": account.ledger_account_key,
+        "amount": exact_number(amount),
+        "expiredAt": instant_text(expired_at),
     }
 
 

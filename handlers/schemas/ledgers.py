@@ -45,6 +45,7 @@ class AccountSettings:
     tier_expirations: Sequence[Mapping[str, Any]] = ()
     late_activity_days: int = 3
     restored_expiry_days: int = 0
+    points_expiring: Mapping[str, Any] | None = None
     overdraft_limit: Decimal | None = None
     max_balance: Decimal | None = None
     offline_allowance: Mapping[str, Any] | None = None
@@ -111,7 +112,7 @@ ACCOUNT = Shape(
     _OfLedger,
     LedgerAccount,
     without=("organization_id",),
-    optional=("offline_allowance", "default_availability", "redemption"),
+    optional=("offline_allowance", "default_availability", "points_expiring", "redemption"),
 )
 NEW_ACCOUNT = Body(NewAccount)
 ACCOUNT_CHANGES = Update(AccountSettings)

@@ -25,6 +25,7 @@ class OrganizationProperties:
     late_event_tiers: str = EVENT_DATE
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     location_timezones: Mapping[str, str] = field(default_factory=dict)
+    points_expiring: Mapping[str, Any] | None = None
 
 
 ORGANIZATION_CHANGES = Update(OrganizationProperties)
@@ -35,5 +36,8 @@ class _Shown(WireSchema):
 
 
 ORGANIZATION = Shape(
-    OrganizationDetails, _Shown, without=("default_ledger_id", "configuration_version"), optional=("test_clock",)
+    OrganizationDetails,
+    _Shown,
+    without=("default_ledger_id", "configuration_version"),
+    optional=("test_clock", "points_expiring"),
 )

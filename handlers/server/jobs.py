@@ -18,6 +18,7 @@ from domain.imports.records import MAX_UPLOAD_AGE
 from handlers import tracing
 from handlers.services.events.release_answers import release_answers
 from handlers.services.ledger.expire import Expired, expire_next
+from handlers.services.ledger.notices import report_next
 from handlers.services.tiers import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
@@ -28,6 +29,8 @@ RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
 EXPORTS_AT_ONCE = 10
 _EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
+# Notices have a time of the day, at which people expect them.
+_REPORT_EXPIRING_MINUTES = 2
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
 
 _log = logging.getLogger("loyalty.jobs")
@@ -121,6 +124,29 @@ def _evaluate(run: JobRun) -> Mapping[str, Any] | None:
     return None if run.stopping() else {"members": members, "moves": moves}
 
 
+def report_expiring(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
+    """Report to the members of one organization which points will expire, a bounded number of wallets at a time.
+
+    Returns the number of events.
+    """
+    reported = 0
+
+    def next_batch(db: Connection) -> int | None:
+        if find_held(db, organization_id) is None:
+            return None
+        organization = organizations.find_details(db, organization_id)
+        return report_next(db, organization, organization.time_at(datetime.now(UTC)))
+
+    while not stopping() and (events := transactions.run(engine, next_batch)) is not None:
+        reported += events
+    return reported
+
+
+def _report_expiring(run: JobRun) -> Mapping[str, Any] | None:
+    reported = [report_expiring(run.engine, organization_id, run.stopping) for organization_id in run.organization_ids]
+    return None if run.stopping() else {"events": sum(reported)}
+
+
 def _release(run: JobRun) -> Mapping[str, Any] | None:
     days, after = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
     if not days:
@@ -182,6 +208,7 @@ def _seal(run: JobRun) -> Mapping[str, Any] | None:
 JOBS: Sequence[Job] = (
     Job("expire", lambda settings: settings.expire_minutes, _expire),
     Job("evaluate-tiers", lambda settings: settings.evaluate_tiers_minutes, _evaluate),
+    Job("report-expiring", lambda settings: _REPORT_EXPIRING_MINUTES, _report_expiring),
     Job(RELEASE_ANSWERS, lambda settings: settings.release_answers_minutes, _release),
     Job(REMOVE_DELIVERIES, lambda settings: settings.remove_deliveries_minutes, _remove_deliveries),
     Job("expire-exports", lambda settings: _EXPIRE_EXPORTS_MINUTES, _expire_exports),

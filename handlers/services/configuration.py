@@ -31,6 +31,8 @@ from domain.event_types import (
     BADGE_UNASSIGNED,
     COUPON_EVENTS,
     MISSION_ACHIEVED,
+    POINTS_EXPIRED,
+    POINTS_EXPIRING,
     TIER_REMOVED,
     TIER_SET,
     TRANSACTION_CREATED,
@@ -203,6 +205,8 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     }
     sets_tiers = SET_TIER in effect_ids
     activity_types = _activity_types(accounts.by_id.values())
+    listeners = tuple(triggers.find_listeners(db, organization_id))
+    details = organizations.find_details(db, organization_id)
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
@@ -226,7 +230,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
             for event_type in EVENT_TYPES.find_all(db, organization_id, active=True)
         },
         badges={badge.badge_key: badge for badge in badges_},
-        listeners=tuple(triggers.find_listeners(db, organization_id)),
+        listeners=listeners,
         audiences=audiences_,
         matcher_keys=frozenset(item_matchers),
         functions=host_functions(item_matchers),
@@ -240,11 +244,13 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         main_accounts=accounts.by_program,
         default_account=accounts.default,
         grants_discounts=DISCOUNT in effect_ids,
-        location_timezones=organizations.find_location_timezones(db, organization_id),
+        location_timezones=details.location_timezones,
         possible_types=_possible_types(
             moves_tiers=sets_tiers or any(schedule.moves for schedule in tier_schedules),
             has_badges=bool(badges_),
             has_missions=bool(missions_by_type),
+            has_notices=any(account.points_expiring or details.points_expiring for account in accounts.by_id.values()),
+            heard_types={event_type for listener in listeners for event_type in listener.event_types},
             considered_types={
                 *(event_type for campaign in compiled for event_type in campaign.event_types),
                 *missions_by_type,
@@ -263,9 +269,18 @@ def _activity_types(accounts: Iterable[LedgerAccount]) -> frozenset[str]:
 
 
 def _possible_types(
-    *, moves_tiers: bool, has_badges: bool, has_missions: bool, considered_types: Collection[str]
+    *,
+    moves_tiers: bool,
+    has_badges: bool,
+    has_missions: bool,
+    has_notices: bool,
+    heard_types: Collection[str],
+    considered_types: Collection[str],
 ) -> frozenset[str]:
-    """The types of derived events that can occur; `considered_types` are those that any record looks at."""
+    """The types of derived events that can occur; `considered_types` are those that any record looks at.
+
+    `heard_types` are those that triggers name.
+    """
     possible: set[str] = set(COUPON_EVENTS)
     if moves_tiers:
         possible |= {TIER_SET, TIER_REMOVED}
@@ -276,6 +291,10 @@ def _possible_types(
         possible.add(TRANSACTION_CREATED)
     if has_missions:
         possible.add(MISSION_ACHIEVED)
+    if has_notices or POINTS_EXPIRED in {*heard_types, *considered_types}:
+        possible.add(POINTS_EXPIRED)
+    if has_notices:
+        possible.add(POINTS_EXPIRING)
     return frozenset(possible)
 
 

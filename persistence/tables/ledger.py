@@ -264,6 +264,19 @@ ledger_lots = tenant_table(
     refers_to("wallets", "wallet_id"),
 )
 
+# How far the notices of expiring points have come, see `persistence.expiry_notices`.
+expiry_notices = Table(
+    "expiry_notices",
+    metadata,
+    Column("organization_id", BigInteger, nullable=False),
+    Column("ledger_account_id", BigInteger, nullable=False),
+    instant("done_until", nullable=False),
+    instant("moment"),
+    Column("after_wallet_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("organization_id", "ledger_account_id"),
+    refers_to("ledger_accounts", "ledger_account_id"),
+)
+
 ledger_lot_uses = Table(
     "ledger_lot_uses",
     metadata,

@@ -52,6 +52,7 @@ def account(ledger_account_id: int = 1, **values: Any) -> LedgerAccount:
         "tier_expirations": (),
         "late_activity_days": 3,
         "restored_expiry_days": 0,
+        "points_expiring": None,
         "is_default_account": ledger_account_id == 1,
         "overdraft_limit": None,
         "max_balance": None,

@@ -154,6 +154,7 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "tierExpirations": [{"loyaltyTierKey": tier["loyaltyTierKey"], "months": 24}],
         "lateActivityDays": 5,
         "restoredExpiryDays": 30,
+        "pointsExpiring": {"daysBefore": [14], "at": "09:30"},
         "overdraftLimit": 5,
         "maxBalance": 500,
         "offlineAllowance": {"enabled": True, "maxAmount": 5, "maxHours": 12, "syncHours": 0},
@@ -200,6 +201,7 @@ def _own_organization(organization: Organization) -> Sequence[Changeable]:
         "currency": "EUR",
         "locationTimezones": {"LPA": "Atlantic/Canary"},
         "lateEventTiers": "evaluation",
+        "pointsExpiring": {"daysBefore": [30, 7, 1], "at": "10:00"},
         **TEXTS,
         **ATTRIBUTES,
     }

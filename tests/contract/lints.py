@@ -90,6 +90,7 @@ CLEARED = {
     "ItemMatcherOrNull",
     "DefaultAvailabilityOrNull",
     "OfflineAllowancePolicyOrNull",
+    "PointsExpiringOrNull",
     "RedemptionPolicyOrNull",
     "MissionBadgeMatcherOrNull",
     "MissionExpirationOrNull",

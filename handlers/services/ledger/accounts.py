@@ -6,6 +6,7 @@ from typing import Any
 
 from domain.ledger.availability import Availability
 from domain.ledger.expiry import EARN, SPEND
+from domain.ledger.notices import complete_notices
 from domain.ledger.records import Ledger, LedgerAccount, LedgerAccountInUse, complete_settings, refuse_changes_in_use
 from domain.ledger.session import overdraft_of
 from domain.offline_allowances import complete_policy
@@ -63,7 +64,7 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
 def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
     """The settings of an account with implied ones filled in; raises InvalidRequest and refusals of names."""
     tiers = [{**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]]
-    complete = complete_settings({**settings, "tier_expirations": tiers}, current)
+    complete = complete_notices(complete_settings({**settings, "tier_expirations": tiers}, current))
     complete["default_availability"] = _complete_terms(complete["default_availability"])
     activities = {activity for policy in complete["expiration_policies"] for activity in policy.get("activities", ())}
     for event_type in sorted(activities - {EARN, SPEND}):

@@ -30,10 +30,11 @@ from domain.test_clocks import (
 )
 from handlers.call import Call
 from handlers.services.events.drain_queue import Drain
+from handlers.services.ledger import notices
 from handlers.services.ledger.expire import expire_next
 from handlers.services.tiers import evaluate_next
 from handlers.settings import Settings
-from persistence import ledger_lots, member_tiers, organizations, queue, test_clocks, transactions
+from persistence import expiry_notices, ledger_lots, member_tiers, organizations, queue, test_clocks, transactions
 from persistence.connections import TransactionDeadlineExceeded
 
 # The longest that one call advances a clock, and that a worker does before it looks at the others.
@@ -204,11 +205,12 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
     return _Progress.MOVED, place
 
 
-def _next_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
+def _next_due(db: Connection, organization: OrganizationDetails, after: datetime, until: datetime) -> datetime | None:
     """The first moment after `after`, up to `until`, at which `_do_due` has something to do; None if there is none."""
     moments = (
         ledger_lots.first_due(db, organization, after, until),
         member_tiers.first_lapse(db, organization.organization_id, after, until),
+        expiry_notices.first_due(db, organization, notices.schedules(db, organization), after, until),
     )
     return min((moment for moment in moments if moment is not None), default=None)
 
@@ -237,8 +239,17 @@ def _evaluate_tiers(db: Connection, organization: Organization, place: _Place) -
     return None if evaluated is None else evaluated.last_wallet_id
 
 
+def _report_notices(db: Connection, organization: OrganizationDetails, place: _Place) -> int | None:
+    reported = notices.report_next(db, organization, place.moment)
+    return None if reported is None else place.last_wallet_id
+
+
 # The kinds of work of a moment, in order. Each does the next wallets and returns the last of them, None if none is due.
-_KINDS: Sequence[Callable[[Connection, Organization, _Place], int | None]] = (_expire, _evaluate_tiers)
+_KINDS: Sequence[Callable[[Connection, OrganizationDetails, _Place], int | None]] = (
+    _expire,
+    _evaluate_tiers,
+    _report_notices,
+)
 
 
 def _note_failure(engine: Engine, organization_id: int, error: Exception) -> None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from domain.event_types import TIER_REMOVED, TIER_SET, TRANSACTION_CREATED
+from domain.event_types import POINTS_EXPIRED, TIER_REMOVED, TIER_SET, TRANSACTION_CREATED
 from domain.events import IncomingEvent
 from domain.ledger.postings import Earning, Pair, Posting, Step
 from domain.ledger.session import LedgerSession
+from domain.members import Member
 from domain.tier_policies import TierPoints
 from domain.tiers import Points, TierSchedule
-from handlers.messages.derived_events import tier_payload, transaction_payload
+from handlers.messages.derived_events import expired_payload, tier_payload, transaction_payload
 from persistence import ledger_wallets
 
 if TYPE_CHECKING:
@@ -28,21 +29,26 @@ Earnings = Mapping[Pair, tuple[Earning, ...]]
 
 @dataclass(frozen=True, slots=True)
 class DerivedEvent:
-    """An event that the server itself reports of a member."""
+    """An event that the server itself reports of a member.
+
+    `happened_at` is when it happened, if not now, and `key` its key, if it must not be reported twice.
+    """
 
     member_id: int
     event_type: str
     payload: Mapping[str, Any]
+    happened_at: datetime | None = None
+    key: str | None = None
 
     def incoming(self, new_key: Callable[[], str], reason: str, happened_at: datetime | None = None) -> IncomingEvent:
         """The event as it is tracked; without a moment, it happens now."""
         return IncomingEvent(
-            system_unique_key=f"{self.event_type}-{new_key()}",
+            system_unique_key=self.key or f"{self.event_type}-{new_key()}",
             event_type=self.event_type,
             member_id=self.member_id,
             reason=reason,
             payload=self.payload,
-            external_event_date=happened_at,
+            external_event_date=self.happened_at or happened_at,
         )
 
 
@@ -80,7 +86,7 @@ class LedgerEvents:
         self._steps = len(steps)
         # What happens by time is not reported as transactions.
         self._postings = len([step for step in steps if isinstance(step, Posting)])
-        return [
+        return self._expired(steps) + [
             event
             for wallet_id, member_id in self._member_ids.items()
             for event in self._moved(wallet_id, member_id, {*settled_accounts, *changed.get(wallet_id, ())})
@@ -92,7 +98,7 @@ class LedgerEvents:
         if not steps:
             return []
         self._steps += len(steps)
-        events = self._transactions(steps)
+        events = self._transactions(steps) + self._expired(steps)
         for wallet_id, accounts in _changed_accounts(steps).items():
             if wallet_id in self._member_ids:
                 events += self._moved(wallet_id, self._member_ids[wallet_id], accounts)
@@ -113,6 +119,25 @@ class LedgerEvents:
             if is_reported and member_id is not None and not (step.is_expiry or step.ends_hold):
                 payload = transaction_payload(step, self._unit.transaction_id(number))
                 events.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
+        return events
+
+    def _expired(self, steps: Iterable[Step]) -> list[DerivedEvent]:
+        """The points that have expired, an event for each member, account and moment, if anything asks for them."""
+        if POINTS_EXPIRED not in self._unit.possible_types:
+            return []
+        amounts: dict[tuple[int, int, datetime], Decimal] = {}
+        for step in steps:
+            if isinstance(step, Posting) and step.is_expiry and step.amount:
+                moment = step.details.external_event_date or self._unit.now
+                key = (step.from_wallet_id or 0, step.account.ledger_account_id, moment)
+                amounts[key] = amounts.get(key, Decimal(0)) + step.amount
+        events = []
+        for (wallet_id, account_id, moment), amount in amounts.items():
+            member = self._unit.members.get(self._member_ids.get(wallet_id, 0))
+            if member is not None and is_told(member):
+                payload = expired_payload(self._unit.ledger.accounts[account_id], amount, moment)
+                happened_at = None if moment == self._unit.now else moment
+                events.append(DerivedEvent(member.member_id, POINTS_EXPIRED, payload, happened_at))
         return events
 
     def _moved(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
@@ -163,6 +188,11 @@ def earnings_of(
 def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -> Decimal:
     """The balance of the wallet in the account at this point of the unit."""
     return session.holding(wallet_id, ledger_account_id).current
+
+
+def is_told(member: Member) -> bool:
+    """True for a member who is told of expiring points: an active one."""
+    return member.active and member.erased_at is None
 
 
 def _changed_accounts(steps: Iterable[Step]) -> dict[int, set[int]]:

@@ -17,6 +17,7 @@ from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import EvaluationPlan
 from domain.campaigns.counters import Counters
 from domain.campaigns.discounts import Basket
+from domain.event_types import POINTS_EXPIRED
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
@@ -178,7 +179,7 @@ class UnitOfWork:
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements on these accounts can move a tier, depend on one, or are to be reported themselves."""
         configuration = self.configuration
-        if configuration.reports_transactions:
+        if configuration.reports_transactions or POINTS_EXPIRED in self.possible_types:
             return bool(account_ids)
         return not configuration.member_accounts.isdisjoint(account_ids)
 

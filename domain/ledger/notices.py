@@ -1,0 +1,106 @@
+"""Notices of points that will expire: on which days before it members are told, and at what time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
+from typing import Any
+
+from domain.calendar import local_time, start_of_day
+from domain.ledger.records import LedgerAccount
+
+DEFAULT_TIME = "10:00"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notice of what expires on a local day, due at a moment so many days before it."""
+
+    moment: datetime
+    day: date
+    days_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeSchedule:
+    """The notices of an account, by the local time of its zone."""
+
+    zone: tzinfo
+    days_before: tuple[int, ...]
+    at: time
+
+    @classmethod
+    def of(
+        cls, account: LedgerAccount, of_organization: Mapping[str, Any] | None, zone: tzinfo
+    ) -> NoticeSchedule | None:
+        """The schedule of an account, its own or that of the organization with this zone; None for no notices."""
+        document = account.points_expiring or of_organization
+        if document is None:
+            return None
+        at = time.fromisoformat(document["at"])
+        return cls(account.expiry_calendar(zone).zone, tuple(document["daysBefore"]), at)
+
+    def due(self, after: datetime, until: datetime) -> list[Notice]:
+        """The notices due after a moment and until another, in order: the last one alone of each day not yet past."""
+        first, last = (local_time(moment, self.zone).date() for moment in (after, until))
+        notices: dict[date, Notice] = {}
+        for number in range((last - first).days + 1):
+            day = first + timedelta(days=number)
+            moment = self._moment(day)
+            for days_before in self.days_before if after < moment <= until else ():
+                # A later moment is fewer days before.
+                expiry_day = day + timedelta(days=days_before)
+                notices[expiry_day] = Notice(moment, expiry_day, days_before)
+        coming = (notice for notice in notices.values() if notice.day >= last)
+        return sorted(coming, key=lambda notice: (notice.moment, notice.day))
+
+    def next_of(self, expires_at: datetime, after: datetime) -> datetime | None:
+        """The moment of the first notice after a moment of what expires at another; None if there is no more."""
+        day = local_time(expires_at, self.zone).date()
+        moments = (self._moment(day - timedelta(days=days_before)) for days_before in self.days_before)
+        return min((moment for moment in moments if after < moment < expires_at), default=None)
+
+    def window(self, days_before: int, after: datetime, until: datetime) -> tuple[datetime, datetime]:
+        """The moments of expiry of which a notice, so many days before, may be due after a moment and until another."""
+        first, last = (local_time(moment, self.zone).date() for moment in (after, until))
+        if self._moment(first) <= after:
+            first += timedelta(days=1)
+        between = timedelta(days=days_before)
+        return start_of_day(first + between, self.zone), start_of_day(last + between + timedelta(days=1), self.zone)
+
+    def bounds(self, day: date) -> tuple[datetime, datetime]:
+        """The first moment of a local day, and that of the next one."""
+        return start_of_day(day, self.zone), start_of_day(day + timedelta(days=1), self.zone)
+
+    def _moment(self, day: date) -> datetime:
+        return local_time(datetime.combine(day, self.at, self.zone), UTC).replace(tzinfo=UTC)
+
+
+def complete_notices(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they are stored, with the default of what `points_expiring` leaves out."""
+    document = settings.get("points_expiring")
+    return {**settings} if document is None else {**settings, "points_expiring": {"at": DEFAULT_TIME, **document}}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringAmount:
+    """The amount of a wallet that expires on a day, the first of it at `expires_at`."""
+
+    wallet_id: int
+    amount: Decimal
+    expires_at: datetime
+
+
+def amounts_on(
+    lots: Iterable[tuple[int, datetime, Decimal]], begin: datetime, end: datetime
+) -> dict[int, ExpiringAmount]:
+    """The amounts by wallet that expire from a moment on and before another; `lots` are (wallet, expiry, amount)."""
+    amounts: dict[int, ExpiringAmount] = {}
+    for wallet_id, expires_at, amount in lots:
+        if begin <= expires_at < end and amount:
+            known = amounts.get(wallet_id, ExpiringAmount(wallet_id, Decimal(0), expires_at))
+            first = min(known.expires_at, expires_at)
+            amounts[wallet_id] = ExpiringAmount(wallet_id, known.amount + amount, first)
+    return amounts

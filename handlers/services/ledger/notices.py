@@ -1,0 +1,113 @@
+"""Notices of points that will expire: each is reported once, as an event of the member."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from domain.event_types import POINTS_EXPIRING
+from domain.ledger.notices import ExpiringAmount, Notice, NoticeSchedule, amounts_on
+from domain.ledger.records import LedgerAccount
+from domain.organizations import OrganizationDetails
+from handlers.call import Execution
+from handlers.messages.derived_events import expiring_payload
+from handlers.services.unit_of_work.derived_events import DerivedEvent, is_told
+from handlers.services.unit_of_work.evaluation import evaluate_derived
+from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence import configuration, events, expiry_notices
+from persistence.expiry_notices import NoticeProgress
+
+WALLETS_AT_ONCE = 500
+_REASON = "Points will expire."
+
+
+def report_next(
+    db: Connection, organization: OrganizationDetails, now: datetime, limit: int = WALLETS_AT_ONCE
+) -> int | None:
+    """Report what is due of one account, for the next wallets; returns the number of events, None if nothing is due."""
+    for account, schedule in schedules(db, organization):
+        progress = expiry_notices.find_progress(db, account)
+        if progress is None or schedule.due(progress.done_until, now):
+            # Settings are no older than the last change of what has them.
+            begun_at = min(now, max(account.updated_at, organization.updated_at))
+            progress = expiry_notices.lock_progress(db, account, begun_at)
+            if due := schedule.due(progress.done_until, now):
+                return _report(db, organization, account, schedule, progress, due, now, limit)
+    return None
+
+
+def schedules(db: Connection, organization: OrganizationDetails) -> list[tuple[LedgerAccount, NoticeSchedule]]:
+    """The accounts of members' points with notices, and these, in the order of the accounts."""
+    if organization.default_ledger_id is None:
+        return []
+    accounts = configuration.accounts_of_ledger(db, organization.organization_id, organization.default_ledger_id)
+    with_schedules = (
+        (account, NoticeSchedule.of(account, organization.points_expiring, organization.zone))
+        for account in sorted(accounts, key=lambda account: account.ledger_account_id)
+        if account.point_tracking_enabled
+    )
+    return [(account, schedule) for account, schedule in with_schedules if schedule is not None]
+
+
+def _report(
+    db: Connection,
+    organization: OrganizationDetails,
+    account: LedgerAccount,
+    schedule: NoticeSchedule,
+    progress: NoticeProgress,
+    due: Sequence[Notice],
+    now: datetime,
+    limit: int,
+) -> int:
+    """Report the notices of the first moment that is due, for the next wallets."""
+    moment = due[0].moment
+    notices = [notice for notice in due if notice.moment == moment]
+    windows = [schedule.bounds(notice.day) for notice in notices]
+    after = progress.after_wallet_id if progress.moment == moment else 0
+    wallets = expiry_notices.next_wallets(db, organization, account, windows, after, limit)
+    reported = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
+    done = NoticeProgress(moment) if len(wallets) < limit else NoticeProgress(progress.done_until, moment, wallets[-1])
+    expiry_notices.store_progress(db, account, done)
+    return reported
+
+
+def _report_to(
+    db: Connection,
+    organization: OrganizationDetails,
+    account: LedgerAccount,
+    schedule: NoticeSchedule,
+    notices: Sequence[Notice],
+    wallets: Sequence[int],
+    now: datetime,
+) -> int:
+    execution = Execution(db=db, organization=organization, now=now, request_id="notices")
+    unit = UnitOfWork(execution, reported=(POINTS_EXPIRING,))
+    account_ids = {account.ledger_account_id}
+    unit.lock_wallets(wallets, account_ids)
+    with opened(unit, "Points had expired.", account_ids=account_ids):
+        members = {member.wallet_id: member.member_id for member in unit.members.values() if is_told(member)}
+        lots = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
+        expected = [
+            _event(account, notice, members[amount.wallet_id], amount, now)
+            for notice in notices
+            for amount in amounts_on(lots, *schedule.bounds(notice.day)).values()
+        ]
+        keys = [event.key for event in expected if event.key is not None]
+        known = events.look_up(db, organization.organization_id, keys, ()).keys
+        new = [event for event in expected if event.key not in known]
+        evaluate_derived(unit, new, _REASON)
+    return len(new)
+
+
+def _event(
+    account: LedgerAccount, notice: Notice, member_id: int, amount: ExpiringAmount, now: datetime
+) -> DerivedEvent:
+    return DerivedEvent(
+        member_id,
+        POINTS_EXPIRING,
+        expiring_payload(account, amount.amount, amount.expires_at, notice.days_before),
+        happened_at=None if notice.moment == now else notice.moment,
+        # Whatever settings are changed to, nobody is told twice.
+        key=f"{POINTS_EXPIRING}-{member_id}-{account.ledger_account_id}-{notice.day}-{notice.days_before}",
+    )

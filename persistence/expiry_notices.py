@@ -1,0 +1,156 @@
+"""How far the notices of expiring points have come, and the wallets and amounts that they are about."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.ledger.notices import NoticeSchedule
+from domain.ledger.records import LedgerAccount
+from domain.organizations import Organization
+from persistence import expiring_points, ledger_lots
+from persistence.connections import query
+from persistence.rows import as_json
+
+# The moments of databases are no finer.
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeProgress:
+    """The notices of an account until `done_until` are reported, those of `moment` for the wallets up to an id."""
+
+    done_until: datetime
+    moment: datetime | None = None
+    after_wallet_id: int = 0
+
+
+_BEGIN = """
+INSERT INTO expiry_notices (organization_id, ledger_account_id, done_until, after_wallet_id)
+VALUES (%s, %s, %s, 0) ON CONFLICT DO NOTHING
+"""
+
+_PROGRESS = """
+SELECT done_until, moment, after_wallet_id FROM expiry_notices WHERE organization_id = %s AND ledger_account_id = %s
+"""
+
+_STORE = """
+UPDATE expiry_notices SET done_until = %s, moment = %s, after_wallet_id = %s
+WHERE organization_id = %s AND ledger_account_id = %s
+"""
+
+# The wallets whose lots, or whose idle balance, may expire in one of the windows.
+_WALLETS = f"""
+SELECT wallet_id FROM (
+    (SELECT DISTINCT l.wallet_id FROM ledger_lots l
+     JOIN jsonb_to_recordset(%(windows)s::jsonb) AS w(begins timestamptz, ends timestamptz)
+        ON l.expires_at >= w.begins AND l.expires_at < w.ends
+     WHERE l.organization_id = %(organization_id)s AND l.ledger_account_id = %(ledger_account_id)s
+        AND l.wallet_id > %(after)s AND l.remaining > 0
+     ORDER BY l.wallet_id LIMIT %(limit)s)
+    UNION
+    (SELECT DISTINCT b.wallet_id FROM ledger_balances b
+     JOIN jsonb_to_recordset(%(policies)s::jsonb)
+        AS p(ledger_account_id bigint, months integer, counts_activities boolean, since timestamptz, until timestamptz)
+        USING (ledger_account_id)
+     WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
+        AND b.current_balance > b.pending_debit_balance
+        AND {ledger_lots.UNROUNDED} > p.since AND {ledger_lots.UNROUNDED} <= p.until
+     ORDER BY b.wallet_id LIMIT %(limit)s)
+) expiring ORDER BY wallet_id LIMIT %(limit)s
+"""
+
+_FIRST_EXPIRIES = """
+SELECT (SELECT min(l.expires_at) FROM ledger_lots l
+    WHERE l.organization_id = %(organization_id)s AND l.ledger_account_id = w.ledger_account_id AND l.remaining > 0
+        AND l.expires_at >= w.begins AND l.expires_at < w.ends)
+FROM jsonb_to_recordset(%(windows)s::jsonb) AS w(ledger_account_id bigint, begins timestamptz, ends timestamptz)
+"""
+
+
+def find_progress(db: Connection, account: LedgerAccount) -> NoticeProgress | None:
+    """How far the notices of an account have come; None if they have not begun."""
+    rows = query(db, _PROGRESS, (account.organization_id, account.ledger_account_id))
+    return NoticeProgress(*rows[0]) if rows else None
+
+
+def lock_progress(db: Connection, account: LedgerAccount, begun_at: datetime) -> NoticeProgress:
+    """As `find_progress`, so that nobody else goes on with them; they begin at a moment unless they have before."""
+    key = (account.organization_id, account.ledger_account_id)
+    db.exec_driver_sql(_BEGIN, (*key, begun_at))
+    return NoticeProgress(*query(db, f"{_PROGRESS} FOR UPDATE", key)[0])
+
+
+def store_progress(db: Connection, account: LedgerAccount, progress: NoticeProgress) -> None:
+    """Store how far the notices of an account have come."""
+    values = (progress.done_until, progress.moment, progress.after_wallet_id)
+    db.exec_driver_sql(_STORE, (*values, account.organization_id, account.ledger_account_id))
+
+
+def next_wallets(
+    db: Connection,
+    organization: Organization,
+    account: LedgerAccount,
+    windows: Sequence[tuple[datetime, datetime]],
+    after: int,
+    limit: int,
+) -> list[int]:
+    """The next wallets, by id, with points of the account that may expire in one of the windows."""
+    policy = account.idle_policy(organization.zone)
+    policies: list[Mapping[str, Any]] = []
+    for begin, end in windows if policy is not None else ():
+        policies += ledger_lots.policy_rows({account.ledger_account_id: policy}, begin - _INSTANT, end)
+    asked = {
+        "organization_id": account.organization_id,
+        "ledger_account_id": account.ledger_account_id,
+        "windows": as_json([{"begins": begin, "ends": end} for begin, end in windows]),
+        "policies": as_json(policies),
+        "after": after,
+        "limit": limit,
+    }
+    return [row[0] for row in query(db, _WALLETS, asked)]
+
+
+def find_amounts(
+    db: Connection,
+    organization: Organization,
+    account: LedgerAccount,
+    wallet_ids: Collection[int],
+    now: datetime,
+    known_at: datetime,
+) -> list[tuple[int, datetime, Any]]:
+    """The amounts that expire after `now`, of lots that existed at a moment, each as (wallet, expiry, amount)."""
+    policy = account.idle_policy(organization.zone)
+    ends: dict[int, datetime | None] = dict.fromkeys(wallet_ids)
+    if policy is not None:
+        dates = ledger_lots.find_last_dates(db, account, wallet_ids)
+        ends |= {wallet_id: policy.end(*last) for wallet_id, *last in dates}
+    pairs = [(wallet_id, account.ledger_account_id, end) for wallet_id, end in ends.items()]
+    rows = expiring_points.find_expiring(db, organization.organization_id, pairs, now, known_at)
+    return [(wallet_id, moment, amount) for wallet_id, _, moment, amount in rows]
+
+
+def first_due(
+    db: Connection,
+    organization: Organization,
+    schedules: Iterable[tuple[LedgerAccount, NoticeSchedule]],
+    after: datetime,
+    until: datetime,
+) -> datetime | None:
+    """The first moment after `after`, up to `until`, at which a notice may be due; None if there is none."""
+    due: list[datetime] = []
+    for account, schedule in schedules:
+        windows = [schedule.window(days_before, after, until) for days_before in schedule.days_before]
+        rows = [{"ledger_account_id": account.ledger_account_id, "begins": b, "ends": e} for b, e in windows]
+        asked = {"organization_id": organization.organization_id, "windows": as_json(rows)}
+        expiries = [expires_at for (expires_at,) in query(db, _FIRST_EXPIRIES, asked)]
+        policy = account.idle_policy(organization.zone)
+        if policy is not None:
+            policies = {account.ledger_account_id: policy}
+            ends = [ledger_lots.first_idle_end(db, organization, policies, b - _INSTANT, e) for b, e in windows]
+            expiries += ends
+        moments = [schedule.next_of(expiry, after) for expiry in expiries if expiry is not None]
+        due += [moment for moment in moments if moment is not None and moment <= until]
+    return min(due, default=None)

@@ -1,0 +1,290 @@
+"""Notices of points that will expire, and events of those that have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from handlers.server.jobs import report_expiring
+from tests.builders.campaigns import mint
+from tests.builders.points import SETTINGS, Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import Shop, order, running
+
+# Points that are minted on 1 March 2025 in Madrid live until 1 April 2026, 00:00 there.
+START, APRIL, EXPIRED_AT = "2025-03-01T09:00:00Z", "2026-03-31T22:00:00Z", "2026-03-31T22:00:00Z"
+MONTHLY = {"expiresInMonths": 12, "expiryRounding": "month"}
+NOTICES = {"daysBefore": [30, 7, 1]}
+TYPES = ("points-expiring", "points-expired")
+
+
+class Told:
+    """Members with points that expire on 1 April 2026, who are told of it."""
+
+    def __init__(self, clock: Clock, notices=NOTICES, **settings) -> None:
+        self.clock = clock
+        self.shop = Shop(clock.organization)
+        self.points = Points.new(clock.organization, **{**MONTHLY, "pointsExpiring": notices, **settings})
+        self.wallets = {}
+
+    def give(self, member, amount, **more):
+        if member not in self.wallets:
+            self.wallets[member] = self.clock.organization.member(member)["ledgerWalletId"]
+        return self.points.mint(self.wallets[member], amount, **more)
+
+    def burn(self, member, amount):
+        self.points.move(self.wallets[member], None, amount)
+
+    def events(self, *types):
+        """What was reported of the members: the moment, the type, the amount and the days before, in their order."""
+        rows = self.shop.rows("events", "*", "loyalty_event_id")
+        return [
+            (
+                row.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                row.event_type,
+                row.payload["amount"],
+                row.payload.get("daysBefore"),
+            )
+            for row in rows
+            if row.event_type in (types or TYPES)
+        ]
+
+    def notices(self):
+        return [(moment, amount, days) for moment, _, amount, days in self.events("points-expiring")]
+
+    def set_clock(self, to):
+        """Show a later time without doing what is due until then, as if no worker had run."""
+        self.points.change(
+            "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
+            now=to,
+            id=self.clock.organization.id,
+        )
+
+    def run_job(self):
+        return report_expiring(self.clock.organization.api.engine, self.clock.organization.id)
+
+
+@pytest.fixture
+def clock(api):
+    return Clock.new(api, START)
+
+
+@pytest.fixture
+def told(clock):
+    told = Told(clock)
+    told.give("ana", 400)
+    clock.advance("2026-03-01T09:00:00Z")
+    return told
+
+
+class TestNotices:
+    def test_one_advance_reports_them_and_the_expiry_at_their_moments(self, told):
+        """Example 3 of the test clock: 10:00 in Madrid on 2, 25 and 31 March, and 1 April."""
+        trigger = {"triggerKey": "app", "name": "App", "type": "WebHook", "active": True}
+        settings = {"url": "https://hooks.invalid/app", "eventTypes": list(TYPES)}
+        told.clock.organization.administration.post("/triggers", {**trigger, "settings": settings})
+        assert told.clock.advance("2026-04-02T09:00:00Z")["steps"] == 4
+        assert told.events() == [
+            ("2026-03-02T09:00:00Z", "points-expiring", 400, 30),
+            ("2026-03-25T09:00:00Z", "points-expiring", 400, 7),
+            ("2026-03-31T08:00:00Z", "points-expiring", 400, 1),
+            (EXPIRED_AT, "points-expired", 400, None),
+        ]
+        messages = told.shop.rows("trigger_deliveries", "payload", "trigger_delivery_id")
+        assert [message.payload["timestamp"] for message in messages] == [
+            "2026-03-02T09:00:00Z",
+            "2026-03-25T09:00:00Z",
+            "2026-03-31T08:00:00Z",
+            "2026-03-31T22:00:00Z",
+        ]
+
+    def test_the_payloads(self, told):
+        told.clock.advance("2026-04-02T09:00:00Z")
+        key = told.points.account["ledgerAccountKey"]
+        rows = told.shop.rows("events", "event_type, payload, external_event_date", "loyalty_event_id")
+        found = [(row.payload, row.external_event_date) for row in rows if row.event_type in TYPES]
+        assert found[0] == ({"ledgerAccountKey": key, "amount": 400, "expiresAt": APRIL, "daysBefore": 30}, None)
+        assert found[-1] == ({"ledgerAccountKey": key, "amount": 400, "expiredAt": APRIL}, None)
+
+    def test_each_says_what_would_expire_by_then(self, told):
+        """Example 9: 150 are spent on the 20th."""
+        told.clock.advance("2026-03-20T09:00:00Z")
+        told.burn("ana", 150)
+        told.clock.advance("2026-04-01T09:00:00Z")
+        assert told.notices() == [
+            ("2026-03-02T09:00:00Z", 400, 30),
+            ("2026-03-25T09:00:00Z", 250, 7),
+            ("2026-03-31T08:00:00Z", 250, 1),
+        ]
+
+    def test_nothing_that_expires_is_not_reported(self, told):
+        """Example 9: 400 are spent on the 26th."""
+        told.clock.advance("2026-03-26T09:00:00Z")
+        told.burn("ana", 400)
+        assert told.clock.advance("2026-04-01T09:00:00Z")["steps"] == 0
+        assert told.notices() == [("2026-03-02T09:00:00Z", 400, 30), ("2026-03-25T09:00:00Z", 400, 7)]
+        assert told.events("points-expired") == []
+
+    def test_later_points_are_in_later_notices(self, told):
+        told.clock.advance("2026-03-10T09:00:00Z")
+        told.give("ben", 70, externalEventDate="2025-03-20T09:00:00Z")
+        told.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
+        told.clock.advance("2026-03-25T09:00:00Z")
+        assert told.notices()[1:] == [("2026-03-25T09:00:00Z", 405, 7), ("2026-03-25T09:00:00Z", 70, 7)]
+
+    def test_the_organization_says_it_for_accounts_that_do_not(self, clock):
+        administration = clock.organization.administration
+        asked = {"defaultLocale": "en", "pointsExpiring": {"daysBefore": [2], "at": "18:30"}}
+        assert administration.put("", asked)["organization"]["pointsExpiring"] == asked["pointsExpiring"]
+        of_organization, own = Told(clock, None), Told(clock, {"daysBefore": [3], "at": "07:00"}, timezone="Asia/Tokyo")
+        assert "pointsExpiring" not in of_organization.points.account
+        of_organization.give("ana", 10)
+        own.wallets = of_organization.wallets
+        own.give("ana", 20)
+        clock.advance("2026-04-01T09:00:00Z")
+        assert own.notices() == [("2026-03-28T22:00:00Z", 20, 3), ("2026-03-30T16:30:00Z", 10, 2)]
+        cleared = administration.put("", {"defaultLocale": "en", "pointsExpiring": None})["organization"]
+        assert "pointsExpiring" not in cleared
+
+    def test_lots_of_one_day_are_one_notice(self, clock):
+        told = Told(clock, {"daysBefore": [1], "at": "08:00"}, expiryRounding="none")
+        for hour in ("05", "12", "20"):
+            told.give("ana", 10, externalEventDate=f"2025-02-28T{hour}:30:00Z")
+        clock.advance("2026-02-27T06:59:59Z")
+        assert told.notices() == []
+        clock.advance("2026-02-27T07:00:00Z")
+        assert told.notices() == [("2026-02-27T07:00:00Z", 30, 1)]
+        clock.advance("2026-03-02T07:00:00Z")
+        assert [event[2:] for event in told.events("points-expired")] == [(10, None)] * 3
+
+    def test_an_idle_balance_is_told_of_its_end(self, clock):
+        policy = [{"expirationType": "inactivity", "period": 12, "rounding": "month"}]
+        settings = {"expiresInMonths": None, "expiryRounding": "none", "expirationPolicies": policy}
+        told = Told(clock, **settings)
+        told.give("ana", 400)
+        told.give("ben", 30)
+        clock.advance("2026-03-10T09:00:00Z")
+        told.burn("ben", 10)
+        clock.advance("2026-04-30T08:00:00Z")
+        assert told.events() == [
+            ("2026-03-02T09:00:00Z", "points-expiring", 400, 30),
+            ("2026-03-02T09:00:00Z", "points-expiring", 30, 30),
+            ("2026-03-25T09:00:00Z", "points-expiring", 400, 7),
+            ("2026-03-31T08:00:00Z", "points-expiring", 400, 1),
+            (EXPIRED_AT, "points-expired", 400, None),
+        ]
+
+    def test_inactive_and_erased_members_get_none(self, told):
+        told.give("ben", 10, externalEventDate=START)
+        told.give("eve", 20, externalEventDate=START)
+        told.clock.organization.integration.request("PATCH", "/members/ben", {"active": False}, expect=200)
+        path = f"/members/{told.shop.integration.get('/members/eve')['loyaltyMember']['memberId']}"
+        told.clock.organization.administration.request("DELETE", path, expect=200)
+        told.clock.advance("2026-04-02T09:00:00Z")
+        assert [event[2] for event in told.events()] == [400] * 4
+
+    def test_campaigns_may_answer_them(self, told):
+        told.shop.campaign(
+            running(mint(7), rule="event.eventType == 'points-expiring' && event.payload.daysBefore == 1")
+        )
+        told.clock.advance("2026-04-02T09:00:00Z")
+        assert told.shop.balance("ana") == 7
+
+    def test_a_worker_that_was_down_reports_the_latest_alone(self, told):
+        told.set_clock("2026-03-26T15:00:00Z")
+        assert told.run_job() == 1
+        assert told.notices() == [("2026-03-26T15:00:00Z", 400, 7)]
+        [row] = [row for row in told.shop.rows("events") if row.event_type == "points-expiring"]
+        assert row.external_event_date == datetime(2026, 3, 25, 9, tzinfo=UTC)
+        told.set_clock("2026-04-01T15:00:00Z")
+        assert told.run_job() == 0
+
+    def test_lots_of_after_its_moment_are_in_no_late_notice(self, told):
+        told.set_clock("2026-03-26T15:00:00Z")
+        told.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
+        told.give("ben", 6, externalEventDate="2025-03-20T09:00:00Z")
+        assert told.run_job() == 1
+        assert told.notices() == [("2026-03-26T15:00:00Z", 400, 7)]
+
+    def test_nobody_is_told_twice_whatever_the_settings(self, told):
+        told.clock.advance("2026-03-25T09:30:00Z")
+        body = {"name": "Stars", **SETTINGS}
+        told.points.admin.put(told.points.path, {**body, "pointsExpiring": {"daysBefore": [30, 7, 5], "at": "12:00"}})
+        told.clock.advance("2026-03-27T12:00:00Z")
+        assert told.notices()[1:] == [("2026-03-25T09:00:00Z", 400, 7), ("2026-03-27T11:00:00Z", 400, 5)]
+
+    def test_settings_do_not_reach_back(self, clock):
+        told = Told(clock, None)
+        told.give("ana", 400)
+        told.set_clock("2026-03-26T15:00:00Z")
+        body = {"name": "Stars", **SETTINGS}
+        told.points.admin.put(told.points.path, {**body, "pointsExpiring": NOTICES})
+        assert told.run_job() == 0
+        told.set_clock("2026-03-31T15:00:00Z")
+        assert told.run_job() == 1
+        assert told.notices() == [("2026-03-31T15:00:00Z", 400, 1)]
+
+    def test_few_at_a_time_are_all(self, told, monkeypatch):
+        for number in range(5):
+            told.give(f"member-{number}", number + 1, externalEventDate=START)
+        monkeypatch.setattr("handlers.services.ledger.notices.report_next.__defaults__", (2,))
+        told.set_clock("2026-03-02T09:00:00Z")
+        assert told.run_job() == 6
+        assert [amount for _, amount, _ in told.notices()] == [400, 1, 2, 3, 4, 5]
+        assert told.run_job() == 0
+
+    def test_settings_are_checked(self, clock):
+        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+
+        def places(**notices):
+            body = {"name": "Stars", **SETTINGS, "pointsExpiring": notices}
+            refused = clock.organization.administration.post(path, body, expect=400)
+            return [error["pointer"] for error in refused["errors"]]
+
+        assert places(daysBefore=[]) == ["/pointsExpiring/daysBefore"]
+        assert places(daysBefore=[1, 2, 3, 4, 5, 6]) == ["/pointsExpiring/daysBefore"]
+        assert places(daysBefore=[367]) == ["/pointsExpiring/daysBefore/0"]
+        assert places(daysBefore=[0]) == ["/pointsExpiring/daysBefore/0"]
+        assert places(daysBefore=[1], at="24:00") == ["/pointsExpiring/at"]
+
+
+class TestExpired:
+    def test_without_anyone_who_asks_it_is_no_event(self, clock):
+        told = Told(clock, None)
+        told.give("ana", 400)
+        clock.advance("2026-04-02T09:00:00Z")
+        assert told.events() == []
+
+    def test_campaigns_may_answer_it(self, clock):
+        told = Told(clock, None)
+        told.give("ana", 400)
+        amount = mint(("=", "event.payload.amount / 4"))
+        told.shop.campaign(running(amount), eventType="points-expired")
+        clock.advance("2026-04-02T09:00:00Z")
+        assert told.events() == [(EXPIRED_AT, "points-expired", 400, None)]
+        assert told.shop.balance("ana") == 100
+
+    def test_it_is_reported_once_by_whoever_comes_first(self, told):
+        told.set_clock("2026-04-01T15:00:00Z")
+        told.shop.track_one(order("ana"))
+        told.shop.track_one(order("ana"))
+        told.clock.advance("2026-04-02T15:00:00Z")
+        assert told.events("points-expired") == [("2026-04-01T15:00:00Z", "points-expired", 400, None)]
+
+    def test_what_a_revert_gives_back_for_a_moment_has_a_moment_of_its_own(self, told):
+        burn = told.points.move(told.wallets["ana"], None, 80)[0]["ledgerTransactionId"]
+        told.clock.advance("2026-04-05T09:00:00Z")
+        told.points.revert(burn)
+        assert [(event[0], event[2]) for event in told.events("points-expired")] == [
+            (EXPIRED_AT, Decimal(320)),
+            ("2026-04-05T09:00:00Z", Decimal(80)),
+        ]
+        assert told.points.verify() == []
+
+    def test_clients_cannot_report_it(self, told):
+        for event_type in TYPES:
+            body = {"loyaltyMemberId": "ana", "systemUniqueKey": event_type, "eventType": event_type}
+            [refused] = told.shop.track(body)
+            assert refused["status"] == "failed"
