@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,7 +14,9 @@ import pytest
 from sqlalchemy import text
 
 from handlers import members
+from handlers.server.jobs import evaluate_tiers, expire_points
 from handlers.services.events import drain_queue
+from handlers.services.events.drain_queue import Drain
 from handlers.services.events.evaluate_queued import evaluate_claimed
 from handlers.services.organizations import test_clock as service
 from persistence import test_clocks, transactions
@@ -21,12 +25,14 @@ from tests.builders.campaigns import mint
 from tests.builders.points import Points
 from tests.builders.queue import send
 from tests.builders.test_clocks import Clock
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, running
 from tests.concurrency.together import together
 from tests.processes.fleet import disposed
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 DAYS = 40
+IS_GENERIC = "event.eventType == 'member-generic-event'"
 EXPIRIES = "SELECT created_at, amount FROM ledger_transactions WHERE organization_id = :o AND is_expiry ORDER BY 1"
 
 
@@ -50,6 +56,15 @@ def impatient(api):
     """An engine that does not wait long for locks."""
     with disposed(create_engine(api.settings.database_url, threads=3, lock_timeout_ms=50)) as engine:
         yield engine
+
+
+def live_for(organization, months):
+    """Let the points of members expire."""
+    created = organization.created
+    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    body = {"alias": "points", "name": "Points", "active": True, "decimals": 0, "formatString": None}
+    settings = {"isRevolving": False, "chainSyncEnabled": False, "expiresInMonths": months}
+    organization.administration.put(account, {**body, **settings})
 
 
 def expiries(clock):
@@ -86,11 +101,8 @@ def test_a_step_of_somebody_else_is_waited_for(clock, points, busy_api, monkeypa
 
 def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_api, monkeypatch):
     shop, to = Shop(clock.organization), START + timedelta(days=400)
-    created = clock.organization.created
-    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
-    body = {"alias": "points", "name": "Points", "active": True, "decimals": 0, "formatString": None}
-    shop.administration.put(account, {**body, "isRevolving": False, "chainSyncEnabled": False, "expiresInMonths": 12})
-    shop.campaign(running(mint(7), rule="event.eventType == 'member-generic-event'"))
+    live_for(clock.organization, 12)
+    shop.campaign(running(mint(7), rule=IS_GENERIC))
     member = shop.member()
     send(shop, event(member))
     monkeypatch.setattr(service, "CALL_SECONDS", 0)
@@ -117,6 +129,61 @@ def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_a
         assert {first.result().test_clock.status, second.result().test_clock.status} == {"ready"}
     assert clock.get()["steps"] == 1
     assert expiries(clock) == [(START.replace(year=2027), 7)]
+
+
+def test_all_that_happens_while_time_moves_has_its_moment(busy_api):
+    clock = Clock.new(busy_api, START.isoformat(), timezone="UTC")
+    organization, shop, chance = clock.organization, Shop(clock.organization), random.Random(1)
+    live_for(organization, 1)
+    TierSchedule.new(shop, {"basis": "earned", "period": "rolling", "months": 2}, Gold=30)
+    shop.campaign(running(mint(10), rule=IS_GENERIC))
+    names = [shop.member() for _ in range(8)]
+    drain = Drain(busy_api.engine, busy_api.settings)
+    moments = [START + timedelta(days=20 * n, seconds=n) for n in range(1, 6)]
+    is_over, statuses = threading.Event(), Counter()
+
+    def post(surface, path, body):
+        reply = surface.request("POST", path, body)
+        statuses[reply.status] += 1
+        return reply
+
+    def track(path):
+        post(shop.integration, path, {"events": [event(name) for name in chance.sample(names, 3)]})
+
+    def do_jobs():
+        expire_points(busy_api.engine, organization.id)
+        evaluate_tiers(busy_api.engine, organization.id)
+
+    def advance():
+        for moment in moments:
+            body = {"to": moment.isoformat()}
+            while post(shop.administration, "/test-clock/advance", body).json["testClock"]["status"] != "ready":
+                pass
+            time.sleep(0.1)
+        is_over.set()
+
+    def keep(do):
+        while not is_over.is_set():
+            do()
+            time.sleep(0.02)
+
+    work = (
+        lambda: track("/events/track"),
+        lambda: track("/events/track-async"),
+        drain.step,
+        do_jobs,
+        lambda: service.advance_next(busy_api.engine, busy_api.settings, is_over.is_set),
+    )
+    together([advance, *(lambda do=do: keep(do) for do in work)])
+    while drain.step():
+        pass
+    assert set(statuses) == {200, 202, 409}
+    shop.check_ledger()
+    posted = shop.rows("ledger_transactions", "created_at, is_expiry", order="ledger_transaction_id")
+    assert [row.created_at for row in posted] == sorted(row.created_at for row in posted)
+    expired = {row.created_at for row in posted if row.is_expiry}
+    assert expired
+    assert expired <= {row.expires_at for row in shop.rows("ledger_lots", "expires_at")}
 
 
 def test_clocks_begun_at_once_are_one(busy_api, monkeypatch):
