@@ -1,14 +1,14 @@
 """Report expiring points
 
-Follows: 1021
+Follows: 1022
 """
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "1022"
-down_revision = "1021"
+revision = "1023"
+down_revision = "1022"
 branch_labels = None
 depends_on = None
 
