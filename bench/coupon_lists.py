@@ -134,7 +134,7 @@ def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
             db, t.id, {"limit": PAGE, "tagsAny": ["t3"], "search": "ook 1"}
         ),
         "books of which something is left": lambda db, t: member_books.with_free_codes(
-            db, t.id, [t.book.coupon_book_id]
+            db, t.id, [t.book.coupon_book_id], NOW
         ),
     }
 

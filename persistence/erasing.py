@@ -11,7 +11,7 @@ from sqlalchemy import Connection, DefaultClause, LargeBinary, Table, text
 from domain.members import Member
 from persistence.rows import as_json, columns_of
 from persistence.tables.badges import badge_trackings
-from persistence.tables.coupons import coupon_lots, coupon_usages, coupons, member_coupons
+from persistence.tables.coupons import coupon_locks, coupon_lots, coupon_usages, coupons, member_coupons
 from persistence.tables.events import events, order_items, purchase_orders
 from persistence.tables.ledger import ledger_transactions
 from persistence.tables.members import member_tier_trackings, members
@@ -104,6 +104,7 @@ _OWN = (
         f"UPDATE {table.name} t SET {_emptied(table, 't')} WHERE t.organization_id = :o AND t.member_id = :m{condition}"
         for table, condition in (
             (coupon_usages, ""),
+            (coupon_locks, ""),
             (member_coupons, ""),
             (badge_trackings, ""),
             (member_tier_trackings, ""),

@@ -270,6 +270,7 @@ class IdAllocator:
 _SEQUENCES = {
     "users": "users_user_id_seq",
     "coupon_usages": "coupon_usages_coupon_usage_id_seq",
+    "coupon_locks": "coupon_locks_coupon_lock_id_seq",
     "coupons": "coupons_coupon_id_seq",
     "badge_trackings": "badge_trackings_badge_tracking_id_seq",
     "member_tier_trackings": "member_tier_trackings_member_tier_tracking_id_seq",

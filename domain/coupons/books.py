@@ -85,6 +85,8 @@ class CouponBook:
     coupon_count: int
     total_assigned: Decimal
     total_usages: Decimal
+    # The end of the lock of its coupons that lasts longest; before then there may be locks.
+    locked_until: Internal[datetime | None]
     external_key: str | None
     created_at: datetime
     updated_at: datetime
@@ -137,8 +139,14 @@ class Coupon:
     total_usages: Decimal
     custom_attributes: Personal[Mapping[str, Any]]
     expired_at: datetime | None
+    # Until then a code that nobody has is kept for the member who has locked it.
+    locked_until: Internal[datetime | None]
     created_at: datetime
     updated_at: datetime
+
+    def is_locked(self, at: datetime) -> bool:
+        """True if the code is kept for a member."""
+        return self.locked_until is not None and at < self.locked_until
 
 
 class UnknownCoupon(NotFound):

@@ -9,8 +9,9 @@ from typing import Any
 from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
+from domain.coupons.locks import CouponLock, CouponLocked, refuse_ended
 from domain.coupons.lots import CouponLot, LotRange
-from domain.coupons.state import ZERO, CouponState
+from domain.coupons.state import PERSONAL, ZERO, CouponState
 from domain.coupons.usages import (
     AssignmentUsed,
     CouponExpired,
@@ -68,6 +69,17 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class Lock:
+    """Command to lock the named coupon, or any of the book; `auto_assign` locks one of the stock if there is none."""
+
+    expires_at: datetime
+    system_unique_key: str
+    request_digest: bytes
+    coupon: Coupon | None = None
+    auto_assign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Amounts:
     """The amounts of a usage, the lot `lot_id` that they belong to, and the usage that it reverts, if any."""
 
@@ -103,10 +115,8 @@ class CouponService:
     def assign(self, member: Member, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon; raises the first reason for refusal and has then changed nothing."""
         book = self._state.books[book.coupon_book_id]
-        had = self._state.had(member.member_id, book.coupon_book_id)
-        facts = replace(self._facts(member, book), assigned=had.assigned, stock_left=self._state.stock_left(book))
         attempt = Attempt(ASSIGN, command.amount, order_total=command.order_total, occasion=command.occasion)
-        refuse_excluded(book, facts, attempt, _LEDGER_SAYS)
+        self._refuse_assignment(member, book, attempt)
         savepoint, key = self._state.savepoint(), self._new_key()
         try:
             coupon = self._state.to_assign(member.member_id, book, self._current(command.coupon), command.amount)
@@ -141,6 +151,73 @@ class CouponService:
         )
         return self._record(book, held, amounts, details, key, transaction_id)
 
+    def _refuse_assignment(self, member: Member, book: CouponBook, attempt: Attempt) -> None:
+        """Raise the first reason of the book against an assignment."""
+        had = self._state.had(member.member_id, book.coupon_book_id)
+        reserved = [lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock]
+        facts = replace(
+            self._facts(member, book),
+            assigned=had.assigned + len(reserved),
+            stock_left=self._state.stock_left(book),
+        )
+        refuse_excluded(book, facts, attempt, _LEDGER_SAYS)
+
+    def _refuse_use(self, member: Member, book: CouponBook, command: Use) -> None:
+        """Raise the first reason of the book against a use."""
+        had = self._state.had(member.member_id, book.coupon_book_id)
+        facts = replace(
+            self._facts(member, book),
+            used_in_period=had.used + len(self._state.locks_of(member.member_id, book.coupon_book_id)),
+            discounted_in_period=had.discounted,
+        )
+        without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
+        attempt = Attempt(
+            USE,
+            amount_discounted=command.amount_discounted,
+            order_total=command.order_total,
+            occasion=command.occasion,
+        )
+        refuse_excluded(book, facts, attempt, without)
+
+    def lock(self, member: Member, book: CouponBook, command: Lock, key: str, lock_id: int) -> CouponLock:
+        """Lock a coupon; raises the first reason for refusal, and the caller rolls back."""
+        book = self._state.books[book.coupon_book_id]
+        use = Use(coupon=command.coupon, auto_assign=command.auto_assign)
+        self._refuse_use(member, book, use)
+        lot = self._find_lot(member, book, use, 1)
+        if lot is not None:
+            coupon = self._state.coupons[lot.coupon_id]
+        elif command.auto_assign:
+            self._refuse_assignment(member, book, Attempt(ASSIGN))
+            coupon = self._state.to_assign(member.member_id, book, self._current(command.coupon), ONE)
+        else:
+            raise self._nothing_to_use(member, book, use)
+        lock = CouponLock(
+            organization_id=book.organization_id,
+            coupon_lock_id=lock_id,
+            coupon_lock_key=key,
+            member_id=member.member_id,
+            coupon_book_id=book.coupon_book_id,
+            coupon_id=coupon.coupon_id,
+            coupon_lot_id=None if lot is None else lot.coupon_lot_id,
+            coupon_usage_id=None,
+            system_unique_key=command.system_unique_key,
+            request_digest=command.request_digest,
+            expires_at=command.expires_at,
+            ended_at=None,
+            created_at=self._state.at,
+            updated_at=self._state.at,
+        )
+        self._state.keep_lock(lock)
+        return lock
+
+    def end_lock(self, lock: CouponLock) -> CouponLock:
+        """End an active lock, by its use or its release; raises CouponLockEnded."""
+        refuse_ended(self._state.locks.get(lock.coupon_lock_id, lock), self._state.at)
+        ended = replace(lock, ended_at=self._state.at, updated_at=self._state.at)
+        self._state.keep_lock(ended)
+        return ended
+
     def use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons, with a usage for each; a key applies to a single usage only.
 
@@ -151,16 +228,7 @@ class CouponService:
         usages: list[CouponUsage] = []
         for count in range(int(command.amount), 0, -1):
             book = self._state.books[book.coupon_book_id]
-            had = self._state.had(member.member_id, book.coupon_book_id)
-            facts = replace(self._facts(member, book), used_in_period=had.used, discounted_in_period=had.discounted)
-            without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
-            attempt = Attempt(
-                USE,
-                amount_discounted=command.amount_discounted,
-                order_total=command.order_total,
-                occasion=command.occasion,
-            )
-            refuse_excluded(book, facts, attempt, without)
+            self._refuse_use(member, book, command)
             lot = self._to_use(member, book, command, details, count)
             usages.append(self._use(member, book, lot, command.amount_discounted, details))
         return usages
@@ -194,9 +262,7 @@ class CouponService:
 
         `count` is the number of uses still to be made, including this one.
         """
-        coupon_id = None if command.coupon is None else command.coupon.coupon_id
-        usable = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
-        lot = self._state.next_lot(member.member_id, usable, count)
+        lot = self._find_lot(member, book, command, count)
         if lot is None and command.auto_assign:
             # Points in the details are for the call as a whole, and are charged by the use alone.
             own = UsageDetails(
@@ -206,13 +272,33 @@ class CouponService:
                 points_override=ZERO if details.sets_price else None,
             )
             self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), own)
-            lot = self._state.next_lot(member.member_id, usable, count)
+            lot = self._find_lot(member, book, command, count)
+        if lot is None:
+            raise self._nothing_to_use(member, book, command)
+        return lot
+
+    def _find_lot(self, member: Member, book: CouponBook, command: Use, count: int) -> CouponLot | None:
+        """The lot to be used next, None if the member has none; raises CouponLocked for a coupon that is locked."""
+        coupon = self._current(command.coupon)
+        coupon_id = None if coupon is None else coupon.coupon_id
+        usable = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
+        lot = self._state.next_lot(member.member_id, usable, count)
         if lot is not None:
             return lot
-        expired_too = replace(usable, with_expired=True)
+        is_kept = bool(self._state.locks_of(member.member_id, book.coupon_book_id, coupon_id))
+        # Of a book with codes of their own another one can be assigned.
+        has_others = command.auto_assign and coupon is None and book.type in PERSONAL
+        if (is_kept and not has_others) or (coupon is not None and coupon.is_locked(self._state.at)):
+            raise CouponLocked(f"The coupon of the coupon book {book.name} is locked.")
+        return None
+
+    def _nothing_to_use(self, member: Member, book: CouponBook, command: Use) -> Conflict:
+        """The refusal of a use of coupons that the member does not have, or that have expired."""
+        coupon_id = None if command.coupon is None else command.coupon.coupon_id
+        expired_too = LotRange(book.coupon_book_id, coupon_id, with_expired=True)
         if not command.bypass and self._state.next_lot(member.member_id, expired_too, 1) is not None:
-            raise CouponExpired(f"The coupon of the coupon book {book.name} has expired.")
-        raise CouponNotAssigned(f"The member has no coupon of the coupon book {book.name} left to use.")
+            return CouponExpired(f"The coupon of the coupon book {book.name} has expired.")
+        return CouponNotAssigned(f"The member has no coupon of the coupon book {book.name} left to use.")
 
     def revert(self, usage_id: int, details: UsageDetails, *, force: bool = False) -> CouponUsage:
         """Revert an assignment or a use, with its points; returns the reversal.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from domain.calendar import start_of_day
 from domain.coupons.books import GENERATED, LIST, Coupon, CouponBook, UnknownCoupon, stock_left
+from domain.coupons.locks import CouponLock, CouponLocked
 from domain.coupons.lots import (
     CouponLot,
     LotRange,
@@ -75,6 +76,7 @@ class CouponChanges(NamedTuple):
     held: list[MemberCoupon]
     lots: list[CouponLot]
     usages: list[CouponUsage]
+    locks: list[CouponLock]
     new_coupons: frozenset[int]
     made: frozenset[int]
     original_books: Mapping[int, CouponBook]
@@ -97,6 +99,9 @@ class CouponState:
         self.lots: dict[int, CouponLot] = {}
         self.made: list[CouponUsage] = []
         self.usages: dict[int, CouponUsage] = {}
+        # The active locks of the members, and the number of all locks that reserve something of the stock of a book.
+        self.locks: dict[int, CouponLock] = {}
+        self.reserved: dict[int, int] = {}
         self.original_books: dict[int, CouponBook] = {}
         self.original_coupons: dict[int, Coupon] = {}
         self.new_coupons: set[int] = set()
@@ -121,6 +126,7 @@ class CouponState:
                 book,
                 total_assigned=book.total_assigned + now.total_assigned - before.total_assigned,
                 total_usages=book.total_usages + now.total_usages - before.total_usages,
+                locked_until=max(filter(None, (book.locked_until, now.locked_until)), default=None),
             )
         self.books[book.coupon_book_id] = book
 
@@ -155,6 +161,13 @@ class CouponState:
         """Add members' totals of books, before the work changes anything of these."""
         self._had.update(had)
 
+    def put_locks(self, locks: Iterable[CouponLock], reserved: Mapping[int, int]) -> None:
+        """Add active locks, but for those that have changed here, and how many reserve stock, by book."""
+        changed = self._undo_log.changed_keys_of(self.locks)
+        self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed})
+        if not changed:
+            self.reserved.update(reserved)
+
     # -- looking ------------------------------------------------------------------------------------------------------
 
     def had(self, member_id: int, coupon_book_id: int) -> Had:
@@ -163,14 +176,31 @@ class CouponState:
 
     def stock_left(self, book: CouponBook) -> Decimal | None:
         """The amount that a limit leaves to be assigned; None for a list, which ends when its codes run out."""
-        return None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
+        left = None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
+        return None if left is None else left - self.reserved.get(book.coupon_book_id, 0)
+
+    def locks_of(self, member_id: int, coupon_book_id: int, coupon_id: int | None = None) -> list[CouponLock]:
+        """The member's active locks of the coupons of a book, or of one of them."""
+        return [
+            lock
+            for lock in self.locks.values()
+            if (lock.member_id, lock.coupon_book_id) == (member_id, coupon_book_id)
+            and coupon_id in (None, lock.coupon_id)
+            and lock.is_active(self.at)
+        ]
+
+    def _is_free(self, lot: CouponLot) -> bool:
+        """True if something of the lot is left that no lock keeps."""
+        locks = [lock for lock in self.locks.values() if lock.coupon_lot_id == lot.coupon_lot_id]
+        return lot.left > sum(lock.is_active(self.at) for lock in locks)
 
     def next_lot(self, member_id: int, among: LotRange, count: int) -> CouponLot | None:
         """The member's next lot to be used, None if there is none; `count` lots are read at once."""
         while True:
             ids = self._lots_of_book.get((member_id, among.coupon_book_id), ())
             known = (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None)
-            next_lot = min((lot for lot in known if among.contains(lot, self.at)), key=order_of_use, default=None)
+            usable = (lot for lot in known if among.contains(lot, self.at) and (not self.locks or self._is_free(lot)))
+            next_lot = min(usable, key=order_of_use, default=None)
             if self._reading.is_next(member_id, among, next_lot):
                 return next_lot
             self.put_lots(self._reading.further(member_id, among, count))
@@ -187,6 +217,8 @@ class CouponState:
         if coupon is not None:
             if book.type in PERSONAL:
                 self._refuse_held(member_id, coupon)
+                if coupon.is_locked(self.at):
+                    raise CouponLocked(f"The code {coupon.code} is locked.")
         elif book.type in PERSONAL:
             coupon = self._next_code(book)
         else:
@@ -195,7 +227,9 @@ class CouponState:
                 raise OutOfStock(f"The coupon book {book.name} has no code yet.")
             coupon = self.coupons[shared]
         most = book.max_assigned_per_coupon
-        if coupon.code is not None and most is not None and coupon.total_assigned + amount > most:
+        # The coupon of a book of the type single is all of its stock; a personal one is locked itself.
+        reserved = 0 if book.type in PERSONAL else self.reserved.get(book.coupon_book_id, 0)
+        if coupon.code is not None and most is not None and coupon.total_assigned + reserved + amount > most:
             raise OutOfStock(
                 f"A code may be assigned {most} times, and this one has been {coupon.total_assigned} times."
             )
@@ -221,7 +255,7 @@ class CouponState:
             self._undo_log.put(self._next_free, book.coupon_book_id, place + 1)
             coupon = self.coupons[free[place]]
             # It may have been assigned by its code meanwhile.
-            if coupon.total_assigned == 0 and coupon.total_usages == 0:
+            if coupon.total_assigned == 0 and coupon.total_usages == 0 and not coupon.is_locked(self.at):
                 return coupon
 
     # -- changing -----------------------------------------------------------------------------------------------------
@@ -310,6 +344,25 @@ class CouponState:
         linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
         self._undo_log.put(self.usages, usage.coupon_usage_id, linked)
 
+    def keep_lock(self, lock: CouponLock) -> None:
+        """Add a lock, or store that it has ended."""
+        book_id, is_active = lock.coupon_book_id, lock.is_active(self.at)
+        self._undo_log.put(self.locks, lock.coupon_lock_id, lock)
+        if lock.reserves_stock:
+            self._undo_log.put(self.reserved, book_id, self.reserved.get(book_id, 0) + (1 if is_active else -1))
+            if self.books[book_id].type in PERSONAL:
+                locked_until = lock.expires_at if is_active else None
+                coupon = replace(self.coupons[lock.coupon_id], locked_until=locked_until)
+                self._undo_log.put(self.coupons, lock.coupon_id, coupon)
+        if is_active:
+            book = self.books[book_id]
+            last = max(filter(None, (book.locked_until, lock.expires_at)))
+            self._undo_log.put(self.books, book_id, replace(book, locked_until=last))
+
+    def link_lock(self, lock: CouponLock, usage_id: int) -> None:
+        """Link a lock that has ended to the use that ended it."""
+        self._undo_log.put(self.locks, lock.coupon_lock_id, replace(lock, coupon_usage_id=usage_id))
+
     def take_changes(self) -> CouponChanges:
         """The changes since the last call, which count as stored from now on; sorted by id."""
         keys = self._undo_log.changed_keys()
@@ -319,6 +372,7 @@ class CouponState:
             held=_changed(self.held, keys),
             lots=_changed(self.lots, keys),
             usages=_changed(self.usages, keys),
+            locks=_changed(self.locks, keys),
             new_coupons=frozenset(self.new_coupons),
             made=frozenset([usage.coupon_usage_id for usage in self.made]),
             original_books=self.original_books,

@@ -28,6 +28,7 @@ from persistence.content import collections
 from persistence.coupons import codes
 from persistence.coupons.books import BOOKS
 from persistence.coupons.codes import COUPONS
+from persistence.coupons.locks import LOCKS
 from persistence.coupons.usages import USAGES
 from persistence.event_types import EVENT_TYPES
 from persistence.events import EVENTS
@@ -174,6 +175,7 @@ ADDRESSES: Mapping[str, _Address] = {
     "ledgerTransactionId": _one("transaction", TRANSACTIONS.find, ("account", "ledger_account_id")),
     "walletId": _many("wallet", WALLETS, "wallet_id", _IN_LEDGER),
     "pointsPaymentKey": _many("points_payment", PAYMENTS, "points_payment_key"),
+    "couponLockKey": _one("coupon_lock", LOCKS.by("coupon_lock_key")),
     "offlineAllowanceKey": _many("offline_allowance", ALLOWANCES, "offline_allowance_key"),
     "campaignId": _one("campaign", CAMPAIGNS.find),
     "actionId": _one("action", ACTIONS.find, ("campaign", "campaign_id")),

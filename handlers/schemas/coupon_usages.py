@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.coupons.usages import CouponUsage
+from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest
 from handlers.messages.base import Body, Nested, Shape, WireSchema, exact_number
 from handlers.schemas.coupon_books import BOOK
@@ -38,6 +39,7 @@ class CouponBody:
     order_total: Decimal | None = None
     bypass: bool = field(default=False, metadata={"wire": "bypassUsageRestrictions"})
     auto_assign: bool = False
+    coupon_lock_key: Key | None = None
     system_unique_keys: Sequence[str] = ()
     codes: Sequence[str] = ()
     number_of_codes: int | None = None
@@ -125,6 +127,7 @@ def command_of(body: CouponBody, *, coupon_id: int | None = None) -> CouponComma
         bypass=body.bypass,
         auto_assign=body.auto_assign,
         order_total=body.order_total,
+        lock_key=body.coupon_lock_key,
     )
 
 

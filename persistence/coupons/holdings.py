@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.coupons.books import Coupon, CouponBook
+from domain.coupons.locks import CouponLock
 from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Had, Place
 from domain.coupons.usages import MemberCoupon
@@ -21,6 +22,7 @@ from persistence.rows import (
     Statement,
     add_all,
     as_json,
+    as_rows,
     columns_of,
     fields_of,
     given,
@@ -28,7 +30,7 @@ from persistence.rows import (
     update_by_id,
     upsert,
 )
-from persistence.tables.coupons import coupon_books, coupon_lots, coupons, member_coupons
+from persistence.tables.coupons import coupon_books, coupon_locks, coupon_lots, coupons, member_coupons
 
 _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
 _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
@@ -104,7 +106,7 @@ GROUP BY u.member_id, u.coupon_book_id
 _FREE = f"""
 SELECT {_COUPON_COLUMNS} FROM coupons c
 WHERE c.organization_id = %s AND c.coupon_book_id = %s AND c.total_assigned = 0 AND c.total_usages = 0
-    AND NOT c.coupon_id = ANY(%s)
+    AND (c.locked_until IS NULL OR c.locked_until <= %s) AND NOT c.coupon_id = ANY(%s)
 ORDER BY c.position LIMIT %s
 """
 
@@ -118,19 +120,40 @@ _LOCK_BY_CODE = f"{_BY_CODE} FOR NO KEY UPDATE"
 
 _KNOWN = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id = %s AND code = ANY(%s)"
 
+_LAST_LOCK = "greatest(t.locked_until, x.locked_until)"
 _ADDITION = {"total_assigned": "t.total_assigned + x.total_assigned", "total_usages": "t.total_usages + x.total_usages"}
 _ADD = Prepared(
-    update_by_id(coupon_books, "coupon_book_id", **_ADDITION, coupon_count="t.coupon_count + x.coupon_count")
+    update_by_id(
+        coupon_books,
+        "coupon_book_id",
+        **_ADDITION,
+        coupon_count="t.coupon_count + x.coupon_count",
+        locked_until=_LAST_LOCK,
+    )
     + " RETURNING t.coupon_book_id, t.coupon_count"
 )
 _ADD_TO_SHARED = update_by_id(coupons, "coupon_id", **_ADDITION)
-_ADD_TO_PERSONAL = update_by_id(coupons, "coupon_id", "custom_attributes", "expired_at", **_ADDITION)
+_ADD_TO_PERSONAL = update_by_id(coupons, "coupon_id", "custom_attributes", "expired_at", "locked_until", **_ADDITION)
 
 _STORE_HELD = upsert(
     member_coupons,
     _HELD_NAMES,
     key=("member_id", "coupon_id"),
     changed=("amount_assigned", "amount_used", "custom_attributes", "expired_at", "updated_at"),
+)
+_ACTIVE = """FROM coupon_locks l
+WHERE l.organization_id = %s AND l.coupon_book_id = ANY(%s::bigint[]) AND l.ended_at IS NULL AND l.expires_at > %s"""
+_OWN_LOCKS = Prepared(
+    f"SELECT {', '.join(f'l.{name}' for name in fields_of(CouponLock))} {_ACTIVE} AND l.member_id = ANY(%s::bigint[])"
+)
+_RESERVED = Prepared(
+    f"SELECT l.coupon_book_id, count(*) {_ACTIVE} AND l.coupon_lot_id IS NULL GROUP BY l.coupon_book_id"
+)
+_STORE_LOCKS = upsert(
+    coupon_locks,
+    fields_of(CouponLock),
+    key=("coupon_lock_id",),
+    changed=("coupon_usage_id", "ended_at", "updated_at"),
 )
 _STORE_LOTS = upsert(
     coupon_lots,
@@ -264,13 +287,15 @@ def had_of_books(
     return totals
 
 
-def claim_free(db: Connection, book: CouponBook, count: int, at_hand: Collection[int], lock: bool) -> list[Coupon]:
-    """Claim up to `count` unassigned codes of a list, oldest first, for this transaction alone.
+def claim_free(
+    db: Connection, book: CouponBook, count: int, at_hand: Collection[int], at: datetime, lock: bool
+) -> list[Coupon]:
+    """Claim up to `count` unassigned codes of a list that are not locked at `at`, for this transaction alone.
 
     Codes that other transactions are claiming are skipped, unless no others are left: then it waits to see if they are
     taken.
     """
-    values = (book.organization_id, book.coupon_book_id, list(at_hand), count)
+    values = (book.organization_id, book.coupon_book_id, at, list(at_hand), count)
     if not lock:
         return [Coupon(*row) for row in query(db, _FREE, values)]
     free = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE SKIP LOCKED", values)]
@@ -289,9 +314,9 @@ def find_coupons(
 
 
 def add_to_books(
-    db: Connection, organization_id: int, added: Mapping[int, tuple[Decimal, Decimal, int]]
+    db: Connection, organization_id: int, added: Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
 ) -> dict[int, int]:
-    """Add to the sums of books, and to their codes; returns how many codes each book has now."""
+    """Add to the sums of books, to their codes and to how long they have locks; returns how many codes each has now."""
     ids = sorted(added)
     if len(ids) > 1:
         defer(db, _LOCK_BY_ID, (organization_id, ids))
@@ -301,6 +326,7 @@ def add_to_books(
             "total_assigned": added[book_id][0],
             "total_usages": added[book_id][1],
             "coupon_count": added[book_id][2],
+            "locked_until": added[book_id][3],
         }
         for book_id in ids
     ]
@@ -334,3 +360,17 @@ def statements_to_store(held: Sequence[MemberCoupon], lots: Sequence[CouponLot])
     """The statements that store members' amounts of coupons, and new or changed lots."""
     statements = ((_STORE_HELD, held), (_STORE_LOTS, lots))
     return [(statement, (as_json(rows),)) for statement, rows in statements if rows]
+
+
+def active_locks(
+    db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int], at: datetime
+) -> tuple[list[CouponLock], dict[int, int]]:
+    """The members' active locks of books, and the number of all that reserve something of the stock of each."""
+    of_books = (organization_id, list(book_ids), at)
+    own = records(CouponLock, query(db, _OWN_LOCKS, (*of_books, list(member_ids))))
+    return own, dict(map(tuple, query(db, _RESERVED, of_books)))
+
+
+def statements_to_store_locks(locks: Sequence[CouponLock]) -> list[Statement]:
+    """The statement that stores new locks and their ends."""
+    return [(_STORE_LOCKS, (as_json(as_rows(locks, fields_of(CouponLock))),))] if locks else []

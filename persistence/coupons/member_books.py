@@ -35,7 +35,7 @@ _WITH_FREE_CODES = """
 SELECT x.coupon_book_id FROM unnest(%s::bigint[]) AS x(coupon_book_id)
 WHERE EXISTS (
     SELECT FROM coupons c WHERE c.organization_id = %s AND c.coupon_book_id = x.coupon_book_id AND c.total_assigned = 0
-        AND c.total_usages = 0)
+        AND c.total_usages = 0 AND (c.locked_until IS NULL OR c.locked_until <= %s))
 """
 
 
@@ -95,6 +95,6 @@ def amounts_of(db: Connection, member: Member, book_ids: Collection[int], at: da
     }
 
 
-def with_free_codes(db: Connection, organization_id: int, book_ids: Collection[int]) -> set[int]:
+def with_free_codes(db: Connection, organization_id: int, book_ids: Collection[int], at: datetime) -> set[int]:
     """The books of the type `list` with a free code, among these; one statement."""
-    return {row[0] for row in db.exec_driver_sql(_WITH_FREE_CODES, (list(book_ids), organization_id))}
+    return {row[0] for row in db.exec_driver_sql(_WITH_FREE_CODES, (list(book_ids), organization_id, at))}

@@ -3,6 +3,7 @@
 from sqlalchemy import ARRAY, Index, SmallInteger, text
 
 from domain.coupons.books import Coupon, CouponBook
+from domain.coupons.locks import CouponLock
 from domain.coupons.lots import CouponLot
 from domain.coupons.usages import CouponUsage, MemberCoupon
 from persistence.tables.base import belongs_to_organization, execute_on, index, record_table, refers_to, unique
@@ -100,6 +101,19 @@ coupon_usages = record_table(
     refers_to("members", "member_id"),
     refers_to("coupons", "coupon_id"),
     without=("code", "coupon_book_key"),
+)
+
+coupon_locks = record_table(
+    "coupon_locks",
+    CouponLock,
+    "coupon_lock_id",
+    unique("coupon_lock_key"),
+    unique("system_unique_key"),
+    index("ix_coupon_locks_member", "member_id", "coupon_lock_id"),
+    # The locks of a book that have not ended, by time either.
+    index("ix_coupon_locks_book", "coupon_book_id", "expires_at", where="ended_at IS NULL"),
+    refers_to("members", "member_id"),
+    refers_to("coupons", "coupon_id"),
 )
 
 # One for each assignment that gave something, with its id: its unreversed amount, and the used amount.

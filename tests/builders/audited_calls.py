@@ -35,6 +35,7 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
         _content,
         _offline_allowances,
         _points_payments,
+        _coupon_locks,
         _clock,
     ):
         part(organization, made)
@@ -161,6 +162,16 @@ def _points_payments(organization: Organization, made: dict[str, Any]) -> None:
         for action in actions:
             sent = {"points": 5, "systemUniqueKey": str(uuid.uuid4())} if action == "refund" else None
             i.post(f"/points-payments/{payment['pointsPaymentKey']}/{action}", sent, expect=200)
+
+
+def _coupon_locks(organization: Organization, made: dict[str, Any]) -> None:
+    i = organization.integration
+    book = i.post("/coupon-books", {"name": "Free tea", "type": "codeless", "publishingStatus": "published"})[
+        "couponBook"
+    ]
+    asked = {"autoAssign": True, "systemUniqueKey": str(uuid.uuid4())}
+    lock = i.post(f"/members/ana-7/coupon-books/{book['couponBookKey']}/lock", asked)["couponLock"]
+    i.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=200)
 
 
 def _badges_and_tiers(organization: Organization, made: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from handlers.call import INTEGRATION, Call
 from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_coupons, use_coupons
+from handlers.services.coupons.lock import LockRequest, LockView, lock_coupon
 from handlers.services.coupons.revert import UsageToRevert, revert_usages
 from handlers.services.ledger.move_points import PointsMove, PointsRequest, move_points
 from handlers.services.organizations.create import CreatedOrganization, create_organization
@@ -139,6 +140,11 @@ class CouponShop:
     def add_codes(self, book: CouponBook, given: Sequence[str]) -> list[Coupon]:
         """Add codes to a book."""
         return self.run(lambda call: codes.add_codes(call.db, book, list(given), self.now))
+
+    def lock(self, member: Member, book: CouponBook, **asked: Any) -> LockView:
+        """Lock a coupon for a member."""
+        request = LockRequest(system_unique_key=str(uuid.uuid4()), **asked)
+        return self.run(lambda call: lock_coupon(call, member, book, request))
 
     def assign(self, member: Member, book: CouponBook, **command: Any) -> list[CouponUsage]:
         """Assign coupons to a member."""

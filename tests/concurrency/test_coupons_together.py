@@ -123,3 +123,21 @@ def test_codes_that_come_back_go_out_again_under_load(shop):
 
     together([lambda m=m: visit(m) for m in members])
     assert shop.stored(book).total_assigned == 0
+
+
+def test_a_coupon_that_twenty_lock_is_locked_by_one(shop):
+    shared, listed, own = shop.book(max_coupon_count=1), shop.book("list"), shop.book()
+    shop.add_codes(listed, ["A"])
+    members = [shop.member() for _ in range(20)]
+    assert outcomes([lambda m=m: shop.lock(m, shared, auto_assign=True) for m in members]) == {
+        "done": 1,
+        "coupon-out-of-stock": 19,
+    }
+    assert outcomes([lambda m=m: shop.lock(m, listed, code="A", auto_assign=True) for m in members]) == {
+        "done": 1,
+        "coupon-locked": 19,
+    }
+    # Nobody else is assigned what is locked.
+    assert outcomes([lambda m=m: shop.assign(m, listed) for m in members]) == {"coupon-out-of-stock": 20}
+    shop.assign(members[0], own)
+    assert outcomes([lambda: shop.lock(members[0], own) for _ in range(20)]) == {"done": 1, "coupon-locked": 19}

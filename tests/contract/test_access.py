@@ -14,6 +14,7 @@ import pytest
 import openapi
 from domain.access import ADMIN, ROLES
 from tests.builders.api import Api, Organization, Reply
+from tests.builders.coupons import CouponBooks
 from tests.builders.partners import Partner, organization_key
 from tests.builders.tracking import Shop
 from tests.contract.documents import Documented, body_contents, operations, path_parameters
@@ -188,6 +189,9 @@ def records(organization: Organization) -> dict[str, Any]:
     payments = f"/members/{member['loyaltyMemberId']}/points-payments"
     asked = {"points": 200, "orderTotal": 9, "systemUniqueKey": f"{MARKER}-paid"}
     payment = organization.integration.post(payments, asked)["pointsPayment"]
+    lockable = CouponBooks(organization).make(type="codeless")
+    locks = f"/members/{member['loyaltyMemberId']}/coupon-books/{lockable['couponBookKey']}/lock"
+    lock = organization.integration.post(locks, {"autoAssign": True, "systemUniqueKey": MARKER})["couponLock"]
     return {
         "eraseMember": {"memberId": gone["memberId"]},
         "collectionKeyOrSlug": collection["collectionKey"],
@@ -235,6 +239,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "couponCode": MARKER,
         "couponUsageKey": coupon_usage["couponUsageKey"],
         "couponUsageId": coupon_usage["couponUsageId"],
+        "couponLockKey": lock["couponLockKey"],
         "offlineAllowanceKey": allowance["offlineAllowanceKey"],
         "pointsPaymentKey": payment["pointsPaymentKey"],
         "token": allowance["token"],

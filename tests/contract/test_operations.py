@@ -35,6 +35,7 @@ EXTENSIONS = {
     "integration": {
         *("createAccessToken", "createMemberAccessToken", "createMembers", "getEvent", "listMemberTimeline"),
         "simulate",
+        *("lockCoupon", "releaseCouponLock"),
         *("cancelOfflineAllowance", "createOfflineAllowance", "listOfflineAllowances", "redeemOfflineAllowance"),
         *("capturePointsPayment", "createPointsPayment", "getPointsPayment", "quotePointsPayment"),
         *("refundPointsPayment", "releasePointsPayment"),

@@ -17,7 +17,7 @@ def test_the_next_free_codes_are_found_without_a_look_at_the_others(engine):
         seen = []
         listener = lambda c, cursor, statement, parameters, *rest: seen.append((statement, parameters))  # noqa: E731
         event.listen(db, "before_cursor_execute", listener)
-        found = holdings.claim_free(db, book, 2, [], lock=True)
+        found = holdings.claim_free(db, book, 2, [], shop.now, lock=True)
         event.remove(db, "before_cursor_execute", listener)
         assert [coupon.code for coupon in found] == ["C-0", "C-1"]
         db.execute(text("SET LOCAL enable_seqscan = off"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.charges import UsageDetails
+from domain.coupons.locks import CouponLock, UnknownCouponLock
 from domain.coupons.service import Assignment, Use
 from domain.coupons.usages import CouponUsage
 from domain.idempotency import ResultsByKey
@@ -20,14 +21,14 @@ from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence.coupons import usages
+from persistence.coupons import locks, usages
 from persistence.coupons.usages import USAGES
 from persistence.members import MEMBERS
 
 ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by request."
 
 
-_LATER_FIELDS = ("order_total", "remaining_value")
+_LATER_FIELDS = ("order_total", "remaining_value", "lock_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,12 @@ class CouponCommand:
     auto_assign: bool = False
     order_total: Decimal | None = None
     remaining_value: Decimal | None = None
+    lock_key: str | None = None
+
+    @property
+    def may_assign(self) -> bool:
+        """True for a use that may assign a coupon first."""
+        return self.auto_assign or self.lock_key is not None
 
     def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
         """The digest by which two requests are the same: all fields, except the keys of a batch's other items."""
@@ -98,11 +105,12 @@ class AssignmentOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CouponRequest:
-    """The command of a call, for a member and a book."""
+    """The command of a call, for a member and a book; `lock` is what the command names, once it is found."""
 
     member: Member
     book: CouponBook
     command: CouponCommand
+    lock: CouponLock | None = None
 
 
 def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[CouponUsage | Refusal]:
@@ -138,6 +146,7 @@ class _Requests:
         self._requests = requests
         self._do = do
         self._usages: ResultsByKey[CouponUsage] = ResultsByKey()
+        self._locks: Mapping[str, CouponLock] = {}
 
     def done(self) -> list[list[CouponUsage] | Refusal]:
         """The usages of each request, or its refusal."""
@@ -156,10 +165,12 @@ class _Requests:
         """Find the usages that the keys have made, and load the books with the coupons that are named."""
         keys = {key for request in self._requests for key in request.command.keys}
         # A use that assigns makes two usages.
-        count = sum([request.command.count + request.command.auto_assign for request in self._requests])
+        count = sum([request.command.count + request.command.may_assign for request in self._requests])
         stored, usage_ids = _look_up(unit, keys, count)
         for usage in stored:
             self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
+        lock_keys = {request.command.lock_key for request in self._requests if request.command.lock_key is not None}
+        self._locks = locks.find_by_keys(unit.db, unit.organization_id, lock_keys) if lock_keys else {}
         by_book: dict[int, list[CouponCommand]] = {}
         for request in self._requests:
             if not any(key in self._usages for key in request.command.keys):
@@ -172,10 +183,11 @@ class _Requests:
         for book_id, commands in sorted(by_book.items()):
             codes = {code for command in commands for code in command.codes}
             ids = {command.coupon_id for command in commands if command.coupon_id is not None}
+            ids |= {lock.coupon_id for lock in self._locks.values() if lock.coupon_book_id == book_id}
             if codes or ids:
                 loader.named(loader.book(coupon_book_id=book_id), codes, ids)
         for book_id, commands in sorted(by_book.items()):
-            if self._kind == "assign" or any(command.auto_assign for command in commands):
+            if self._kind == "assign" or any(command.may_assign for command in commands):
                 loader.count(loader.book(coupon_book_id=book_id))
 
     def _part(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
@@ -187,7 +199,8 @@ class _Requests:
             return sorted(before, key=lambda usage: usage.coupon_usage_id)
         coupons = unit.coupons
         loaded = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
-        made = self._do(coupons, call, request, loaded, digest)
+        lock = _lock_of(request, self._locks.get(command.lock_key)) if command.lock_key is not None else None
+        made = self._do(coupons, call, replace(request, lock=lock), loaded, digest)
         for usage in made:
             self._usages.add(usage.system_unique_key, usage.request_digest, usage)
         return made
@@ -203,7 +216,22 @@ def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBo
         auto_assign=command.auto_assign,
         order_total=command.order_total,
     )
-    return coupons.use(request.member.member_id, book, use, command.details(_first(command.keys), digest))
+    details = command.details(_first(command.keys), digest)
+    if request.lock is not None:
+        coupon = coupons.loader.state.coupons[request.lock.coupon_id]
+        if named and named[0].coupon_id != coupon.coupon_id:
+            fault = FieldFault("code is not that of the coupon that couponLockKey keeps", pointer="/code")
+            raise InvalidRequest([fault])
+        return coupons.use_locked(request.lock, replace(use, coupon=coupon), details)
+    return coupons.use(request.member.member_id, book, use, details)
+
+
+def _lock_of(request: CouponRequest, lock: CouponLock | None) -> CouponLock:
+    """The lock that a use names, which is the member's and of the book; raises UnknownCouponLock."""
+    place = request.member.member_id, request.book.coupon_book_id
+    if lock is None or (lock.member_id, lock.coupon_book_id) != place:
+        raise UnknownCouponLock(f"The member has no lock {request.command.lock_key} of a coupon of the book.")
+    return lock
 
 
 def _assign(

@@ -8,6 +8,7 @@ from typing import Any
 from domain.coupons.books import LIST, CouponBook, stock_left
 from domain.coupons.conditions import condition_reads_orders, context_of
 from domain.coupons.eligibility import MemberFacts, exclusions_of_list
+from domain.coupons.locks import CouponLock
 from domain.coupons.state import Had, period_starts
 from domain.coupons.usages import CouponUsage
 from domain.ledger.views import WalletView
@@ -109,7 +110,8 @@ class _MemberView:
         since = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
         assigned = {(member.member_id, book_id): amount.assigned for book_id, amount in amounts.items()}
         had = holdings.had_of_books(call.db, member.organization_id, [member.member_id], assigned, since)
-        left = self._stock(books) if with_stock_only else {}
+        locked, reserved = self._locks(books)
+        left = self._stock(books, reserved) if with_stock_only else {}
         views = self._views() if any(_asks_for_points(book) for book in books) else []
         conditions = [book.condition for book in books if book.condition]
         context = self._context(views, conditions) if conditions else {}
@@ -118,6 +120,7 @@ class _MemberView:
         for book in books:
             own = had.get((member.member_id, book.coupon_book_id), _NOT_HAD)
             held = amounts.get(book.coupon_book_id, _NONE)
+            kept = locked.get(book.coupon_book_id, ())
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
             facts = MemberFacts(
                 at=call.now,
@@ -127,9 +130,9 @@ class _MemberView:
                 audience_keys=self.audience_keys,
                 context=context,
                 stock_left=left.get(book.coupon_book_id),
-                assigned=own.assigned,
-                unused=held.unused,
-                used_in_period=own.used,
+                assigned=own.assigned + sum(lock.reserves_stock for lock in kept),
+                unused=held.unused - sum(not lock.reserves_stock for lock in kept),
+                used_in_period=own.used + len(kept),
                 discounted_in_period=own.discounted,
                 points=available.get(account_key, Decimal(0)),
             )
@@ -138,16 +141,35 @@ class _MemberView:
 
     def out_of_stock(self, books: Sequence[CouponBook]) -> list[CouponBook]:
         """The books that have nothing left to assign."""
-        left = self._stock(books)
+        left = self._stock(books, self._locks(books)[1])
         return [book for book in books if (remaining := left[book.coupon_book_id]) is not None and remaining < 1]
 
-    def _stock(self, books: Sequence[CouponBook]) -> dict[int, Decimal | None]:
+    def _locks(self, books: Sequence[CouponBook]) -> tuple[Mapping[int, Sequence[CouponLock]], Mapping[int, int]]:
+        """The member's active locks by book, and the number of all that reserve something of its stock."""
+        now, member = self._call.now, self._member
+        ids = [b.coupon_book_id for b in books if b.locked_until is not None and b.locked_until > now]
+        if not ids:
+            return {}, {}
+        own, reserved = holdings.active_locks(self._call.db, member.organization_id, [member.member_id], ids, now)
+        by_book: dict[int, list[CouponLock]] = {}
+        for lock in own:
+            by_book.setdefault(lock.coupon_book_id, []).append(lock)
+        return by_book, reserved
+
+    def _stock(self, books: Sequence[CouponBook], reserved: Mapping[int, int]) -> dict[int, Decimal | None]:
         """The amount left to assign of each book; for a list of codes, 1 stands for any number."""
         lists = [book.coupon_book_id for book in books if book.type == LIST]
         free: set[int] = set()
         if lists:
-            free = member_books.with_free_codes(self._call.db, self._call.organization.organization_id, lists)
-        return {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}
+            free = member_books.with_free_codes(
+                self._call.db, self._call.organization.organization_id, lists, self._call.now
+            )
+        stock = {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}
+        return {
+            # Locked codes of a list are not free.
+            book_id: None if left is None else left if book_id in lists else left - reserved.get(book_id, 0)
+            for book_id, left in stock.items()
+        }
 
     def _views(self) -> list[WalletView]:
         call, wallet_id, organization = self._call, self._member.wallet_id, self._call.organization

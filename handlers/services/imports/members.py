@@ -16,6 +16,7 @@ from domain.triggers import UPDATED
 from handlers.call import Call
 from handlers.messages.base import Body, Changes
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
+from handlers.services.coupons.lock import release_locks
 from handlers.services.events.track import reported_event, track
 from handlers.services.imports.reading import read_rows
 from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_at, moment_in
@@ -182,7 +183,9 @@ def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, An
     ]
     if not different:
         return
-    release_holds(call, [before for before, values in different if before.active and not values["active"]])
+    deactivated = [before for before, values in different if before.active and not values["active"]]
+    release_holds(call, deactivated)
+    release_locks(call, deactivated)
     changes = [(before.member_id, values) for before, values in different]
     after = members.store_members(call.db, organization_id, changes, call.now)
     for before, _ in different:

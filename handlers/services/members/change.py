@@ -9,6 +9,7 @@ from domain.triggers import UPDATED
 from handlers.call import Call
 from handlers.messages.base import Changes, values_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
+from handlers.services.coupons.lock import release_locks
 from handlers.services.events.track import emit
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.holds import release_holds
@@ -34,6 +35,7 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
         return view_member(call, before)
     if before.active and not values["active"]:
         release_holds(call, [before])
+        release_locks(call, [before])
     after = members.store_member(call.db, before, values, call.now)
     if update.emit_event:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
@@ -70,6 +72,7 @@ def erase(call: Call, member: Member) -> Member:
     if before.erased_at is not None:
         return before
     release_holds(call, [before])
+    release_locks(call, [before])
     after, emptied = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now)
     exports.forget_rows(call.db, after.organization_id, call.now)
     call.audit.is_erasure = True

@@ -64,7 +64,7 @@ class Shop:
         )
 
     def coupon(self, number, code):
-        return Coupon(1, number, 12, number, code, Decimal(0), Decimal(0), {}, None, NOW, NOW)
+        return Coupon(1, number, 12, number, code, Decimal(0), Decimal(0), {}, None, None, NOW, NOW)
 
     member_ids = ()
 

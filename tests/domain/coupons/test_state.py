@@ -32,7 +32,7 @@ class Nothing:
 
 
 def coupon(number=1, code="A", **values):
-    return replace(Coupon(1, number, 12, number, code, ZERO, ZERO, {}, None, NOW, NOW), **values)
+    return replace(Coupon(1, number, 12, number, code, ZERO, ZERO, {}, None, None, NOW, NOW), **values)
 
 
 def state(*coupons, **settings):

@@ -91,6 +91,15 @@ class CouponLoader:
                     assigned[place] = assigned.get(place, ZERO) + held.amount_assigned
         since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
         state.put_had(holdings.had_of_books(self._db, organization_id, members, assigned, since))
+        self._load_locks(books)
+
+    def _load_locks(self, books: Collection[CouponBook]) -> None:
+        """Load the active locks of books that may have some."""
+        at = self.state.at
+        locked = [book.coupon_book_id for book in books if book.locked_until is not None and book.locked_until > at]
+        if locked:
+            members = self._unit.members
+            self.state.put_locks(*holdings.active_locks(self._db, self._organization_id, members, locked, at))
 
     def count(self, book: CouponBook) -> CouponBook:
         """The book, locked for this unit alone if a figure limits how much of it is left."""
@@ -99,6 +108,7 @@ class CouponLoader:
             capped = book.type != LIST and stock_left(book) is not None
             if capped and not self._is_dry_run:
                 self.state.put_book(holdings.lock_book(self._db, book))
+                self._load_locks([self.state.books[book.coupon_book_id]])
         return self.state.books[book.coupon_book_id]
 
     def named(self, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = ()) -> None:
@@ -144,7 +154,7 @@ class CouponLoader:
         self._expected_codes[book.coupon_book_id] = 2 * count
         if book.type == LIST:
             at_hand = [coupon.coupon_id for coupon in self.state.coupons.values()]
-            return holdings.claim_free(self._db, book, count, at_hand, lock=not self._is_dry_run)
+            return holdings.claim_free(self._db, book, count, at_hand, self.state.at, lock=not self._is_dry_run)
         return self._make(book, count)
 
     @property
@@ -159,6 +169,10 @@ class CouponLoader:
             new = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.held}
             self._put(holdings.held_of_coupons(self._db, self._organization_id, after.keys(), new) if new else ())
         return lots
+
+    def next_lock_id(self) -> int:
+        """The id of a new lock."""
+        return self._ids("coupon_locks", 1)()
 
     def next_usage_id(self) -> int:
         """The id of a new usage; a dry run has numbers of its own."""
@@ -191,6 +205,7 @@ class CouponLoader:
                 total_usages=ZERO,
                 custom_attributes={},
                 expired_at=None,
+                locked_until=None,
                 created_at=now,
                 updated_at=now,
             )
@@ -207,14 +222,14 @@ class CouponLoader:
     def flush(self) -> None:
         """Store the changes, in a fixed number of statements."""
         db, organization_id, changes = self._db, self._organization_id, self.state.take_changes()
-        if not (changes.books or changes.coupons or changes.usages or changes.held or changes.lots):
+        if not (changes.books or changes.coupons or changes.usages or changes.held or changes.lots or changes.locks):
             return
         fresh = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupons]
         codes = Counter([coupon.coupon_book_id for coupon in fresh])
         added = {}
         for book in changes.books:
             assigned, used = _increase(book, changes.original_books[book.coupon_book_id])
-            added[book.coupon_book_id] = assigned, used, codes[book.coupon_book_id]
+            added[book.coupon_book_id] = assigned, used, codes[book.coupon_book_id], book.locked_until
         personal, shared = self._coupon_rows(changes)
         # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
         holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
@@ -225,6 +240,7 @@ class CouponLoader:
         made = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
         linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]
         stored = holdings.statements_to_store(changes.held, changes.lots)
+        stored += holdings.statements_to_store_locks(changes.locks)
         defer_joined(db, usages.additions_of(made) + usages.links_of(organization_id, linked) + stored)
 
     def _coupon_rows(self, changes: CouponChanges) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
@@ -238,6 +254,7 @@ class CouponLoader:
                 row = {"coupon_id": coupon.coupon_id, "total_assigned": assigned, "total_usages": used}
                 if is_personal:
                     row |= {"custom_attributes": coupon.custom_attributes, "expired_at": coupon.expired_at}
+                    row["locked_until"] = coupon.locked_until
                 (personal if is_personal else shared).append(row)
         return personal, shared
 

@@ -16,7 +16,8 @@ from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.conditions import condition_reads_orders, context_of
 from domain.coupons.eligibility import MemberFacts
-from domain.coupons.service import Assignment, CouponService, Use
+from domain.coupons.locks import CouponLock
+from domain.coupons.service import Assignment, CouponService, Lock, Use
 from domain.coupons.usages import CouponUsage
 from domain.currencies import round_money
 from domain.event_types import BENEFIT_USED, COUPON_ASSIGNED, COUPON_USED
@@ -75,6 +76,31 @@ class CouponWork:
         if command.auto_assign:
             book = self.loader.count(book)
         return self.together(lambda: self._service.use(self._member(member_id), book, command, details))
+
+    def lock(self, member_id: int, book: CouponBook, command: Lock) -> CouponLock:
+        """Lock a coupon of a loaded book; if it is refused, nothing has changed."""
+        if command.auto_assign:
+            book = self.loader.count(book)
+        key, lock_id = self._unit.new_key(), self.loader.next_lock_id()
+        return self.together(lambda: self._service.lock(self._member(member_id), book, command, key, lock_id))
+
+    def use_locked(self, lock: CouponLock, command: Use, details: UsageDetails) -> list[CouponUsage]:
+        """Use the coupon of a lock, which ends by it; if it is refused, nothing has changed."""
+        book = self.loader.book(coupon_book_id=lock.coupon_book_id)
+
+        def work() -> list[CouponUsage]:
+            ended = self._service.end_lock(lock)
+            usages_ = self.use(lock.member_id, book, replace(command, auto_assign=lock.reserves_stock), details)
+            self.loader.state.link_lock(ended, usages_[0].coupon_usage_id)
+            return usages_
+
+        return self.together(work)
+
+    def release(self, lock: CouponLock) -> CouponLock:
+        """Release a lock; raises CouponLockEnded."""
+        book = self.loader.book(coupon_book_id=lock.coupon_book_id)
+        self.loader.named(book, (), [lock.coupon_id])
+        return self._service.end_lock(lock)
 
     def revert(self, usage: CouponUsage, details: UsageDetails, *, force: bool = False) -> CouponUsage:
         """Reverse a loaded usage; if it is refused, nothing has changed."""

@@ -1,0 +1,82 @@
+"""Locks of coupons: a coupon is kept for a member who is about to use it, until a moment."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+
+from domain.durations import duration_of
+from domain.fields import Internal, Key, Personal
+from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
+
+DEFAULT_SPAN = "PT30M"
+MAX_SPAN = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class CouponLock:
+    """A lock of one use of a coupon, which ends at `expires_at`, or at `ended_at` by its use or its release.
+
+    It keeps something of the lot `coupon_lot_id` of the member, or without one something of the stock, which is
+    assigned when it is used.
+    """
+
+    organization_id: int
+    coupon_lock_id: int
+    coupon_lock_key: Key
+    member_id: int
+    coupon_book_id: int
+    coupon_id: int
+    coupon_lot_id: int | None
+    coupon_usage_id: int | None
+    system_unique_key: str
+    request_digest: Personal[Internal[bytes | None]]
+    expires_at: datetime
+    ended_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+    def is_active(self, at: datetime) -> bool:
+        """True while the lock keeps its coupon."""
+        return self.ended_at is None and at < self.expires_at
+
+    @property
+    def reserves_stock(self) -> bool:
+        """True if a use of the lock assigns the coupon first."""
+        return self.coupon_lot_id is None
+
+
+class UnknownCouponLock(NotFound):
+    """The member has no such lock of the coupon book."""
+
+    slug = "unknown-coupon-lock"
+    title = "The coupon lock does not exist"
+
+
+class CouponLocked(Conflict):
+    """The coupon is kept for a use that names its lock."""
+
+    slug = "coupon-locked"
+    title = "The coupon is locked"
+
+
+class CouponLockEnded(Conflict):
+    """The lock has ended by time, or was used or released."""
+
+    slug = "coupon-lock-ended"
+    title = "The coupon lock has ended"
+
+
+def end_of_lock(valid_for: str | None, now: datetime, zone: tzinfo) -> datetime:
+    """The end of a lock that is requested now; raises InvalidRequest for anything but up to a week."""
+    try:
+        end = duration_of(valid_for or DEFAULT_SPAN).after(now, zone)
+    except ValueError as error:
+        raise InvalidRequest([FieldFault(f"validFor {error}", pointer="/validFor")]) from error
+    if not now < end <= max(now + MAX_SPAN, duration_of("P7D").after(now, zone)):
+        raise InvalidRequest([FieldFault("validFor is not more than nothing and at most P7D", pointer="/validFor")])
+    return end
+
+
+def refuse_ended(lock: CouponLock, at: datetime) -> None:
+    """Raise CouponLockEnded for a lock that keeps its coupon no more."""
+    if not lock.is_active(at):
+        raise CouponLockEnded(f"The coupon lock {lock.coupon_lock_key} has ended.")

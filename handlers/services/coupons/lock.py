@@ -1,0 +1,99 @@
+"""Locking coupons, and releasing the locks."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from domain.coupons.books import CouponBook
+from domain.coupons.locks import CouponLock, end_of_lock
+from domain.coupons.service import Lock
+from domain.idempotency import ResultsByKey
+from domain.members import Member
+from handlers.call import Call
+from handlers.services.idempotency import digest_of
+from handlers.services.unit_of_work.requests import unit_of_work
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence.coupons import locks
+from persistence.coupons.codes import COUPONS
+from persistence.coupons.locks import LOCKS
+
+_LOCKED, _RELEASED = "A coupon was locked by request.", "A coupon lock was released by request."
+_ENTITY = "coupon-lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockRequest:
+    """The request to lock a coupon, for `valid_for` or half an hour."""
+
+    code: str | None = None
+    auto_assign: bool = False
+    valid_for: str | None = None
+    system_unique_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class LockView:
+    """A lock as it is returned."""
+
+    coupon_lock_key: str
+    code: str | None
+    expires_at: datetime
+
+
+def lock_coupon(call: Call, member: Member, book: CouponBook, asked: LockRequest) -> LockView:
+    """Lock a coupon of a book for a member; the same request under the same key returns the first response.
+
+    Raises CouponLocked, KeyReused, InvalidRequest for a `valid_for` that cannot be, or what a use is refused with.
+    """
+    digest = digest_of((_ENTITY, member.member_id, book.coupon_book_id, asked.code, asked.auto_assign, asked.valid_for))
+    with unit_of_work(call, [member.member_id], _LOCKED) as unit:
+        stored = LOCKS.find_all(call.db, unit.organization_id, system_unique_key=[asked.system_unique_key])
+        before = ResultsByKey((lock.system_unique_key, lock.request_digest, lock) for lock in stored)
+        lock = before.find(asked.system_unique_key, digest)
+        if lock is None:
+            expires_at = end_of_lock(asked.valid_for, call.now, call.organization.zone)
+            work = unit.coupons
+            book = work.loader.book(coupon_book_id=book.coupon_book_id)
+            coupon = None
+            if asked.code is not None:
+                work.loader.named(book, [asked.code])
+                coupon = work.coupon(book, asked.code)
+            command = Lock(expires_at, asked.system_unique_key, digest, coupon, asked.auto_assign)
+            lock = work.lock(member.member_id, book, command)
+            _audit(call, lock, after={"couponBookId": book.coupon_book_id, "couponId": lock.coupon_id})
+            return _view(lock, work.loader.state.coupons[lock.coupon_id].code)
+    return _of_stored(call, lock)
+
+
+def release_lock(call: Call, coupon_lock: CouponLock) -> LockView:
+    """Release a lock; raises CouponLockEnded."""
+    with unit_of_work(call, [coupon_lock.member_id], _RELEASED) as unit:
+        # Read again, now that nobody else can use it.
+        coupon_lock = LOCKS.find(call.db, unit.organization_id, coupon_lock.coupon_lock_id) or coupon_lock
+        unit.coupons.release(coupon_lock)
+        _audit(call, coupon_lock, after={"isReleased": True})
+    return _of_stored(call, coupon_lock)
+
+
+def release_locks(call: Call, members: Collection[Member]) -> None:
+    """Release the active locks of members who are about to be deactivated or erased."""
+    organization_id = call.organization.organization_id
+    member_ids = [member.member_id for member in members]
+    if not (member_ids and locks.find_active(call.db, organization_id, member_ids, call.now)):
+        return
+    UnitOfWork(call).lock(member_ids=member_ids)
+    active = locks.find_active(call.db, organization_id, member_ids, call.now)
+    locks.release(call.db, organization_id, [lock.coupon_lock_id for lock in active], call.now)
+
+
+def _of_stored(call: Call, lock: CouponLock) -> LockView:
+    coupon = COUPONS.find(call.db, lock.organization_id, lock.coupon_id)
+    return _view(lock, None if coupon is None else coupon.code)
+
+
+def _view(lock: CouponLock, code: str | None) -> LockView:
+    return LockView(lock.coupon_lock_key, code, lock.expires_at)
+
+
+def _audit(call: Call, lock: CouponLock, after: dict[str, object]) -> None:
+    call.audit.add(_ENTITY, lock.coupon_lock_id, after=after, member_ids=(lock.member_id,))

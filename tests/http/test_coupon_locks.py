@@ -1,0 +1,199 @@
+"""Locks of coupons: who can use what is locked, what locks count against, and how they end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.coupons import CouponBooks
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import Shop, key
+
+LOCKED, ENDED = "/problems/coupon-locked", "/problems/coupon-lock-ended"
+EMPTY, NONE = "/problems/coupon-out-of-stock", "/problems/coupon-not-assigned"
+
+
+@pytest.fixture
+def shop(organization):
+    shop = Shop(organization)
+    yield shop
+    shop.check_ledger()
+
+
+@pytest.fixture
+def books(organization):
+    return CouponBooks(organization)
+
+
+class Holder:
+    """A member and a book."""
+
+    def __init__(self, shop, book, member=None):
+        self.shop, self.book, self.member = shop, book, member or shop.member()
+        self.path = f"/members/{self.member}/coupon-books/{book['couponBookKey']}"
+
+    def lock(self, expect=201, **body):
+        body = {"systemUniqueKey": key(), **body}
+        found = self.shop.integration.post(f"{self.path}/lock", body, expect=expect)
+        return found["couponLock"] if expect == 201 else found["type"]
+
+    def use(self, lock=None, expect=200, **body):
+        if lock is not None:
+            body["couponLockKey"] = lock["couponLockKey"]
+        found = self.shop.integration.post(f"{self.path}/use", body, expect=expect)
+        return found["couponUsage"] if expect == 200 else found["type"]
+
+    def assign(self, expect=200, **body):
+        found = self.shop.integration.post(f"{self.path}/assign", body, expect=expect)
+        return found["couponUsage"] if expect == 200 else found["type"]
+
+    def release(self, lock, expect=200):
+        found = self.shop.integration.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=expect)
+        return found["couponLock"] if expect == 200 else found["type"]
+
+    def listed(self, **query):
+        return [
+            b["name"] for b in self.shop.integration.get(f"/members/{self.member}/coupon-books", **query)["results"]
+        ]
+
+
+def test_what_is_locked_is_used_by_its_key_alone(shop, books):
+    ana = Holder(shop, books.make("A", type="list"))
+    assert ana.lock(expect=409) == NONE
+    ana.assign()
+    lock = ana.lock(code="A")
+    assert lock["code"] == "A"
+    assert (ana.use(expect=409), ana.lock(expect=409), ana.use(code="A", expect=409)) == (LOCKED, LOCKED, LOCKED)
+    used = ana.use(lock)
+    assert (used["code"], used["amountUsed"]) == ("A", 1)
+    assert (ana.use(lock, expect=409), ana.release(lock, expect=409)) == (ENDED, ENDED)
+
+
+def test_example_5_a_lock_ends_by_time_and_others_have_the_stock(api):
+    clock = Clock.new(api, "2026-03-02T10:00:00Z")
+    shop, books = Shop(clock.organization), CouponBooks(clock.organization)
+    book = books.make(type="codeless", maxCouponCount=1)
+    ana, ben = Holder(shop, book), Holder(shop, book)
+    first = ana.lock(autoAssign=True, validFor="PT30M")
+    assert first == {"couponLockKey": first["couponLockKey"], "code": None, "expiresAt": "2026-03-02T10:30:00Z"}
+    assert ben.lock(expect=409, autoAssign=True) == ben.assign(expect=409) == EMPTY
+    clock.advance("2026-03-02T10:29:00Z")
+    used = ana.use(first)
+    assert used["amountUsed"] == 1
+    shop.administration.post(f"/coupon-usages/{used['couponUsageId']}/revert", {}, expect=200)
+    [assigned] = [
+        u for u in shop.integration.get(f"/members/{ana.member}/coupon-usages")["results"] if u["amountAssigned"] > 0
+    ]
+    shop.administration.post(f"/coupon-usages/{assigned['couponUsageId']}/revert", {}, expect=200)
+    second = ana.lock(autoAssign=True, validFor="PT30M")
+    clock.advance("2026-03-02T10:58:59Z")
+    assert ben.assign(expect=409) == EMPTY
+    clock.advance("2026-03-02T10:59:00Z")
+    assert ana.use(second, expect=409) == ENDED
+    assert ben.use(autoAssign=True)["amountUsed"] == 1
+
+
+def test_codes_of_a_list_are_kept_for_one_member(shop, books):
+    book = books.make("A", "B", type="list")
+    ana, ben = Holder(shop, book), Holder(shop, book)
+    lock = ana.lock(code="A", autoAssign=True)
+    assert (ben.lock(expect=409, code="A", autoAssign=True), ben.assign(expect=409, code="A")) == (LOCKED, LOCKED)
+    assert ben.use(expect=409, code="A", autoAssign=True) == LOCKED
+    # The next free code is another one, and then there is none.
+    assert ben.assign()["code"] == "B"
+    assert ben.assign(expect=409) == EMPTY
+    assert ana.lock(expect=409, code="A", autoAssign=True) == LOCKED
+    assert ana.use(lock, expect=400, code="B") == "/problems/invalid-request"
+    assert ana.use(lock)["code"] == "A"
+    other = Holder(shop, books.make("C", type="list"))
+    lock = other.lock(autoAssign=True)
+    assert (lock["code"], other.release(lock)) == ("C", lock)
+    assert Holder(shop, other.book).assign()["code"] == "C"
+
+
+def test_codes_are_made_for_locks(shop, books):
+    ana = Holder(shop, books.make(type="generated", maxCouponCount=1))
+    lock = ana.lock(autoAssign=True)
+    assert Holder(shop, ana.book).assign(expect=409) == EMPTY
+    assert ana.use(lock)["code"] == lock["code"]
+    assert Holder(shop, ana.book).assign(expect=409) == EMPTY
+
+
+def test_a_shared_code_is_kept_within_its_limit(shop, books):
+    book = books.make("ALL", type="single", maxAssignedPerCoupon=2)
+    ana, ben, eva = (Holder(shop, book) for _ in range(3))
+    lock = ana.lock(autoAssign=True, code="ALL")
+    # The member has it already.
+    assert ana.lock(expect=409, autoAssign=True) == ana.use(expect=409, autoAssign=True) == LOCKED
+    ben.assign()
+    assert eva.lock(expect=409, autoAssign=True) == EMPTY
+    ana.release(lock)
+    assert eva.lock(autoAssign=True)["code"] == "ALL"
+
+
+def test_locks_count_against_quota_and_limits_of_periods(shop, books):
+    quota = Holder(shop, books.make("A", "B", type="list", maxAssignedPerMember=1))
+    quota.lock(autoAssign=True)
+    assert quota.assign(expect=409) == quota.lock(expect=409, autoAssign=True) == "/problems/coupon-quota"
+    daily = Holder(shop, books.make(type="codeless", maxUsagesPerPeriod=2, usagePeriodType="daily"))
+    daily.assign(amount=5)
+    lock = daily.lock()
+    daily.use()
+    assert daily.use(expect=409) == daily.lock(expect=409) == "/problems/coupon-usage-limit"
+    daily.use(lock)
+    assert daily.use(expect=409) == "/problems/coupon-usage-limit"
+
+
+def test_a_use_that_is_refused_leaves_the_lock(shop, books):
+    account = shop.organization.created.ledger_account_key
+    priced = {"requiredPointsConfig": {"ledgerAccountKey": account}, "usageRequiredPoints": 3}
+    ana = Holder(shop, books.make(type="codeless", maxCouponCount=1, **priced))
+    lock = ana.lock(autoAssign=True)
+    assert ana.use(lock, expect=409) == "/problems/insufficient-balance"
+    shop.give(ana.member, 3)
+    assert ana.use(lock)["amountUsed"] == 1
+    assert shop.balance(ana.member) == 0
+
+
+def test_lists_leave_out_what_is_locked(shop, books):
+    one = books.make(type="codeless", name="One", maxCouponCount=1)
+    ana, ben = Holder(shop, one), Holder(shop, one)
+    assert ben.listed(withStockOnly=True) == ["One"]
+    lock = ana.lock(autoAssign=True)
+    assert ben.listed(withStockOnly=True) == []
+    ana.release(lock)
+    assert ben.listed(withStockOnly=True) == ["One"]
+
+
+def test_the_same_key_returns_the_first_lock_and_bad_spans_are_refused(shop, books):
+    ana = Holder(shop, books.make(type="codeless"))
+    asked = {"autoAssign": True, "systemUniqueKey": key()}
+    first = ana.lock(**asked)
+    ana.release(first)
+    assert ana.lock(**asked) == first
+    assert ana.lock(expect=409, **{**asked, "validFor": "PT1H"}) == "/problems/key-reused"
+    for span in ("P8D", "PT0S", "PTT"):
+        assert ana.lock(expect=400, autoAssign=True, validFor=span) == "/problems/invalid-request"
+    ana.lock(autoAssign=True, validFor="P7D")
+
+
+def test_locks_are_those_of_their_member_and_book(shop, books):
+    ana = Holder(shop, books.make(type="codeless"))
+    lock = ana.lock(autoAssign=True)
+    assert Holder(shop, ana.book).use(lock, expect=404) == "/problems/unknown-coupon-lock"
+    assert (
+        Holder(shop, books.make(type="codeless"), ana.member).use(lock, expect=404) == "/problems/unknown-coupon-lock"
+    )
+
+
+@pytest.mark.parametrize("way", ["deactivate", "erase"])
+def test_members_who_go_leave_no_locks(shop, books, way):
+    book = books.make("A", type="list")
+    ana, ben = Holder(shop, book), Holder(shop, book)
+    ana.lock(autoAssign=True)
+    assert ben.assign(expect=409) == EMPTY
+    member_id = shop.integration.get(f"/members/{ana.member}")["loyaltyMember"]["memberId"]
+    if way == "erase":
+        shop.administration.delete(f"/members/{member_id}", expect=200)
+    else:
+        shop.integration.patch(f"/members/{ana.member}", {"active": False})
+    assert ben.assign()["code"] == "A"
