@@ -111,20 +111,20 @@ def new_payment(
     refuse_nothing(points, value)
     if points is None:
         assert value is not None
-        paid = Tendered(policy.points_for(value), value)
+        payment = Tendered(policy.points_for(value), value)
     else:
-        paid = Tendered(points, policy.value_of(points))
-    if Fraction(paid.points) % Fraction(policy.multiple_of):
-        raise PointsNotMultiple(f"{paid.points} points are no multiple of {policy.multiple_of}.")
-    if not policy.is_enough(paid.points):
+        payment = Tendered(points, policy.value_of(points))
+    if Fraction(payment.points) % Fraction(policy.multiple_of):
+        raise PointsNotMultiple(f"{payment.points} points are no multiple of {policy.multiple_of}.")
+    if not policy.is_enough(payment.points):
         raise PaymentBelowMinimum(
-            f"{paid.points} points are worth {paid.value}; a payment is at least {policy.min_points} points."
+            f"{payment.points} points are worth {payment.value}; a payment is at least {policy.min_points} points."
         )
-    if Fraction(paid.value) > Fraction(order_total) * Fraction(policy.max_share):
+    if Fraction(payment.value) > Fraction(order_total) * Fraction(policy.max_share):
         raise PaymentExceedsShare(
-            f"{paid.points} points are worth {paid.value}; points may pay {policy.max_value(order_total)} of the order."
+            f"{payment.points} points are worth {payment.value}; points may pay {policy.max_value(order_total)} of the order."
         )
-    return paid
+    return payment
 
 
 def refuse_nothing(points: Decimal | None, value: Decimal | None) -> None:

@@ -211,8 +211,8 @@ RETURNING cardinality(audit_log_ids)
 def seal(db: Connection, organization_id: int, now: datetime, most: int) -> int:
     """Seal the oldest entries that are in no seal, at most so many; returns how many."""
     take_turn(db, organization_id, "seals of the audit log")
-    given = {"organization_id": organization_id, "now": now, "most": most}
-    return db.execute(text(_SEAL), given).scalar_one_or_none() or 0
+    parameters = {"organization_id": organization_id, "now": now, "most": most}
+    return db.execute(text(_SEAL), parameters).scalar_one_or_none() or 0
 
 
 def chain_head(db: Connection, organization_id: int) -> tuple[int, str] | None:

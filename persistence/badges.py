@@ -49,14 +49,14 @@ _STORE_BALANCES = upsert(
     member_badges,
     ("organization_id", "member_id", "badge_id", "assigned_balance", "updated_at"),
     key=("member_id", "badge_id"),
-    changed=("assigned_balance", "updated_at"),
+    updated_columns=("assigned_balance", "updated_at"),
 )
 _CHANGE_TRACKINGS = update_by_id(badge_trackings, "badge_tracking_id", "reversal_badge_tracking_id", "missing")
 
 
 def find_page_of_member(db: Connection, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
     """A page of the badges that the member holds, or of those with the `badgeKeys` of the query, held or not."""
-    held = badges.outerjoin(
+    source = badges.outerjoin(
         member_badges,
         and_(
             member_badges.c.organization_id == badges.c.organization_id,
@@ -69,25 +69,25 @@ def find_page_of_member(db: Connection, member: Member, query: Mapping[str, Any]
     if "badgeKeys" not in query:
         conditions.append(member_badges.c.assigned_balance > 0)
     sorting = sorting_of(page.order, {**BADGES.order_columns, "assignedBalance": _HELD}, badges.c.badge_id)
-    return paged_columns(db, MemberBadge, [*BADGES.columns, _HELD], held, conditions, page, sorting)
+    return paged_columns(db, MemberBadge, [*BADGES.columns, _HELD], source, conditions, page, sorting)
 
 
 def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
     """The amount of the badge that the member holds."""
-    held = db.execute(
+    balance = db.execute(
         select(member_badges.c.assigned_balance).where(
             member_badges.c.organization_id == member.organization_id,
             member_badges.c.member_id == member.member_id,
             member_badges.c.badge_id == badge.badge_id,
         )
     ).scalar()
-    return BadgeBalance(badge.badge_id, badge.badge_key, member.member_id, member.loyalty_member_id, held or 0)
+    return BadgeBalance(badge.badge_id, badge.badge_key, member.member_id, member.loyalty_member_id, balance or 0)
 
 
 def balances_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[Place, int]:
     """The members' balances of badges; one statement for all, and zero balances are left out."""
     rows = query(db, _BALANCES, (organization_id, list(member_ids)))
-    return {(member_id, badge_id): held for member_id, badge_id, held in rows}
+    return {(member_id, badge_id): balance for member_id, badge_id, balance in rows}
 
 
 def find_revertible(
@@ -111,7 +111,7 @@ def find_revertible(
 def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datetime) -> None:
     """Store the changes of a unit of work on locked members: at most three statements."""
     if changes.balances:
-        held = [
+        balance_rows = [
             {
                 "organization_id": organization_id,
                 "member_id": member_id,
@@ -121,10 +121,10 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
             }
             for (member_id, badge_id), balance in changes.balances.items()
         ]
-        defer(db, _STORE_BALANCES, (as_json(held),))
+        defer(db, _STORE_BALANCES, (as_json(balance_rows),))
     add_all(db, badge_trackings, _TRACKING_NAMES, as_rows(changes.trackings, _TRACKING_NAMES))
     if changes.changed_trackings:
-        changed = [
+        tracking_rows = [
             {
                 "badge_tracking_id": tracking.badge_tracking_id,
                 "reversal_badge_tracking_id": tracking.reversal_badge_tracking_id,
@@ -132,4 +132,4 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
             }
             for tracking in changes.changed_trackings
         ]
-        defer(db, _CHANGE_TRACKINGS, (*given(changed), organization_id))
+        defer(db, _CHANGE_TRACKINGS, (*given(tracking_rows), organization_id))

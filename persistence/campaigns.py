@@ -18,7 +18,7 @@ CAMPAIGNS = Records(
     Campaign,
     equal=("loyaltyProgramId", "type"),
     filters={"tags": has_all(campaigns.c.tags), "codes": is_any_of(campaigns.c.code)},
-    taken={"uq_campaigns_organization_id_code": (NameTaken, "A campaign with the code {code} already exists.")},
+    conflicts={"uq_campaigns_organization_id_code": (NameTaken, "A campaign with the code {code} already exists.")},
 )
 ACTIONS = Records(campaign_actions, Action, equal=("status",))
 

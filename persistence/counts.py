@@ -21,5 +21,5 @@ class RowCount:
 def count_rows(db: Connection, source: Any, conditions: list[Any]) -> RowCount:
     """Count the rows of `source` that meet conditions, up to one more than `MOST_COUNTED`."""
     some = select(literal(1)).select_from(source).where(*conditions).limit(MOST_COUNTED + 1).subquery()
-    counted: int = db.execute(select(func.count()).select_from(some)).scalar_one()
-    return RowCount(counted, is_exact=counted <= MOST_COUNTED)
+    count: int = db.execute(select(func.count()).select_from(some)).scalar_one()
+    return RowCount(count, is_exact=count <= MOST_COUNTED)

@@ -50,8 +50,8 @@ def distribute(engine: Engine, shards: int = SHARDS) -> list[str]:
             db.execute(text(f"SET LOCAL {name} = '{value}'"))
         # Else what refers to users would have to be distributed together with them.
         db.execute(text("SET LOCAL citus.enable_local_reference_table_foreign_keys = off"))
-        done = set(db.execute(text("SELECT CAST(table_name AS text) FROM citus_tables")).scalars())
-        to_do = [table for table in metadata.sorted_tables if table.name not in done]
+        existing_names = set(db.execute(text("SELECT CAST(table_name AS text) FROM citus_tables")).scalars())
+        to_do = [table for table in metadata.sorted_tables if table.name not in existing_names]
         of_organizations = [table for table in to_do if is_distributed(table)]
         everywhere = [table for table in to_do if table in _ON_EVERY_NODE]
         moving = [*of_organizations, *everywhere]
@@ -101,9 +101,9 @@ def _references_to_every_node(table: Table) -> list[ForeignKeyConstraint]:
 
 
 def _distribute(db: Connection, table: Table, shards: int) -> None:
-    given = {"name": table.name, "shards": shards, "beside": organizations.name}
+    parameters = {"name": table.name, "shards": shards, "beside": organizations.name}
     if table is organizations:
         statement = "SELECT create_distributed_table(:name, 'organization_id', shard_count => :shards)"
     else:
         statement = "SELECT create_distributed_table(:name, 'organization_id', colocate_with => :beside)"
-    db.execute(text(statement), given)
+    db.execute(text(statement), parameters)

@@ -204,33 +204,33 @@ RETURNING {_MEMBER_COLUMNS}
 
 
 def lock(db: Connection, member: Member) -> Member:
-    """The member as it is now, locked, once no other transaction works on the member's records."""
-    given = {"o": member.organization_id, "m": member.member_id}
+    """Lock the member and its records, waiting for other transactions; return the current member."""
+    parameters = {"o": member.organization_id, "m": member.member_id}
     for statement in _LOCKS:
-        db.execute(text(statement), given)
-    return Member(*db.execute(text(_LOCK_MEMBER), given).one())
+        db.execute(text(statement), parameters)
+    return Member(*db.execute(text(_LOCK_MEMBER), parameters).one())
 
 
 def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> tuple[Member, list[int]]:
     """Erase a locked member; returns the erased member, and the ids of the audit log entries that are empty now."""
-    given = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
-    codes = [(row[0], row[1]) for row in db.execute(text(_CODES), given)]
+    parameters = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
+    codes = [(row[0], row[1]) for row in db.execute(text(_CODES), parameters)]
     for statement in _USES_OF_CODES:
-        db.execute(text(statement), {**given, "codes": [code_id for code_id, _ in codes]})
+        db.execute(text(statement), {**parameters, "codes": [code_id for code_id, _ in codes]})
     emptied: set[int] = set()
     for code_id, code in codes:
         emptied.update(_rename_code(db, member.organization_id, code_id, code))
     for statement in _OWN:
-        db.execute(text(statement), given)
-    emptied.update(db.execute(text(_EMPTY_ENTRIES), given).scalars())
-    erased = Member(*db.execute(text(_ERASE_MEMBER), {**given, "pseudonym": pseudonym}).one())
+        db.execute(text(statement), parameters)
+    emptied.update(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
+    erased = Member(*db.execute(text(_ERASE_MEMBER), {**parameters, "pseudonym": pseudonym}).one())
     return erased, sorted(emptied)
 
 
 def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) -> list[int]:
     """Replace a code by a meaningless one, wherever it is stored; returns the ids of the audit log entries with it."""
     new = f"erased-{code_id}"
-    given = {
+    parameters = {
         "o": organization_id,
         "code_id": code_id,
         "code": code,
@@ -238,7 +238,7 @@ def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) 
         "quoted": as_json(code),
         "quoted_new": as_json(new),
     }
-    emptied = list(db.execute(text(_EMPTY_ENTRIES_WITH_CODE), given).scalars())
+    emptied = list(db.execute(text(_EMPTY_ENTRIES_WITH_CODE), parameters).scalars())
     for statement in _RENAME_CODE:
-        db.execute(text(statement), given)
+        db.execute(text(statement), parameters)
     return emptied

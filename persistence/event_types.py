@@ -8,7 +8,7 @@ from persistence.tables.events import custom_event_types as table
 EVENT_TYPES = Records(
     table,
     CustomEventType,
-    taken={
+    conflicts={
         "pk_custom_event_types": (NameTaken, "A custom event type with the apiCode {api_code} already exists."),
     },
 )

@@ -99,12 +99,12 @@ class ExportedTier(NamedTuple):
 
 
 def next_members(
-    db: Connection, asked: ExportRange, after: int, limit: int
+    db: Connection, export_range: ExportRange, after: int, limit: int
 ) -> list[tuple[Member, ExportedTier | None]]:
     """The next members behind an id who were not erased, each with a tier that was set."""
     return [
         (Member(*row[:-3]), None if row[-3] is None else ExportedTier(*row[-3:]))
-        for row in query(db, _MEMBERS, asked.values(after, limit))
+        for row in query(db, _MEMBERS, export_range.values(after, limit))
     ]
 
 
@@ -119,7 +119,7 @@ class ExportedBalance(NamedTuple):
     earned_at: datetime | None
 
 
-def balances_of(db: Connection, asked: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
+def balances_of(db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
     """All that wallets hold and have earned."""
-    values = {**asked.values(0, 0), "wallet_ids": list(wallet_ids)}
+    values = {**export_range.values(0, 0), "wallet_ids": list(wallet_ids)}
     return [ExportedBalance(*row) for row in query(db, _BALANCES, values)]

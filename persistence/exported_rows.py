@@ -88,11 +88,11 @@ def _rows(
     columns: Mapping[str, str],
     source: str,
     id_column: str,
-    changed: str,
+    changed_at: str,
     condition: str = "true",
     filters: Mapping[str, str] = {},
 ) -> RowsQuery:
-    """The rows of a table `t`; `columns` are expressions by name, `changed` is when a row was changed last.
+    """The rows of a table `t`; `columns` are expressions by name, `changed_at` is when a row was last changed.
 
     `filters` are conditions by the names of filters, beside those by time.
     """
@@ -100,7 +100,7 @@ def _rows(
         tuple(columns),
         f"SELECT t.{id_column}, {', '.join(columns.values())} FROM {source}"
         f" WHERE t.organization_id = %(organization_id)s AND t.{id_column} > %(after)s AND {condition}"
-        f" AND (%(updated_from)s::timestamptz IS NULL OR {changed} >= %(updated_from)s)"
+        f" AND (%(updated_from)s::timestamptz IS NULL OR {changed_at} >= %(updated_from)s)"
         f"{filtered({**created('t.created_at'), **filters})}"
         f" ORDER BY t.{id_column} LIMIT %(limit)s",
     )
@@ -318,9 +318,9 @@ class ExportRange:
         }
 
 
-def next_rows(db: Connection, kind: str, asked: ExportRange, after: int, limit: int) -> list[tuple[Any, ...]]:
+def next_rows(db: Connection, kind: str, export_range: ExportRange, after: int, limit: int) -> list[tuple[Any, ...]]:
     """The next rows of a kind behind an id: the id, then the columns."""
-    return query(db, QUERIES[kind].statement, asked.values(after, limit))
+    return query(db, QUERIES[kind].statement, export_range.values(after, limit))
 
 
 def begin_snapshot(db: Connection) -> None:

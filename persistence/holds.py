@@ -21,7 +21,7 @@ def find_hold_states(
 ) -> Mapping[int, HoldState]:
     """The states of transactions that hold points, by id; of what was given back, that `until` a later transaction."""
     last = [] if until is None else [_p.c.ledger_transaction_id <= until]
-    returned = (
+    reverts = (
         select(
             func.coalesce(func.sum(_p.c.amount), 0).label("amount"),
             func.coalesce(func.sum(_p.c.fiat_value), 0).label("fiat_value"),
@@ -45,12 +45,12 @@ def find_hold_states(
             _t.c.updated_at,
             _t.c.amount,
             _t.c.fiat_value,
-            returned.c.amount,
-            returned.c.fiat_value,
-            returned.c.at,
+            reverts.c.amount,
+            reverts.c.fiat_value,
+            reverts.c.at,
         )
         .select_from(_t)
-        .join(returned, onclause=_t.c.organization_id == organization_id)
+        .join(reverts, onclause=_t.c.organization_id == organization_id)
         .where(_t.c.organization_id == organization_id, _t.c.ledger_transaction_id.in_(transaction_ids))
     )
     return {row[0]: HoldState(*row[1:]) for row in db.execute(statement)}

@@ -40,10 +40,10 @@ class Position:
     rows_before: int | None = None
 
     @classmethod
-    def told_by(cls, cursor: str) -> Position:
-        """The position that a cursor tells, `last` unread; raises InvalidRequest for a cursor that tells none."""
-        told = decode_cursor(cursor)
-        match told:
+    def from_cursor(cls, cursor: str) -> Position:
+        """Decode a cursor; its values of `last` are checked later. Raises InvalidRequest for a cursor without a position."""
+        content = decode_cursor(cursor)
+        match content:
             case {
                 "list": str(listing),
                 "order": None | str() as order,
@@ -60,7 +60,7 @@ class Position:
 
     @property
     def cursor(self) -> str:
-        """The cursor that tells this position."""
+        """The encoded position."""
         before = {} if self.rows_before is None else {"before": self.rows_before}
         return encode_cursor(
             {
@@ -74,8 +74,8 @@ class Position:
         )
 
 
-def _is_count(told: Any, largest: int) -> bool:
-    return type(told) is int and 0 <= told <= largest
+def _is_count(value: Any, maximum: int) -> bool:
+    return type(value) is int and 0 <= value <= maximum
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ class Sorting:
 
     @property
     def listing(self) -> str:
-        """The name of the list, so that a cursor of one is none of another."""
+        """The name of the list, so that a cursor of one list is refused by another."""
         return f"{self.tie_break.table.name}.{self.tie_break.name}"
 
     @property
     def columns(self) -> list[Any]:
-        """The columns whose values say where a row stands."""
+        """The columns whose values are the position of a row."""
         return [column for column in (self.by, self.tie_break, self.within) if column is not None]
 
     @property
@@ -127,7 +127,7 @@ class Sorting:
         self, row: Sequence[Any], order: str | None, page: int, total_count: int, rows_before: int | None = None
     ) -> Position:
         """The position behind a row, of which the values of `columns` are given."""
-        return Position(self.listing, order, page, total_count, [_told(value) for value in row], rows_before)
+        return Position(self.listing, order, page, total_count, [_json_value(value) for value in row], rows_before)
 
     def after(self, position: Position, limit: int) -> Iterator[Section]:
         """The sections in which the rows after a position are found, one after the other.
@@ -137,7 +137,7 @@ class Sorting:
         if position.listing != self.listing or len(position.last) != len(self.columns):
             raise foreign_cursor()
         try:
-            values = [self._read(column, told) for column, told in zip(self.columns, position.last, strict=True)]
+            values = [self._read(column, json_value) for column, json_value in zip(self.columns, position.last, strict=True)]
         except (ValueError, ArithmeticError) as error:
             raise foreign_cursor() from error
         for conditions in self._after(values):
@@ -159,8 +159,8 @@ class Sorting:
         further = row < last if self.is_descending else row > last
         if self.within is None or values[-1] is None:
             return further
-        reached = row <= last if self.is_descending else row >= last
-        return and_(reached, or_(further, self.within > values[-1]))
+        up_to_last = row <= last if self.is_descending else row >= last
+        return and_(up_to_last, or_(further, self.within > values[-1]))
 
     def _beyond_by_twin(self, tie_break: int) -> list[Any]:
         if self.twin is None:
@@ -176,49 +176,49 @@ class Sorting:
     def _has_nulls(self) -> bool:
         return self.by is not None and getattr(self.by, "nullable", True)
 
-    def _read(self, column: Any, told: Any) -> Any:
-        if told is None and (column is self.within or (column is self.by and self._has_nulls)):
+    def _read(self, column: Any, json_value: Any) -> Any:
+        if json_value is None and (column is self.within or (column is self.by and self._has_nulls)):
             return None
-        return _READERS[column.type.python_type](column.type, told)
+        return _READERS[column.type.python_type](column.type, json_value)
 
 
-def _told(value: Any) -> Any:
-    """A value as JSON has it, exactly."""
+def _json_value(value: Any) -> Any:
+    """The exact JSON form of a value."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     return str(value) if isinstance(value, Decimal) else value
 
 
-def _integer(kind: Any, told: Any) -> int:
+def _integer(kind: Any, value: Any) -> int:
     bits = 15 if isinstance(kind, SmallInteger) else 63 if isinstance(kind, BigInteger) else 31
-    if type(told) is int and -(2**bits) <= told < 2**bits:
-        return told
-    raise ValueError
-
-
-def _boolean(kind: Any, told: Any) -> bool:
-    if isinstance(told, bool):
-        return told
-    raise ValueError
-
-
-def _text(kind: Any, told: Any) -> str:
-    # Lone surrogates raise a ValueError of their own.
-    if isinstance(told, str) and b"\0" not in told.encode():
-        return told
-    raise ValueError
-
-
-def _moment(kind: Any, told: Any) -> datetime:
-    value = datetime.fromisoformat(_text(kind, told))
-    if value.tzinfo is not None and _told(value) == told:
+    if type(value) is int and -(2**bits) <= value < 2**bits:
         return value
     raise ValueError
 
 
-def _decimal(kind: Any, told: Any) -> Decimal:
-    value = Decimal(_text(kind, told))
-    if value.is_finite() and _told(value) == told:
+def _boolean(kind: Any, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError
+
+
+def _text(kind: Any, text: Any) -> str:
+    # Lone surrogates raise a ValueError of their own.
+    if isinstance(text, str) and b"\0" not in text.encode():
+        return text
+    raise ValueError
+
+
+def _moment(kind: Any, text: Any) -> datetime:
+    value = datetime.fromisoformat(_text(kind, text))
+    if value.tzinfo is not None and _json_value(value) == text:
+        return value
+    raise ValueError
+
+
+def _decimal(kind: Any, text: Any) -> Decimal:
+    value = Decimal(_text(kind, text))
+    if value.is_finite() and _json_value(value) == text:
         *_, exponent = value.as_tuple()
         if isinstance(exponent, int) and exponent >= -_MOST_DIGITS and value.adjusted() <= _MOST_DIGITS:
             return value

@@ -26,7 +26,7 @@ ACCOUNTS = Records(
     ledger_accounts,
     LedgerAccount,
     equal=("name", "alias", "ledgerAccountKey"),
-    taken={"uq_ledger_accounts_alias": (NameTaken, "The ledger has an account with the alias {alias}.")},
+    conflicts={"uq_ledger_accounts_alias": (NameTaken, "The ledger has an account with the alias {alias}.")},
     locks_references=True,
 )
 

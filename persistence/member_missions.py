@@ -12,28 +12,28 @@ from domain.missions.records import MemberMission, Mission, MissionBalance
 from persistence.filters import conditions_of, equals, from_moment_or_open, is_at_least, is_true, to_moment_or_open
 from persistence.missions import MISSIONS
 from persistence.paging import Page, Paged, paged_columns, sorting_of
-from persistence.tables.missions import member_missions as held
+from persistence.tables.missions import member_missions as progress_rows
 from persistence.tables.missions import mission_trackings as trackings
 from persistence.tables.missions import missions
 
 _goal = missions.c.goal_count
-_times = func.coalesce(held.c.times_achieved, 0)
+_times = func.coalesce(progress_rows.c.times_achieved, 0)
 # As `Progress.towards`: counts made towards another goal than the present one. `/` and `%` are of whole numbers.
-_counted = func.coalesce(
+_goal_count = func.coalesce(
     case(
-        (held.c.goal_count == _goal, held.c.counted),
-        else_=held.c.counted.op("/")(held.c.goal_count) * _goal
-        + func.least(held.c.counted % held.c.goal_count, _goal - 1),
+        (progress_rows.c.goal_count == _goal, progress_rows.c.counted),
+        else_=progress_rows.c.counted.op("/")(progress_rows.c.goal_count) * _goal
+        + func.least(progress_rows.c.counted % progress_rows.c.goal_count, _goal - 1),
     ),
     0,
 )
-_counter = case((_counted > 0, (_counted - 1) % _goal + 1), else_=0)
+_counter = case((_goal_count > 0, (_goal_count - 1) % _goal + 1), else_=0)
 
 _ORDER_COLUMNS = {
     **MISSIONS.order_columns,
     "timesAchieved": _times,
     "currentCounterCount": _counter,
-    "lastAchievedAt": held.c.last_achieved_at,
+    "lastAchievedAt": progress_rows.c.last_achieved_at,
 }
 # As they are at the moment of the request; `available` is another one, which depends on more than the mission.
 _FILTERS = {
@@ -47,7 +47,7 @@ _FILTERS = {
     "inProgress": is_true(and_(_counter > 0, _counter < _goal, _times < missions.c.max_repetitions)),
 }
 
-_BALANCE = (_times, _counter, held.c.last_counter_count_when_achieved, held.c.last_achieved_at)
+_BALANCE = (_times, _counter, progress_rows.c.last_counter_count_when_achieved, progress_rows.c.last_achieved_at)
 
 
 def find_page(
@@ -63,9 +63,9 @@ def find_page(
     `timezones` are those that missions have, the first one being that of missions without one.
     """
     of_member = and_(
-        held.c.organization_id == missions.c.organization_id,
-        held.c.mission_id == missions.c.mission_id,
-        held.c.member_id == member.member_id,
+        progress_rows.c.organization_id == missions.c.organization_id,
+        progress_rows.c.mission_id == missions.c.mission_id,
+        progress_rows.c.member_id == member.member_id,
     )
     filters = {**_FILTERS, "available": is_true(_available(member, audience_ids, now, timezones))}
     conditions = [missions.c.organization_id == member.organization_id, *conditions_of(filters, query)]
@@ -74,7 +74,7 @@ def find_page(
     def member_mission(*row: Any) -> MemberMission:
         return MemberMission(Mission(*row[:split]), MissionBalance(member.member_id, *row[split:]))
 
-    table, page = missions.outerjoin(held, of_member), Page.of(query)
+    table, page = missions.outerjoin(progress_rows, of_member), Page.of(query)
     sorting = sorting_of(page.order, _ORDER_COLUMNS, missions.c.mission_id)
     return paged_columns(db, member_mission, [*MISSIONS.columns, *_BALANCE], table, conditions, page, sorting)
 

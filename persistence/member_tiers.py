@@ -172,22 +172,22 @@ def of_members(db: Connection, organization_id: int, member_ids: Collection[int]
     return tiers
 
 
-def move(db: Connection, organization_id: int, changed: Mapping[MemberProgram, HeldTier | None], at: datetime) -> None:
+def move(db: Connection, organization_id: int, new_tiers: Mapping[MemberProgram, HeldTier | None], at: datetime) -> None:
     """Put members into tiers; None takes the tier away. At most two statements."""
-    stay, left = [], []
-    for (member_id, program_id), held in changed.items():
+    arrivals, departures = [], []
+    for (member_id, program_id), tier_after in new_tiers.items():
         member_program: dict[str, Any] = {"member_id": member_id, "loyalty_program_id": program_id}
-        if held is None:
-            left.append(member_program)
+        if tier_after is None:
+            departures.append(member_program)
         else:
-            tier = {"loyalty_tier_id": held.loyalty_tier_id, "is_manual": held.is_manual, "expires_at": held.expires_at}
-            if held.floor is not None:
-                tier |= {"floor_tier_id": held.floor.loyalty_tier_id, "floor_expires_at": held.floor.expires_at}
-            stay.append(member_program | tier)
-    if stay:
-        defer(db, _MOVE, (as_json(stay), at, organization_id, at, organization_id, at))
-    if left:
-        defer(db, _LEAVE, (*given(left), organization_id, at, at))
+            tier = {"loyalty_tier_id": tier_after.loyalty_tier_id, "is_manual": tier_after.is_manual, "expires_at": tier_after.expires_at}
+            if tier_after.floor is not None:
+                tier |= {"floor_tier_id": tier_after.floor.loyalty_tier_id, "floor_expires_at": tier_after.floor.expires_at}
+            arrivals.append(member_program | tier)
+    if arrivals:
+        defer(db, _MOVE, (as_json(arrivals), at, organization_id, at, organization_id, at))
+    if departures:
+        defer(db, _LEAVE, (*given(departures), organization_id, at, at))
 
 
 def find_periods(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[TierPeriod]:
@@ -233,13 +233,13 @@ def find_trackings_since(db: Connection, organization_id: int, event_ids: Collec
 
 
 def store_trackings(
-    db: Connection, organization_id: int, new: Sequence[TierTracking], changed: Sequence[TierTracking]
+    db: Connection, organization_id: int, new: Sequence[TierTracking], changed_trackings: Sequence[TierTracking]
 ) -> None:
     """Insert and change trackings of effects and cancellations; at most two statements."""
     names = fields_of(TierTracking)
     add_all(db, member_tier_trackings, names, as_rows(new, names))
-    if changed:
-        defer(db, _CHANGE_TRACKINGS, (*given(as_rows(changed, _CHANGEABLE)), organization_id))
+    if changed_trackings:
+        defer(db, _CHANGE_TRACKINGS, (*given(as_rows(changed_trackings, _CHANGEABLE)), organization_id))
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:

@@ -141,9 +141,9 @@ def find_taken(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], public_ids: Collection[str]
 ) -> tuple[set[str], set[str]]:
     """The ids, and the ids that may be shown to others, that members have already."""
-    given = (organization_id, list(loyalty_member_ids), organization_id, list(public_ids))
-    [(taken, taken_public)] = query(db, _TAKEN, given)
-    return set(taken), set(taken_public)
+    parameters = (organization_id, list(loyalty_member_ids), organization_id, list(public_ids))
+    [(ids, taken_public_ids)] = query(db, _TAKEN, parameters)
+    return set(ids), set(taken_public_ids)
 
 
 def add_members(
@@ -161,7 +161,7 @@ def add_members(
     member, its `wallet_key`, and `created_at` for one who joined before. An id that another member has violates a
     unique key: if that member was not there a moment ago, `transactions.run` starts the work over, which then finds it.
     """
-    given = {
+    parameters = {
         "organization_id": organization_id,
         "ledger_id": ledger_id,
         "loyalty_program_id": loyalty_program_id,
@@ -170,7 +170,7 @@ def add_members(
     }
     return [
         (Member(*row[:-3]), {} if row[-3] is None else {row[-3]: HeldTier(row[-2], False, row[-1])})
-        for row in query(db, _ADD, given)
+        for row in query(db, _ADD, parameters)
     ]
 
 
@@ -191,11 +191,11 @@ def lock(db: Connection, member: Member) -> Member:
 
 def store_member(db: Connection, member: Member, values: Mapping[str, Any], now: datetime) -> Member:
     """Store other values of a member; an id that another member has raises MemberExists."""
-    taken = {
+    refusals = {
         "uq_members_organization_id_loyalty_member_id": member_exists(values.get("loyalty_member_id")),
         "uq_members_organization_id_public_loyalty_member_id": public_id_taken(values.get("public_loyalty_member_id")),
     }
-    return MEMBERS.store(db, member, values, now, taken)
+    return MEMBERS.store(db, member, values, now, refusals)
 
 
 def store_members(
@@ -206,5 +206,5 @@ def store_members(
     An id that another member has violates a unique key.
     """
     rows = [{**values, "member_id": member_id} for member_id, values in changes]
-    changed = records(Member, query(db, _CHANGE, (now, as_json(rows), organization_id)))
-    return {member.member_id: member for member in changed}
+    changed_members = records(Member, query(db, _CHANGE, (now, as_json(rows), organization_id)))
+    return {member.member_id: member for member in changed_members}

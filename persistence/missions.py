@@ -21,7 +21,7 @@ MISSIONS = Records(
     Mission,
     equal=("loyaltyProgramId", "type"),
     filters={"codes": is_any_of(missions.c.code), "tags": has_all(missions.c.tags)},
-    taken={"uq_missions_organization_id_code": (NameTaken, "A mission with the code {code} already exists.")},
+    conflicts={"uq_missions_organization_id_code": (NameTaken, "A mission with the code {code} already exists.")},
 )
 
 TRACKINGS = Records(mission_trackings, MissionTracking)
@@ -53,7 +53,7 @@ _PROGRESS_COLUMNS = (
     "last_achieved_at",
     "updated_at",
 )
-_KEEP = upsert(member_missions, _PROGRESS_COLUMNS, key=("member_id", "mission_id"), changed=_PROGRESS_COLUMNS[3:])
+_KEEP = upsert(member_missions, _PROGRESS_COLUMNS, key=("member_id", "mission_id"), updated_columns=_PROGRESS_COLUMNS[3:])
 
 _UNDO = update_by_id(mission_trackings, "mission_tracking_id", "reversal_loyalty_event_id")
 
@@ -85,8 +85,8 @@ def progress_of_members(
     """Progress of members in missions; members without counts are left out."""
     rows = query(db, _STANDINGS, (organization_id, list(member_ids), list(mission_ids)))
     return {
-        (member_id, mission_id): MissionProgress(Progress(goal, counted, times), last_counter, last_achieved_at)
-        for member_id, mission_id, goal, counted, times, last_counter, last_achieved_at in rows
+        (member_id, mission_id): MissionProgress(Progress(goal, count, times), last_counter, last_achieved_at)
+        for member_id, mission_id, goal, count, times, last_counter, last_achieved_at in rows
     }
 
 
@@ -121,7 +121,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
         defer(db, _UNDO, (*given(undone), organization_id))
     add_all(db, mission_trackings, _NEW_TRACKING, as_rows(changes.trackings, _NEW_TRACKING))
     if changes.progress_of_members:
-        kept = [
+        progress_rows = [
             {
                 "organization_id": organization_id,
                 "member_id": member_id,
@@ -135,7 +135,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
             }
             for (member_id, mission_id), progress in changes.progress_of_members.items()
         ]
-        defer(db, _KEEP, (as_json(kept),))
+        defer(db, _KEEP, (as_json(progress_rows),))
     if changes.lost:
         places = [{"member_id": member_id, "mission_id": mission_id} for member_id, mission_id in sorted(changes.lost)]
         defer(db, _FIND_LAST, (*given(places), organization_id, organization_id))

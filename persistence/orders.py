@@ -74,7 +74,7 @@ def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderIte
     add_all(db, order_items, fields_of(OrderItem), items)
 
 
-def move_orders(db: Connection, organization_id: int, moved: Iterable[Order], at: datetime) -> None:
+def move_orders(db: Connection, organization_id: int, changed_orders: Iterable[Order], at: datetime) -> None:
     """Store the status of orders, the events that led to it, and their returned amounts."""
     rows: list[dict[str, Any]] = [
         {
@@ -83,7 +83,7 @@ def move_orders(db: Connection, organization_id: int, moved: Iterable[Order], at
             "returned_total": order.returned_total,
             "event_ids": order.event_ids,
         }
-        for order in moved
+        for order in changed_orders
     ]
     if rows:
         defer(db, _MOVE, (at, as_json(rows), organization_id))

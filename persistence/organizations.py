@@ -130,11 +130,11 @@ def _organization_and_rights(
         is_active, is_member, is_system_admin, is_admin, roles, group_roles, generation, user_id = row[
             width : width + len(_RIGHTS)
         ]
-        held = Grant(frozenset(), is_system_admin=is_system_admin and is_active)
+        grant = Grant(frozenset(), is_system_admin=is_system_admin and is_active)
         if is_member:
-            held = merge_grants([held, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
+            grant = merge_grants([grant, Grant(frozenset(roles), is_admin), Grant(frozenset(group_roles))])
         if user_id is not None:
-            rights[user_id] = CurrentRights(is_active, is_member, held, generation)
+            rights[user_id] = CurrentRights(is_active, is_member, grant, generation)
     return organization, rights
 
 

@@ -1,6 +1,6 @@
 """Paged lists: one order with the id as the tie-break, so that pages never overlap, and how many rows there are.
 
-A page is found by its number, or after the position that a cursor tells.
+A page is found by its number, or after the position in a cursor.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Page:
     def of(cls, query: Mapping[str, Any], default_limit: int = 25) -> Page:
         """The page that a validated query requests (integration 1, convention 3).
 
-        Raises InvalidRequest for a cursor that no answer told, or that does not go with the rest of the query.
+        Raises InvalidRequest for a foreign cursor, or one that does not fit the rest of the query.
         """
         number, limit, order = query.get("page", 0), query.get("limit", default_limit), query.get("order")
         if "cursor" not in query:
             return cls(number, limit, order)
-        after = Position.told_by(query["cursor"])
+        after = Position.from_cursor(query["cursor"])
         faults = []
         if number:
             detail = "page does not go with cursor: leave it out"
@@ -116,8 +116,8 @@ def page_of(
 ) -> Paged[Kind]:
     """The page of `kind` in the order of `sorting`.
 
-    `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` tells how many rows
-    the list has, and is called neither for its last page nor after a position, for which it was called before.
+    `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` returns the number of
+    rows in the list, and is called neither for its last page nor after a position, for which it was called before.
     """
     # One row more than the page has says whether there is another page.
     most = page.limit + 1
@@ -152,12 +152,12 @@ def _total(page: Page, rows_before: int | None, rows: int, goes_on: bool, count:
     if not goes_on:
         if rows or not so_far or page.after is not None:
             return RowCount(so_far)
-        counted = count()
-        return RowCount(min(counted.rows, so_far), counted.is_exact)
-    counted = count() if page.after is None else RowCount(page.after.total_count, is_exact=False)
+        row_count = count()
+        return RowCount(min(row_count.rows, so_far), row_count.is_exact)
+    row_count = count() if page.after is None else RowCount(page.after.total_count, is_exact=False)
     # At least the rows that were read, which are one more than the page has.
-    least = so_far + 1 if counted.is_exact else so_far + page.limit
-    return RowCount(max(counted.rows, least), counted.is_exact)
+    least = so_far + 1 if row_count.is_exact else so_far + page.limit
+    return RowCount(max(row_count.rows, least), row_count.is_exact)
 
 
 def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column[Any]) -> list[Any]:

@@ -58,7 +58,7 @@ def record_use(db: Connection, key: PartnerApiKey, now: datetime) -> None:
 
 def revoke(db: Connection, key: PartnerApiKey, at: datetime) -> bool:
     """Make a key invalid from now on; False if it was so before."""
-    changed = db.execute(
+    result = db.execute(
         update(partner_api_keys)
         .where(
             partner_api_keys.c.organization_id == key.organization_id,
@@ -67,7 +67,7 @@ def revoke(db: Connection, key: PartnerApiKey, at: datetime) -> bool:
         )
         .values(revoked_at=at, updated_at=at)
     )
-    return changed.rowcount == 1
+    return result.rowcount == 1
 
 
 def lock_customers(db: Connection, organization_id: int, names: Collection[str]) -> None:

@@ -44,8 +44,8 @@ def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> 
     ).one_or_none()
     if row is None:
         return None
-    claimed = {"next_run_at": now + intervals[row.name], "started_at": now, "finished_at": None}
-    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == row.name).values(**claimed))
+    values = {"next_run_at": now + intervals[row.name], "started_at": now, "finished_at": None}
+    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == row.name).values(**values))
     return Due(row.name, row.last_result)
 
 

@@ -13,7 +13,7 @@ from persistence.tables.organizations import user_permission_groups as links
 PERMISSION_GROUPS = Records(
     table,
     PermissionGroup,
-    taken={
+    conflicts={
         "uq_permission_groups_organization_id_permission_group_key": (
             NameTaken,
             "The organization already has a permission group {permission_group_key}.",

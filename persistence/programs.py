@@ -45,7 +45,7 @@ def set_default_tier(
         .values(default_tier_id=loyalty_tier_id)
     )
     is_chosen = loyalty_tiers.c.loyalty_tier_id.is_not_distinct_from(loyalty_tier_id)
-    changed = db.execute(
+    changed_tiers = db.execute(
         update(loyalty_tiers)
         .where(
             loyalty_tiers.c.organization_id == organization_id,
@@ -55,4 +55,4 @@ def set_default_tier(
         .values(is_default=is_chosen)
         .returning(loyalty_tiers.c.loyalty_tier_id, loyalty_tiers.c.is_default)
     )
-    return {row.loyalty_tier_id: row.is_default for row in changed}
+    return {row.loyalty_tier_id: row.is_default for row in changed_tiers}

@@ -134,9 +134,9 @@ def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Colle
     return [Member(*row) for row in db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids)))]
 
 
-def add(db: Connection, organization_id: int, stored: Sequence[dict[str, int]]) -> None:
+def add(db: Connection, organization_id: int, rows: Sequence[dict[str, int]]) -> None:
     """Put stored events, by `loyalty_event_id` and `member_id`, at their `place` in their locked members' lines."""
-    defer(db, _ADD, {"organization_id": organization_id, "rows": as_json(stored)})
+    defer(db, _ADD, {"organization_id": organization_id, "rows": as_json(rows)})
 
 
 def waiting_organizations(db: Connection) -> list[int]:
@@ -159,8 +159,8 @@ def claim_members(
 
     Unless it `is_patient`, heads that wait for their next attempt are due as well.
     """
-    given = {"organization_id": organization_id, "after": after, "limit": limit, "is_patient": is_patient}
-    return list(db.exec_driver_sql(_CLAIM_HEADS, given).scalars())
+    parameters = {"organization_id": organization_id, "after": after, "limit": limit, "is_patient": is_patient}
+    return list(db.exec_driver_sql(_CLAIM_HEADS, parameters).scalars())
 
 
 def claim_head(db: Connection, organization_id: int, member_id: int, *, is_patient: bool = True) -> int | None:
@@ -168,14 +168,14 @@ def claim_head(db: Connection, organization_id: int, member_id: int, *, is_patie
 
     What is due is as in `claim_members`.
     """
-    given = {"organization_id": organization_id, "member_id": member_id, "is_patient": is_patient}
-    return db.exec_driver_sql(_CLAIM_HEAD, given).scalar()
+    parameters = {"organization_id": organization_id, "member_id": member_id, "is_patient": is_patient}
+    return db.exec_driver_sql(_CLAIM_HEAD, parameters).scalar()
 
 
 def find_lines(db: Connection, organization_id: int, member_ids: Collection[int], limit: int) -> list[QueuedEvent]:
     """The first events, at most `limit` of each, of the members whose lines are claimed, in order."""
-    given = {"organization_id": organization_id, "member_ids": list(member_ids), "limit": limit}
-    return [QueuedEvent(LoyaltyEvent(*row[:-1]), row[-1]) for row in db.exec_driver_sql(_LINES, given)]
+    parameters = {"organization_id": organization_id, "member_ids": list(member_ids), "limit": limit}
+    return [QueuedEvent(LoyaltyEvent(*row[:-1]), row[-1]) for row in db.exec_driver_sql(_LINES, parameters)]
 
 
 def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> None:
@@ -185,14 +185,14 @@ def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> 
 
 def note_failure(db: Connection, organization_id: int, queued: QueuedEvent, wait: timedelta | None) -> bool:
     """Put an event off for so long, or, without a `wait`, on the dead-letter list; False if it has gone on since."""
-    given = {
+    parameters = {
         "organization_id": organization_id,
         "loyalty_event_id": queued.event.loyalty_event_id,
         "member_id": queued.event.member_id,
         "attempts": queued.attempts,
         "wait": wait,
     }
-    return db.exec_driver_sql(_NOTE_FAILURE, given).rowcount == 1
+    return db.exec_driver_sql(_NOTE_FAILURE, parameters).rowcount == 1
 
 
 def requeue(db: Connection, event: LoyaltyEvent) -> bool:
@@ -203,12 +203,12 @@ def requeue(db: Connection, event: LoyaltyEvent) -> bool:
         .with_for_update(key_share=True)
     )
     [place] = reserve_ids(db, events=1)["events"]
-    given = {
+    parameters = {
         "organization_id": event.organization_id,
         "loyalty_event_id": event.loyalty_event_id,
         "place": place,
     }
-    return db.exec_driver_sql(_REQUEUE, given).rowcount == 1
+    return db.exec_driver_sql(_REQUEUE, parameters).rowcount == 1
 
 
 def find_page_dead(db: Connection, organization_id: int, query: Mapping[str, Any]) -> Paged[DeadLetter]:

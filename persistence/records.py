@@ -32,7 +32,7 @@ class Records(Generic[Kind]):
 
     A record may have columns of tables that `source` joins to its own: `columns` by the names of their fields.
 
-    `taken` are the refusals of values that another record has, by the names of the unique constraints; their texts may
+    `conflicts` are the refusals of values that another record has, by the names of the unique constraints; their texts may
     name fields. Records that others refer to by foreign keys can be referred to while they are locked, unless
     `locks_references`.
     """
@@ -47,7 +47,7 @@ class Records(Generic[Kind]):
         equal: Collection[str] = (),
         filters: Mapping[str, Filter] = {},
         order: Mapping[str, Any] = {},
-        taken: Mapping[str, tuple[type[Refusal], str]] = {},
+        conflicts: Mapping[str, tuple[type[Refusal], str]] = {},
         locks_references: bool = False,
     ) -> None:
         [id_column] = [column for column in table.primary_key if column.name != "organization_id"]
@@ -60,7 +60,7 @@ class Records(Generic[Kind]):
         self.order_columns = {**on_wire, **order}
         of_all = {"externalKey"} & on_wire.keys()
         self.filters = {**{name: equals(on_wire[name]) for name in {*equal, *of_all}}, **filters}
-        self._taken = taken
+        self._conflicts = conflicts
         self._key_share = not locks_references
         self._moments = [name for name in ("created_at", "updated_at") if name in table.c]
         self._statements: dict[tuple[str, tuple[tuple[str, str], ...]], CompiledStatement] = {}
@@ -174,8 +174,8 @@ class Records(Generic[Kind]):
         refusals: Mapping[str, Refusal] | None = None,
     ) -> Kind:
         """Insert a record, created at `now`; raises the refusal of a value that another record has."""
-        added = {"organization_id": organization_id, **dict.fromkeys(self._moments, now), **values}
-        return add(db, self.table, self._kind, added, refusals or self._refusals(added))
+        values_with_moments = {"organization_id": organization_id, **dict.fromkeys(self._moments, now), **values}
+        return add(db, self.table, self._kind, values_with_moments, refusals or self._refusals(values_with_moments))
 
     def store(
         self,
@@ -186,16 +186,16 @@ class Records(Generic[Kind]):
         refusals: Mapping[str, Refusal] | None = None,
     ) -> Kind:
         """Store other values of a record, updated at `now`; raises the refusal of a value that another record has."""
-        changed = {**dict.fromkeys(self._moments[1:], now), **values}
+        values_with_moments = {**dict.fromkeys(self._moments[1:], now), **values}
         if refusals is None:
-            refusals = self._refusals({name: getattr(record, name) for name in fields_of(self._kind)} | changed)
-        return change(db, self.table, self._kind, self._address(record), changed, refusals)
+            refusals = self._refusals({name: getattr(record, name) for name in fields_of(self._kind)} | values_with_moments)
+        return change(db, self.table, self._kind, self._address(record), values_with_moments, refusals)
 
     def _address(self, record: Kind) -> dict[str, Any]:
         return {name: getattr(record, name) for name in ("organization_id", self.id.name)}
 
     def _refusals(self, values: Mapping[str, Any]) -> dict[str, Refusal]:
-        return {constraint: refusal(text.format_map(values)) for constraint, (refusal, text) in self._taken.items()}
+        return {constraint: refusal(text.format_map(values)) for constraint, (refusal, text) in self._conflicts.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,9 @@ def remove_records(db: Connection, organization_id: int) -> int:
         .where(organizations.c.organization_id == organization_id)
         .values(default_loyalty_program_id=None, default_ledger_id=None, **test_clocks.WITHOUT_CLOCK)
     )
-    removed = 0
+    count = 0
     for table in reversed(metadata.sorted_tables):
         if "organization_id" in table.c and table.name not in _KEPT:
-            removed += db.execute(delete(table).where(table.c.organization_id == organization_id)).rowcount
+            count += db.execute(delete(table).where(table.c.organization_id == organization_id)).rowcount
     db.execute(text(_ERASE_ENTRIES), {"organization_id": organization_id})
-    return removed
+    return count

@@ -110,14 +110,14 @@ def find_standing(db: Connection, organization_id: int, event_ids: Collection[in
     """The transactions of these events that can be reverted, newest first, by event."""
     rows = query(db, _STANDING, (organization_id, list(event_ids), organization_id))
     of_event: dict[int, int] = {row[0]: row[1] for row in rows}
-    stored = posting.find_stored(db, organization_id, of_event)
+    transactions_by_id = posting.find_stored(db, organization_id, of_event)
     standing: dict[int, list[Stored]] = {}
     for transaction_id, event_id in of_event.items():
-        standing.setdefault(event_id, []).append(stored[transaction_id])
+        standing.setdefault(event_id, []).append(transactions_by_id[transaction_id])
     return standing
 
 
-def write_events(db: Connection, organization_id: int, changed: Iterable[LoyaltyEvent], at: datetime) -> None:
+def write_events(db: Connection, organization_id: int, changed_events: Iterable[LoyaltyEvent], at: datetime) -> None:
     """Store the amounts subtracted from events' limits, and the events that reversed them."""
     rows: list[dict[str, Any]] = [
         {
@@ -126,7 +126,7 @@ def write_events(db: Connection, organization_id: int, changed: Iterable[Loyalty
             "reversal_loyalty_event_id": event.reversal_loyalty_event_id,
             "updated_at": at,
         }
-        for event in changed
+        for event in changed_events
     ]
     if rows:
         defer(db, _WRITE, (*given(rows), organization_id))

@@ -40,10 +40,10 @@ _FIELDS: dict[type[Any], tuple[str, ...]] = {}
 
 def columns_of(table: Table, kind: type[Any]) -> tuple[Any, ...]:
     """The columns of `table` that fill `kind`, in the order of its fields."""
-    known = _COLUMNS.get((table, kind))
-    if known is None:
-        known = _COLUMNS[table, kind] = tuple(table.c[name] for name in fields_of(kind))
-    return known
+    columns = _COLUMNS.get((table, kind))
+    if columns is None:
+        columns = _COLUMNS[table, kind] = tuple(table.c[name] for name in fields_of(kind))
+    return columns
 
 
 _COLUMNS: dict[tuple[Table, type[Any]], tuple[Any, ...]] = {}
@@ -67,7 +67,7 @@ def add(
     Raises ExternalKeyTaken for the external key of another record.
     """
     statement = insert(table).values(**values).returning(*columns_of(table, kind))
-    return _answered(db, statement, kind, {**refusals, **_external_key_taken(table, values)})
+    return _execute_one(db, statement, kind, {**refusals, **_external_key_taken(table, values)})
 
 
 def change(
@@ -80,19 +80,19 @@ def change(
 ) -> Kind:
     """Update the one row at `address` and return its record; constraints refuse as in `add`."""
     statement = update(table).where(*(table.c[name] == value for name, value in address.items())).values(**values)
-    taken = _external_key_taken(table, values)
-    return _answered(db, statement.returning(*columns_of(table, kind)), kind, {**refusals, **taken})
+    conflicts = _external_key_taken(table, values)
+    return _execute_one(db, statement.returning(*columns_of(table, kind)), kind, {**refusals, **conflicts})
 
 
 def _external_key_taken(table: Table, values: Mapping[str, Any]) -> dict[str, Refusal]:
     external_key = values.get("external_key")
     if external_key is None:
         return {}
-    taken = ExternalKeyTaken(f"Another record of this kind has the externalKey {external_key}.")
-    return {f"uq_{table.name}_organization_id_external_key": taken}
+    refusal = ExternalKeyTaken(f"Another record of this kind has the externalKey {external_key}.")
+    return {f"uq_{table.name}_organization_id_external_key": refusal}
 
 
-def _answered(db: Connection, statement: Any, kind: type[Kind], refusals: Mapping[str, Refusal]) -> Kind:
+def _execute_one(db: Connection, statement: Any, kind: type[Kind], refusals: Mapping[str, Refusal]) -> Kind:
     try:
         return kind(*db.execute(statement).one())
     except DBAPIError as error:
@@ -169,7 +169,7 @@ def bytea(value: bytes | None) -> str | None:
     return None if value is None else "\\x" + value.hex()
 
 
-def upsert(table: Table, names: Sequence[str], key: Sequence[str], changed: Sequence[str]) -> Prepared:
+def upsert(table: Table, names: Sequence[str], key: Sequence[str], updated_columns: Sequence[str]) -> Prepared:
     """The statement that inserts rows, or changes columns of those that have the key within their organization.
 
     Its parameter is the JSON text of the rows.
@@ -179,7 +179,7 @@ def upsert(table: Table, names: Sequence[str], key: Sequence[str], changed: Sequ
         f"INSERT INTO {table.name} ({listed}) SELECT {listed}"
         f" FROM json_to_recordset(%s::json) AS x({typed(table, names)})"
         f" ON CONFLICT (organization_id, {', '.join(key)})"
-        f" DO UPDATE SET {', '.join([f'{name} = excluded.{name}' for name in changed])}"
+        f" DO UPDATE SET {', '.join([f'{name} = excluded.{name}' for name in updated_columns])}"
     )
 
 
@@ -233,14 +233,14 @@ def next_ids(table: str) -> str:
 class IdAllocator:
     """Allocates ids one at a time when their number is not known: reserved in few statements, doubling.
 
-    `reserved` are ids that were reserved before, which are taken first.
+    `reserved_ids` are ids that were reserved before, which are used first.
     """
 
-    def __init__(self, db: Connection, table: str, first: int, reserved: Sequence[int] = ()) -> None:
+    def __init__(self, db: Connection, table: str, first: int, reserved_ids: Sequence[int] = ()) -> None:
         self._db = db
         self._table = table
         self._size = first
-        self._left = list(reserved)[::-1]
+        self._left = list(reserved_ids)[::-1]
 
     def add_reserved(self, ids: Sequence[int]) -> None:
         """Take these ids first, which were reserved together with something else."""

@@ -119,8 +119,8 @@ def _pending(connection: Connection) -> list[str]:
         if _allows_for_this_version(connection, newer):
             return []
         raise SchemaError(f"the database is at revision {newer}, of a newer version of the product")
-    done = _revision(connection) or ""
-    return [revision for revision in _revisions() if revision > done]
+    current_revision = _revision(connection) or ""
+    return [revision for revision in _revisions() if revision > current_revision]
 
 
 def _revisions() -> list[str]:

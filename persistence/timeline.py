@@ -160,9 +160,9 @@ def find_heads(
     }
     moments = {}
     if created_from is not None:
-        moments[_FROM] = _moved(created_from, -_SLACK)
+        moments[_FROM] = _shift_moment(created_from, -_SLACK)
     if created_to is not None:
-        moments[_TO] = _moved(created_to, _SLACK)
+        moments[_TO] = _shift_moment(created_to, _SLACK)
     first_ids = _find_first_ids(db, names, values, moments) if moments else {}
     for number, name in enumerate(names):
         position = positions[name]
@@ -237,7 +237,7 @@ def _searches(names: tuple[str, ...], moments: tuple[str, ...]) -> TextClause:
     return text(f"SELECT {', '.join(searches)}")
 
 
-def _moved(moment: datetime, by: timedelta) -> datetime:
+def _shift_moment(moment: datetime, by: timedelta) -> datetime:
     """The moment, earlier or later; itself in the first and the last days that there are."""
     try:
         return moment + by

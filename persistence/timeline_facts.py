@@ -205,7 +205,7 @@ def actors_of(
     db: Connection, organization_id: int, entities: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
     """The callers whose requests made these records, by their type and id in the audit log."""
-    given = as_json([{"entity_type": kind, "entity_id": entity_id} for kind, entity_id in entities])
-    rows = db.execute(_ACTORS, {"o": organization_id, "entities": given})
+    rows_of_entities = as_json([{"entity_type": kind, "entity_id": entity_id} for kind, entity_id in entities])
+    rows = db.execute(_ACTORS, {"o": organization_id, "entities": rows_of_entities})
     # The oldest entry, which comes last, is that of the creation.
     return {(kind, entity_id): actor for kind, entity_id, actor in rows}

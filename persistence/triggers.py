@@ -27,7 +27,7 @@ TRIGGERS = Records(
     Trigger,
     equal=("type", "active"),
     filters={"name": contains(table.c.name)},
-    taken={
+    conflicts={
         "uq_triggers_organization_id_trigger_key": (NameTaken, "A trigger with the key {trigger_key} already exists."),
     },
 )
@@ -171,7 +171,7 @@ def find_listeners(db: Connection, organization_id: int) -> list[Listener]:
     ]
 
 
-def deactivate(db: Connection, told: Sequence[ClaimedDelivery]) -> int:
+def deactivate(db: Connection, deliveries: Sequence[ClaimedDelivery]) -> int:
     """Make the triggers of these deliveries inactive unless their URL has changed; returns how many."""
     rows = [
         {
@@ -179,9 +179,9 @@ def deactivate(db: Connection, told: Sequence[ClaimedDelivery]) -> int:
             "trigger_id": claimed_delivery.trigger_id,
             "url": claimed_delivery.settings["url"],
         }
-        for claimed_delivery in told
+        for claimed_delivery in deliveries
     ]
-    return sum(db.exec_driver_sql(_DEACTIVATE, given).rowcount for given in _by_organization(rows))
+    return sum(db.exec_driver_sql(_DEACTIVATE, parameters).rowcount for parameters in _by_organization(rows))
 
 
 def add_deliveries(
@@ -245,7 +245,7 @@ def claim_due(
         "busy_organizations": [i for i, count in of_organizations.items() if count >= limits.of_organization],
         "organization_id": organization_id,
     }
-    claimed: list[ClaimedDelivery] = []
+    deliveries: list[ClaimedDelivery] = []
     for due_organization_id, trigger_ids in query(db, _WITH_DUE, criteria):
         of_one = limits.of_organization - of_organizations[due_organization_id]
         values = {
@@ -253,16 +253,16 @@ def claim_due(
             "most_of_one": limits.of_trigger,
             "organization_id": due_organization_id,
             "trigger_ids": trigger_ids,
-            "most": min(of_one, remaining - len(claimed)),
+            "most": min(of_one, remaining - len(deliveries)),
         }
-        claimed += [ClaimedDelivery(*row) for row in query(db, _CLAIM, values)]
-    return claimed
+        deliveries += [ClaimedDelivery(*row) for row in query(db, _CLAIM, values)]
+    return deliveries
 
 
 def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:
     """Store the results of claimed deliveries, those of an organization by one statement."""
-    for given in _by_organization(outcomes):
-        defer(db, _CONCLUDE, given)
+    for parameters in _by_organization(outcomes):
+        defer(db, _CONCLUDE, parameters)
 
 
 def _by_organization(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -278,8 +278,8 @@ def remove_old(db: Connection, organization_id: int, after: int, before: datetim
     Returns the greatest id of those made before then, None if there was none, and how many were removed.
     """
     values = {"organization_id": organization_id, "after": after, "before": before, "most": most}
-    last, removed = db.exec_driver_sql(_REMOVE_OLD, values).one()
-    return last, removed
+    last, count = db.exec_driver_sql(_REMOVE_OLD, values).one()
+    return last, count
 
 
 def figures(db: Connection) -> DeliveryFigures:

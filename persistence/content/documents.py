@@ -154,18 +154,18 @@ def upsert(
     """
     if not rows:
         return []
-    written = [{**row, **derived_values(row), "language": languages[row["locale"]]} for row in rows]
-    stored = db.execute(
+    full_rows = [{**row, **derived_values(row), "language": languages[row["locale"]]} for row in rows]
+    stored_rows = db.execute(
         _UPSERT_ROWS,
         {
             "organization_id": collection.organization_id,
             "collection_id": collection.content_collection_id,
             "fts_fields": list(collection.fts_fields),
-            "rows": as_json(written),
+            "rows": as_json(full_rows),
             "now": now,
         },
     )
-    by_place = {(document.document_key, document.locale): document for document in records(ContentDocument, stored)}
+    by_place = {(document.document_key, document.locale): document for document in records(ContentDocument, stored_rows)}
     documents = [by_place[row["document_key"], row["locale"]] for row in rows]
     _store_values(db, collection, documents)
     return documents

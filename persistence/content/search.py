@@ -66,8 +66,8 @@ def _page_ids(db: Connection, query: _Query, total: int) -> list[int]:
     if offset >= total:
         return ids
     for one_pass in query.passes():
-        missing = search.limit - len(ids)
-        rows = list(db.execute(one_pass.limit(missing).offset(offset)).scalars())
+        remaining = search.limit - len(ids)
+        rows = list(db.execute(one_pass.limit(remaining).offset(offset)).scalars())
         ids += rows
         if len(ids) == search.limit:
             break
@@ -122,22 +122,22 @@ class _Query:
 
     def facets(self, series: Sequence[str]) -> AnySelect:
         """The most frequent values of each series among the documents that match: series, value, count."""
-        asked = select(func.unnest(cast(list(series), ARRAY(Text))).label("series")).subquery("asked")
+        series_rows = select(func.unnest(cast(list(series), ARRAY(Text))).label("series")).subquery("asked")
         number = func.count().label("number")
-        counted = select(values.c.text_value, number).where(
+        counts = select(values.c.text_value, number).where(
             values.c.organization_id == self._organization_id,
-            values.c.series == asked.c.series.collate("C"),
+            values.c.series == series_rows.c.series.collate("C"),
             func.char_length(values.c.text_value) <= LONGEST_TEXT,
         )
         if self._match is not None:
-            counted = counted.where(values.c.content_document_id.in_(select(self._match.c.id)))
-        counted = counted.group_by(values.c.text_value).order_by(number.desc(), text_order(values.c.text_value))
-        most = counted.correlate(asked).limit(MOST_FACET_VALUES).lateral("counted")
-        joined = asked.join(most, literal(True))
+            counts = counts.where(values.c.content_document_id.in_(select(self._match.c.id)))
+        counts = counts.group_by(values.c.text_value).order_by(number.desc(), text_order(values.c.text_value))
+        most = counts.correlate(series_rows).limit(MOST_FACET_VALUES).lateral("counted")
+        joined = series_rows.join(most, literal(True))
         return (
-            select(asked.c.series, most.c.text_value, most.c.number)
+            select(series_rows.c.series, most.c.text_value, most.c.number)
             .select_from(joined)
-            .order_by(asked.c.series, most.c.number.desc(), text_order(most.c.text_value))
+            .order_by(series_rows.c.series, most.c.number.desc(), text_order(most.c.text_value))
         )
 
     def passes(self) -> list[AnySelect]:

@@ -139,7 +139,7 @@ _STORE_HELD = upsert(
     member_coupons,
     _HELD_NAMES,
     key=("member_id", "coupon_id"),
-    changed=("amount_assigned", "amount_used", "custom_attributes", "expired_at", "updated_at"),
+    updated_columns=("amount_assigned", "amount_used", "custom_attributes", "expired_at", "updated_at"),
 )
 _ACTIVE = """FROM coupon_locks l
 WHERE l.organization_id = %s AND l.coupon_book_id = ANY(%s::bigint[]) AND l.ended_at IS NULL AND l.expires_at > %s"""
@@ -159,7 +159,7 @@ _STORE_LOTS = upsert(
     coupon_lots,
     fields_of(CouponLot),
     key=("coupon_lot_id",),
-    changed=("amount", "amount_used", "amount_owed", "remaining_value", "updated_at"),
+    updated_columns=("amount", "amount_used", "amount_owed", "remaining_value", "updated_at"),
 )
 
 # Under this lock nobody changes what a book allows; its sums go on being counted.

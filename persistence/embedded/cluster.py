@@ -99,7 +99,7 @@ class Cluster:
         # A file, since a pipe would stay open in the server and never end. A session of its own, since Ctrl-C in the
         # terminal is meant for the API. Another directory, since the present one may be closed to the account.
         with open(self.base / output, "wb") as file:
-            done = subprocess.run(
+            process = subprocess.run(
                 [program, *arguments],
                 cwd=self.base,
                 env=_INHERITED,
@@ -110,8 +110,8 @@ class Cluster:
                 **(self.account.process_options() if self.account else {}),
             )
         messages = (self.base / output).read_text(errors="replace").strip()
-        if done.returncode != 0 or (stdin is not None and re.search("ERROR|FATAL|PANIC", messages)):
-            raise EmbeddedError(f"{program.name} failed ({done.returncode}): {messages[-2000:]}")
+        if process.returncode != 0 or (stdin is not None and re.search("ERROR|FATAL|PANIC", messages)):
+            raise EmbeddedError(f"{program.name} failed ({process.returncode}): {messages[-2000:]}")
 
     def give(self, path: Path) -> None:
         """Make the account the owner of a path."""

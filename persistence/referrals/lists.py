@@ -25,7 +25,7 @@ from persistence.tables.referrals import referral_codes, referral_logs, referral
 REFERRAL_PROGRAMS = Records(
     referral_programs,
     ReferralProgram,
-    taken={
+    conflicts={
         "uq_referral_programs_organization_id_code": (
             ReferralProgramExists,
             "A referral program with the code {code} already exists.",
@@ -121,16 +121,16 @@ def add_codes(
     if alike:
         raise ReferralCodeTaken(f"codes holds {', '.join(alike)} twice, in letters of another case.")
     defer(db, _TAKE_TURN, (organization_id,))
-    taken = db.exec_driver_sql(_TAKEN, (organization_id, list(codes))).scalars().all()
-    if not taken:
-        given = (organization_id, program.referral_program_id, member_id, now, now, list(codes))
-        added = records(ReferralCode, db.exec_driver_sql(_ADD_CODES, given))
-        if len(added) == len(codes):
+    existing_codes = db.exec_driver_sql(_TAKEN, (organization_id, list(codes))).scalars().all()
+    if not existing_codes:
+        parameters = (organization_id, program.referral_program_id, member_id, now, now, list(codes))
+        new_codes = records(ReferralCode, db.exec_driver_sql(_ADD_CODES, parameters))
+        if len(new_codes) == len(codes):
             place = {code: number for number, code in enumerate(codes)}
-            return sorted(added, key=lambda referral_code: place[referral_code.code])
+            return sorted(new_codes, key=lambda referral_code: place[referral_code.code])
         # Another request was faster.
-        taken = sorted(set(codes) - {referral_code.code for referral_code in added})
-    raise ReferralCodeTaken(f"These codes are taken: {', '.join(taken)}.")
+        existing_codes = sorted(set(codes) - {referral_code.code for referral_code in new_codes})
+    raise ReferralCodeTaken(f"These codes are taken: {', '.join(existing_codes)}.")
 
 
 def find_log_page(db: Connection, code: ReferralCode, query: Mapping[str, Any]) -> Paged[ReferralLog]:

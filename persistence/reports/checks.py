@@ -25,9 +25,9 @@ def _wrong(keys: str, figures: tuple[str, ...], words: str, summands: str) -> st
     """A query that tells where the sums of `summands`, rows with the keys and figures, are not zero."""
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
     differs = " OR ".join(f"sum({figure}) <> 0" for figure in figures)
-    told = ", ".join(f"trim_scale({figure})" for figure in figures)
+    figure_texts = ", ".join(f"trim_scale({figure})" for figure in figures)
     return f"""
-SELECT organization_id, format('{words} by %s', {keys}, concat_ws(', ', {told}))
+SELECT organization_id, format('{words} by %s', {keys}, concat_ws(', ', {figure_texts}))
 FROM (
     SELECT organization_id, {keys}, {sums} FROM ({summands}) summands
     GROUP BY organization_id, {keys} HAVING {differs}

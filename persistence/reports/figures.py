@@ -152,7 +152,7 @@ def find_series(
         return []
     begin, end = days[0].begin, days[-1].end
     bounds = [day.begin for day in days]
-    pieces = _broken([*bounds, end], begin, end)
+    pieces = _pieces_of([*bounds, end], begin, end)
     level = DAY if all(floor(bound, DAY) == bound for bound in [*bounds, end]) else QUARTER_HOUR
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
@@ -162,8 +162,8 @@ def find_series(
     if first is not None and first < last:
         without = ""
         if pieces:
-            broken = query.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
-            without = f" AND bucket <> ALL(CAST({broken} AS timestamptz[]))"
+            bucket_starts = query.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
+            without = f" AND bucket <> ALL(CAST({bucket_starts} AS timestamptz[]))"
         parts.append(query.totals(Span(level, first, last), day.format("bucket")) + without)
     if pieces:
         parts.append(query.records(pieces, day.format("at")))
@@ -183,7 +183,7 @@ def rest(query: FigureQuery, made_of: Cover, columns: str) -> list[str]:
     return parts
 
 
-def _broken(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
+def _pieces_of(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
     """The quarters of an hour in which days begin or end, as far as they lie in the range."""
     pieces: dict[datetime, Piece] = {}
     for bound in bounds:

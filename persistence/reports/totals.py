@@ -93,10 +93,10 @@ def move_changes(db: Connection, most: int = CHANGES_AT_ONCE) -> int:
     """Move at most so many changes into the totals; returns how many, 0 also while another worker moves some."""
     if not db.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _LOCK}).scalar_one():
         return 0
-    moved = 0
+    count = 0
     for organization_id in organizations.with_rows(db, "report_changes"):
-        given = {"organization_id": organization_id, "most": most - moved}
-        moved += db.execute(text(_MOVE), given).scalar_one()
-        if moved >= most:
+        parameters = {"organization_id": organization_id, "most": most - count}
+        count += db.execute(text(_MOVE), parameters).scalar_one()
+        if count >= most:
             break
-    return moved
+    return count

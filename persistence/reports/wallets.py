@@ -54,7 +54,7 @@ def find_top(
         ),
         query.values,
     )
-    return _named(db, organization_id, [(row[0], row[1]) for row in rows])
+    return _top_members(db, organization_id, [(row[0], row[1]) for row in rows])
 
 
 def find_received(
@@ -64,8 +64,8 @@ def find_received(
     query, by_wallet = _by_wallet(organization_id, begin, end, None, ledger_account_id)
     # The sum is read from the totals of the account, so that wallets are only counted.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({by_subject(query, begin, end)}) account"
-    counted = f"SELECT wallet_id FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
-    row = db.execute(text(f"SELECT ({minted}), (SELECT count(*) FROM ({counted}) receivers)"), query.values).one()
+    receivers = f"SELECT wallet_id FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
+    row = db.execute(text(f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)"), query.values).one()
     return Received(row[0], row[1])
 
 
@@ -88,7 +88,7 @@ def _by_wallet(
     return query, " UNION ALL ".join(parts)
 
 
-def _named(db: Connection, organization_id: int, top: Sequence[tuple[int, Decimal]]) -> list[TopMember]:
+def _top_members(db: Connection, organization_id: int, top: Sequence[tuple[int, Decimal]]) -> list[TopMember]:
     values = {"organization_id": organization_id, "wallet_ids": [wallet_id for wallet_id, _ in top]}
     names = {row[0]: row[1:] for row in db.execute(text(_NAMES), values)}
     top_members = []

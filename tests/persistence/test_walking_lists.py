@@ -389,7 +389,7 @@ def test_values_travel_exactly(data):
     name = data.draw(st.sampled_from(sorted(BY_KIND)))
     value, sorting = data.draw(BY_KIND[name]), SORTINGS[name]
     cursor = sorting.position([value, 7], "code,asc", 3, 1000).cursor
-    told = Position.told_by(cursor)
+    told = Position.from_cursor(cursor)
     assert (told.order, told.page, told.total_count) == ("code,asc", 3, 1000)
     [section, *_] = sorting.after(told, 5)
     params = [*section.conditions[-1].compile().params.values()]
