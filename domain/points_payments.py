@@ -111,20 +111,21 @@ def new_payment(
     refuse_nothing(points, value)
     if points is None:
         assert value is not None
-        payment = Tendered(policy.points_for(value), value)
+        tender = Tendered(policy.points_for(value), value)
     else:
-        payment = Tendered(points, policy.value_of(points))
-    if Fraction(payment.points) % Fraction(policy.multiple_of):
-        raise PointsNotMultiple(f"{payment.points} points are no multiple of {policy.multiple_of}.")
-    if not policy.is_enough(payment.points):
+        tender = Tendered(points, policy.value_of(points))
+    if Fraction(tender.points) % Fraction(policy.multiple_of):
+        raise PointsNotMultiple(f"{tender.points} points are no multiple of {policy.multiple_of}.")
+    if not policy.is_enough(tender.points):
         raise PaymentBelowMinimum(
-            f"{payment.points} points are worth {payment.value}; a payment is at least {policy.min_points} points."
+            f"{tender.points} points are worth {tender.value}; a payment is at least {policy.min_points} points."
         )
-    if Fraction(payment.value) > Fraction(order_total) * Fraction(policy.max_share):
+    if Fraction(tender.value) > Fraction(order_total) * Fraction(policy.max_share):
+        maximum = policy.max_value(order_total)
         raise PaymentExceedsShare(
-            f"{payment.points} points are worth {payment.value}; points may pay {policy.max_value(order_total)} of the order."
+            f"{tender.points} points are worth {tender.value}; points may pay {maximum} of the order."
         )
-    return payment
+    return tender
 
 
 def refuse_nothing(points: Decimal | None, value: Decimal | None) -> None:

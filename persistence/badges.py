@@ -17,7 +17,7 @@ from persistence.rows import (
     as_json,
     as_rows,
     fields_of,
-    given,
+    recordset_of,
     update_by_id,
     upsert,
 )
@@ -132,4 +132,4 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
             }
             for tracking in changes.changed_trackings
         ]
-        defer(db, _CHANGE_TRACKINGS, (*given(tracking_rows), organization_id))
+        defer(db, _CHANGE_TRACKINGS, (*recordset_of(tracking_rows), organization_id))

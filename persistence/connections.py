@@ -214,7 +214,9 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
     def set_in_transactions(self, settings: Mapping[str, str]) -> None:
         """Send settings with each transaction: those of a session would not go with it through a pooler."""
         with super().cursor(cursor_factory=driver.cursor) as cursor:
-            statements = [cursor.mogrify(f"SET LOCAL {name} = %s; ", (value,)).decode() for name, value in settings.items()]
+            statements = [
+                cursor.mogrify(f"SET LOCAL {name} = %s; ", (value,)).decode() for name, value in settings.items()
+            ]
         self._settings = "".join(statements)
 
     def prepare_statements(self) -> None:

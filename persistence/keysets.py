@@ -41,7 +41,7 @@ class Position:
 
     @classmethod
     def from_cursor(cls, cursor: str) -> Position:
-        """Decode a cursor; its values of `last` are checked later. Raises InvalidRequest for a cursor without a position."""
+        """Decode a cursor; `after` checks its values later. Raises InvalidRequest for a cursor without a position."""
         content = decode_cursor(cursor)
         match content:
             case {
@@ -137,7 +137,9 @@ class Sorting:
         if position.listing != self.listing or len(position.last) != len(self.columns):
             raise foreign_cursor()
         try:
-            values = [self._read(column, json_value) for column, json_value in zip(self.columns, position.last, strict=True)]
+            values = [
+                self._read(column, json_value) for column, json_value in zip(self.columns, position.last, strict=True)
+            ]
         except (ValueError, ArithmeticError) as error:
             raise foreign_cursor() from error
         for conditions in self._after(values):

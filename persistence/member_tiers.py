@@ -11,7 +11,17 @@ from domain.tier_history import TierPeriod
 from domain.tier_log import TierTracking
 from domain.tiers import HeldTier, MemberProgram, TierFloor
 from persistence.connections import Prepared, defer, query
-from persistence.rows import add_all, as_json, as_rows, columns_of, fields_of, given, record, records, update_by_id
+from persistence.rows import (
+    add_all,
+    as_json,
+    as_rows,
+    columns_of,
+    fields_of,
+    record,
+    records,
+    recordset_of,
+    update_by_id,
+)
 from persistence.tables.members import member_tier_trackings, member_tiers, members
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
@@ -172,7 +182,9 @@ def of_members(db: Connection, organization_id: int, member_ids: Collection[int]
     return tiers
 
 
-def move(db: Connection, organization_id: int, new_tiers: Mapping[MemberProgram, HeldTier | None], at: datetime) -> None:
+def move(
+    db: Connection, organization_id: int, new_tiers: Mapping[MemberProgram, HeldTier | None], at: datetime
+) -> None:
     """Put members into tiers; None takes the tier away. At most two statements."""
     arrivals, departures = [], []
     for (member_id, program_id), tier_after in new_tiers.items():
@@ -180,14 +192,21 @@ def move(db: Connection, organization_id: int, new_tiers: Mapping[MemberProgram,
         if tier_after is None:
             departures.append(member_program)
         else:
-            tier = {"loyalty_tier_id": tier_after.loyalty_tier_id, "is_manual": tier_after.is_manual, "expires_at": tier_after.expires_at}
+            tier = {
+                "loyalty_tier_id": tier_after.loyalty_tier_id,
+                "is_manual": tier_after.is_manual,
+                "expires_at": tier_after.expires_at,
+            }
             if tier_after.floor is not None:
-                tier |= {"floor_tier_id": tier_after.floor.loyalty_tier_id, "floor_expires_at": tier_after.floor.expires_at}
+                tier |= {
+                    "floor_tier_id": tier_after.floor.loyalty_tier_id,
+                    "floor_expires_at": tier_after.floor.expires_at,
+                }
             arrivals.append(member_program | tier)
     if arrivals:
         defer(db, _MOVE, (as_json(arrivals), at, organization_id, at, organization_id, at))
     if departures:
-        defer(db, _LEAVE, (*given(departures), organization_id, at, at))
+        defer(db, _LEAVE, (*recordset_of(departures), organization_id, at, at))
 
 
 def find_periods(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[TierPeriod]:
@@ -239,7 +258,7 @@ def store_trackings(
     names = fields_of(TierTracking)
     add_all(db, member_tier_trackings, names, as_rows(new, names))
     if changed_trackings:
-        defer(db, _CHANGE_TRACKINGS, (*given(as_rows(changed_trackings, _CHANGEABLE)), organization_id))
+        defer(db, _CHANGE_TRACKINGS, (*recordset_of(as_rows(changed_trackings, _CHANGEABLE)), organization_id))
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:

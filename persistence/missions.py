@@ -13,7 +13,7 @@ from domain.scalars import is_key
 from persistence.connections import Prepared, defer, query
 from persistence.filters import has_all, is_any_of
 from persistence.records import Records
-from persistence.rows import add_all, as_json, as_rows, fields_of, given, update_by_id, upsert
+from persistence.rows import add_all, as_json, as_rows, fields_of, recordset_of, update_by_id, upsert
 from persistence.tables.missions import member_missions, mission_trackings, missions
 
 MISSIONS = Records(
@@ -53,7 +53,9 @@ _PROGRESS_COLUMNS = (
     "last_achieved_at",
     "updated_at",
 )
-_KEEP = upsert(member_missions, _PROGRESS_COLUMNS, key=("member_id", "mission_id"), updated_columns=_PROGRESS_COLUMNS[3:])
+_KEEP = upsert(
+    member_missions, _PROGRESS_COLUMNS, key=("member_id", "mission_id"), updated_columns=_PROGRESS_COLUMNS[3:]
+)
 
 _UNDO = update_by_id(mission_trackings, "mission_tracking_id", "reversal_loyalty_event_id")
 
@@ -118,7 +120,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
             {"mission_tracking_id": tracking_id, "reversal_loyalty_event_id": by}
             for tracking_id, by in changes.reversals.items()
         ]
-        defer(db, _UNDO, (*given(undone), organization_id))
+        defer(db, _UNDO, (*recordset_of(undone), organization_id))
     add_all(db, mission_trackings, _NEW_TRACKING, as_rows(changes.trackings, _NEW_TRACKING))
     if changes.progress_of_members:
         progress_rows = [
@@ -138,4 +140,4 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
         defer(db, _KEEP, (as_json(progress_rows),))
     if changes.lost:
         places = [{"member_id": member_id, "mission_id": mission_id} for member_id, mission_id in sorted(changes.lost)]
-        defer(db, _FIND_LAST, (*given(places), organization_id, organization_id))
+        defer(db, _FIND_LAST, (*recordset_of(places), organization_id, organization_id))

@@ -116,8 +116,8 @@ def page_of(
 ) -> Paged[Kind]:
     """The page of `kind` in the order of `sorting`.
 
-    `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` returns the number of
-    rows in the list, and is called neither for its last page nor after a position, for which it was called before.
+    `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` returns the number
+    of rows in the list, and is called neither for its last page nor after a position, for which it was called before.
     """
     # One row more than the page has says whether there is another page.
     most = page.limit + 1

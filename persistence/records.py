@@ -32,8 +32,8 @@ class Records(Generic[Kind]):
 
     A record may have columns of tables that `source` joins to its own: `columns` by the names of their fields.
 
-    `conflicts` are the refusals of values that another record has, by the names of the unique constraints; their texts may
-    name fields. Records that others refer to by foreign keys can be referred to while they are locked, unless
+    `conflicts` are the refusals of values that another record has, by the names of the unique constraints; their texts
+    may name fields. Records that others refer to by foreign keys can be referred to while they are locked, unless
     `locks_references`.
     """
 
@@ -188,7 +188,9 @@ class Records(Generic[Kind]):
         """Store other values of a record, updated at `now`; raises the refusal of a value that another record has."""
         values_with_moments = {**dict.fromkeys(self._moments[1:], now), **values}
         if refusals is None:
-            refusals = self._refusals({name: getattr(record, name) for name in fields_of(self._kind)} | values_with_moments)
+            refusals = self._refusals(
+                {name: getattr(record, name) for name in fields_of(self._kind)} | values_with_moments
+            )
         return change(db, self.table, self._kind, self._address(record), values_with_moments, refusals)
 
     def _address(self, record: Kind) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from domain.events import LoyaltyEvent
 from domain.ledger.postings import Stored
 from persistence import posting
 from persistence.connections import defer, query
-from persistence.rows import columns_of, given, update_by_id
+from persistence.rows import columns_of, recordset_of, update_by_id
 from persistence.tables.events import events
 
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
@@ -129,4 +129,4 @@ def write_events(db: Connection, organization_id: int, changed_events: Iterable[
         for event in changed_events
     ]
     if rows:
-        defer(db, _WRITE, (*given(rows), organization_id))
+        defer(db, _WRITE, (*recordset_of(rows), organization_id))

@@ -186,7 +186,7 @@ def upsert(table: Table, names: Sequence[str], key: Sequence[str], updated_colum
 def update_by_id(table: Table, id_name: str, *names: str, **expressions: str) -> Prepared:
     """The statement that changes columns of rows with these ids to given values, or by expressions of `t` and `x`.
 
-    `t` is the stored row and `x` the given one. Its parameters are `given(rows)` and the organization.
+    `t` is the stored row and `x` the given one. Its parameters are `recordset_of(rows)` and the organization.
     """
     changes = {name: f"x.{name}" for name in names} | expressions
     return Prepared(
@@ -196,11 +196,11 @@ def update_by_id(table: Table, id_name: str, *names: str, **expressions: str) ->
     )
 
 
-def given(rows: Sequence[Any]) -> tuple[str, int]:
-    """The values of rows as a table: `(SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(...) LIMIT %s) AS x`.
+def recordset_of(rows: Sequence[Any]) -> tuple[str, int]:
+    """The parameters of rows as a table: `(SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(...) LIMIT %s) AS x`.
 
-    The limit tells the planner how many they are. It would take them for a hundred, and rather read all that an
-    organization has, once, than look up the few that they name.
+    The limit is the planner's estimate of their number. Without it the planner assumes a hundred rows, and prefers a
+    scan of all rows of the organization to a few look-ups.
     """
     return as_json(rows), len(rows)
 

@@ -165,7 +165,9 @@ def upsert(
             "now": now,
         },
     )
-    by_place = {(document.document_key, document.locale): document for document in records(ContentDocument, stored_rows)}
+    by_place = {
+        (document.document_key, document.locale): document for document in records(ContentDocument, stored_rows)
+    }
     documents = [by_place[row["document_key"], row["locale"]] for row in rows]
     _store_values(db, collection, documents)
     return documents

@@ -25,8 +25,8 @@ from persistence.rows import (
     as_rows,
     columns_of,
     fields_of,
-    given,
     records,
+    recordset_of,
     update_by_id,
     upsert,
 )
@@ -330,7 +330,7 @@ def add_to_books(
         }
         for book_id in ids
     ]
-    return dict(map(tuple, query(db, _ADD, (*given(rows), organization_id)))) if rows else {}
+    return dict(map(tuple, query(db, _ADD, (*recordset_of(rows), organization_id)))) if rows else {}
 
 
 def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
@@ -353,7 +353,7 @@ def add_to_coupons(
 ) -> None:
     """Add to the sums of coupons; personal ones also get their expiry and attributes."""
     if rows:
-        defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*given(rows), organization_id))
+        defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*recordset_of(rows), organization_id))
 
 
 def statements_to_store(held: Sequence[MemberCoupon], lots: Sequence[CouponLot]) -> list[Statement]:

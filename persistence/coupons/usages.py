@@ -14,7 +14,7 @@ from persistence.coupons.member_coupons import TAG_FILTERS, usable_lots
 from persistence.filters import before_moment, equals, from_moment, is_any_of
 from persistence.paging import Paged
 from persistence.records import Records
-from persistence.rows import Statement, additions, as_rows, fields_of, given, next_ids, records, update_by_id
+from persistence.rows import Statement, additions, as_rows, fields_of, next_ids, records, recordset_of, update_by_id
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons
 from persistence.tables.coupons import coupon_usages as table
 
@@ -133,4 +133,4 @@ def links_of(organization_id: int, usages: Collection[CouponUsage]) -> list[Stat
         }
         for usage in usages
     ]
-    return [(_LINK, (*given(rows), organization_id))] if rows else []
+    return [(_LINK, (*recordset_of(rows), organization_id))] if rows else []

@@ -92,7 +92,9 @@ def _installations() -> Iterator[Programs]:
     directories = set()
     for directory, from_wheel in candidates:
         directory = directory.resolve()
-        if directory in directories or not all((directory / name).exists() for name in ("postgres", "initdb", "pg_ctl")):
+        if directory in directories or not all(
+            (directory / name).exists() for name in ("postgres", "initdb", "pg_ctl")
+        ):
             continue
         directories.add(directory)
         version = _version(directory / "postgres")

@@ -19,7 +19,7 @@ from domain.organizations import Organization
 from persistence import ledger
 from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
-from persistence.rows import columns_of, given, next_ids, records
+from persistence.rows import columns_of, next_ids, records, recordset_of
 from persistence.tables.ledger import ledger_accounts
 
 _LOCK_WALLETS = Prepared("""
@@ -345,7 +345,7 @@ def _expire(
         if account_id in accounts:
             expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
     if ended:
-        rows = query(db, _ALL_LOTS, (*given(as_pairs(ended)), organization_id))
+        rows = query(db, _ALL_LOTS, (*recordset_of(as_pairs(ended)), organization_id))
         for wallet_id, account_id, lot_id, remaining, expires_at in rows:
             end = ended[wallet_id, account_id]
             if expires_at is None or expires_at > end:

@@ -20,7 +20,7 @@ from domain.ledger.lots import (
 )
 from domain.ledger.postings import Pair, Step
 from persistence.connections import Prepared, defer, query
-from persistence.rows import Statement, additions, as_json, given, reserve_ids, update_by_id
+from persistence.rows import Statement, additions, as_json, recordset_of, reserve_ids, update_by_id
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
 _LOT_COLUMNS = ", ".join(f"l.{field.name}" for field in fields(Lot))
@@ -114,7 +114,7 @@ def write_lots(
             {"ledger_lot_id": lot_id, "remaining": lot.remaining, "expired": lot.expired}
             for lot_id, lot in allocation.changed.items()
         ]
-        defer(db, _WRITE_CHANGED_LOTS, (*given(changed), organization_id))
+        defer(db, _WRITE_CHANGED_LOTS, (*recordset_of(changed), organization_id))
     if allocation.uses or allocation.changed_uses:
         added += _write_uses(db, organization_id, allocation, ids)
     return added
@@ -126,7 +126,7 @@ def _write_uses(
     """Remove the uses that change; returns the statement that adds them as they are now, with new ones."""
     if allocation.changed_uses:
         gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in allocation.changed_uses]
-        defer(db, _REMOVE_USES, (*given(gone), organization_id))
+        defer(db, _REMOVE_USES, (*recordset_of(gone), organization_id))
     uses = {**{key: amount for key, amount in allocation.changed_uses.items() if amount}, **allocation.uses}
     return additions(
         ledger_lot_uses,

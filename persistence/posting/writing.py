@@ -11,7 +11,7 @@ from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import Prepared, defer
 from persistence.posting.lots import write_lots
-from persistence.rows import additions, as_json, bytea, defer_joined, given, reserve_ids, update_by_id, upsert
+from persistence.rows import additions, as_json, bytea, defer_joined, recordset_of, reserve_ids, update_by_id, upsert
 from persistence.tables.ledger import ledger_balances, ledger_entries, ledger_transactions
 
 _HOLDING_COLUMNS = (
@@ -234,7 +234,7 @@ def _change_stored(
     for statement, rows in changes:
         if rows:
             dated = [{**row, "updated_at": session.at} for row in rows]
-            defer(db, statement, (*given(dated), organization_id))
+            defer(db, statement, (*recordset_of(dated), organization_id))
 
 
 def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:

@@ -8,7 +8,12 @@ SINCE = "interval '1 hour'"
 
 
 def unlike_sums(
-    stored_rows: str, changes: str, keys: tuple[str, ...], figures: tuple[str, ...], subject: str, words: tuple[str, str]
+    stored_rows: str,
+    changes: str,
+    keys: tuple[str, ...],
+    figures: tuple[str, ...],
+    subject: str,
+    words: tuple[str, str],
 ) -> str:
     """Where the `figures` of `stored_rows` are not the sums of those of `changes`, found by the `keys` of both.
 
@@ -16,7 +21,9 @@ def unlike_sums(
     """
     by = ", ".join(("organization_id", *keys))
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
-    arguments = ", ".join(f"trim_scale(coalesce({side}.{figure}, 0))" for side in ("stored", "added") for figure in figures)
+    arguments = ", ".join(
+        f"trim_scale(coalesce({side}.{figure}, 0))" for side in ("stored", "added") for figure in figures
+    )
     differ = " OR ".join(f"coalesce(stored.{figure}, 0) <> coalesce(added.{figure}, 0)" for figure in figures)
     return f"""
 SELECT organization_id, format('{subject}: {words[0]}, {words[1]}', {", ".join(keys)}, {arguments})

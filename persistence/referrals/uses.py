@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from domain.referrals import CodeUse, ReferralCode, ReferralLog, ReferralUsageState
 from persistence.connections import defer, query
-from persistence.rows import add_all, fields_of, given, records, update_by_id
+from persistence.rows import add_all, fields_of, records, recordset_of, update_by_id
 from persistence.tables.referrals import referral_codes, referral_logs
 
 _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
@@ -160,7 +160,7 @@ def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, i
             {"referral_log_id": log, "reversal_loyalty_event_id": event, "updated_at": now}
             for log, event in reversals.items()
         ]
-        defer(db, _REVERSE, (*given(rows), organization_id))
+        defer(db, _REVERSE, (*recordset_of(rows), organization_id))
 
 
 def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
@@ -171,4 +171,4 @@ def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int
         if change
     ]
     if rows:
-        defer(db, _COUNT, (*given(rows), organization_id))
+        defer(db, _COUNT, (*recordset_of(rows), organization_id))
