@@ -153,7 +153,7 @@ _STORE_LOCKS = upsert(
     coupon_locks,
     fields_of(CouponLock),
     key=("coupon_lock_id",),
-    changed=("coupon_usage_id", "ended_at", "updated_at"),
+    updated_columns=("coupon_usage_id", "ended_at", "updated_at"),
 )
 _STORE_LOTS = upsert(
     coupon_lots,
