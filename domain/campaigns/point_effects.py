@@ -80,7 +80,7 @@ class PointEffects:
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         worth = self._worth(account, granted)
-        self._allowances.count(campaign, *uses_of_points(account, granted, worth, self._event.home_currency))
+        self._allowances.count(campaign, *uses_of_points(account, granted, worth, self._currency_of(account)))
         return Done(PARTIAL if refusal else EXECUTED, refusal, granted, worth=worth)
 
     def _within_limits(
@@ -97,12 +97,16 @@ class PointEffects:
         return granted, strictest
 
     def _uses(self, account: LedgerAccount, amount: Decimal) -> list[LimitUse]:
-        return uses_of_points(account, amount, self._worth(account, amount), self._event.home_currency)
+        return uses_of_points(account, amount, self._worth(account, amount), self._currency_of(account))
 
     def _worth(self, account: LedgerAccount, amount: Decimal) -> Decimal | None:
         """The worth of points in money, None for points without one."""
         rate = account.fiat_per_point
-        return None if rate is None else round_money(amount * rate, self._event.home_currency)
+        return None if rate is None else round_money(amount * rate, self._currency_of(account))
+
+    def _currency_of(self, account: LedgerAccount) -> str | None:
+        """The currency that points of the account are worth something in: that in which they pay, if they do."""
+        return self._event.home_currency if account.redemption is None else account.redemption["currency"]
 
     def _qualifying(
         self, account: LedgerAccount, params: Mapping[str, Any], granted: Decimal, amount: Decimal
