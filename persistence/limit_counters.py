@@ -119,24 +119,24 @@ def lock(
     locked: dict[CounterKey, LockedCounter] = {}
     for row in query(db, _LOCK_ONE, (listed, organization_id, random.randrange(2**15))):
         key = CounterKey(*row[:_WIDTH])
-        used, parts, part, quota, until, alerts, waits, own_parts = row[_WIDTH:]
+        amount, parts, part, quota, until, alerts, waits, own_parts = row[_WIDTH:]
         ceiling = ceilings[key]
         if own_parts or (part and (quota is None or ceiling is None or until != ceiling.next(alerts))):
             raise StartOver(f"The counter {key} is split otherwise by now.")
-        locked[key] = LockedCounter({part: used}, parts, part, quota, until, tuple(alerts), waits)
+        locked[key] = LockedCounter({part: amount}, parts, part, quota, until, tuple(alerts), waits)
     return locked
 
 
 def _lock_whole(db: Connection, organization_id: int, listed: str) -> dict[CounterKey, LockedCounter]:
     first = query(db, _LOCK_FIRST, (listed, organization_id))
     others = query(db, _LOCK_PARTS, (listed, organization_id)) if any(row[_WIDTH + 1] for row in first) else []
-    used: dict[CounterKey, dict[int, Decimal]] = {}
+    amounts: dict[CounterKey, dict[int, Decimal]] = {}
     for row in (*first, *others):
-        used.setdefault(CounterKey(*row[:_WIDTH]), {})[row[_WIDTH + 2]] = row[_WIDTH]
+        amounts.setdefault(CounterKey(*row[:_WIDTH]), {})[row[_WIDTH + 2]] = row[_WIDTH]
     locked = {}
     for row in first:
         key, (_, parts, _, _, _, alerts, waits) = CounterKey(*row[:_WIDTH]), row[_WIDTH:]
-        locked[key] = LockedCounter(used[key], parts, alerts=tuple(alerts), waits=waits)
+        locked[key] = LockedCounter(amounts[key], parts, alerts=tuple(alerts), waits=waits)
     return locked
 
 
@@ -181,4 +181,4 @@ def find_most_used(
         key.shared_key,
         limit,
     )
-    return [(replace(key, location=location), used) for location, used in query(db, _MOST_USED, values)]
+    return [(replace(key, location=location), total) for location, total in query(db, _MOST_USED, values)]

@@ -10,7 +10,8 @@ that the audit log knows what it was.
    order.
 1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders,
    and what counts for the member's referral codes; whoever may use a code locks its owner with the others.
-2. campaign-wide limit counters, by campaign id.
+2. limit counters of all members, by campaign id: first their own rows, then the parts of those that are split; a unit
+   locks one row of each, or all rows of all where it gives back, or found too little in a part and starts over.
 3. ledgers, by those who add accounts to one or choose its default.
 4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
    FOR UPDATE, by those who change what an account allows. Before all wallets, what tells how far the notices of an

@@ -66,24 +66,24 @@ def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | N
     return result if error is None else {**result, "error": dict(error)}
 
 
-def limit_counter(counted: Count) -> dict[str, Any]:
+def limit_counter(count: Count) -> dict[str, Any]:
     """The amount that an event counted against one limit; a budget also has its key, location and currency."""
-    key, location = counted.key, counted.key.location_code
+    key, location = count.key, count.key.location_code
     answer = {
-        "campaignId": counted.campaign_id,
+        "campaignId": count.campaign_id,
         "scope": LOCATION if location is not None else CAMPAIGN if key.member_id == ALL_MEMBERS else MEMBER,
         "type": key.type,
         "period": key.period,
         "periodStart": key.period_start.isoformat(),
         "ledgerAccountId": None if key.ledger_account_id == ALL_ACCOUNTS else key.ledger_account_id,
-        "amount": exact_number(counted.amount),
+        "amount": exact_number(count.amount),
     }
     if key.shared_key:
         answer["sharedKey"] = key.shared_key
     if location is not None:
         answer["location"] = location
-    if counted.currency is not None:
-        answer["currency"] = counted.currency
+    if count.currency is not None:
+        answer["currency"] = count.currency
     return answer
 
 

@@ -36,8 +36,9 @@ def viewed_campaign(view: CampaignView) -> dict[str, Any]:
 
 
 def _limit(figures: LimitFigures) -> dict[str, Any]:
-    used, left = (None if amount is None else exact_number(amount) for amount in (figures.used, figures.left))
-    return {**limit_rule(figures.rule), "used": used, "left": left, "location": figures.location}
+    amounts = {"used": figures.used, "left": figures.left}
+    numbers = {name: None if amount is None else exact_number(amount) for name, amount in amounts.items()}
+    return {**limit_rule(figures.rule), **numbers, "location": figures.location}
 
 
 def saved_action(action: Action) -> dict[str, Any]:

@@ -53,9 +53,9 @@ def _figures(call: Call, campaign: Campaign, rule: LimitRule) -> Iterator[LimitF
     zone = zone_named(campaign.timezone or call.organization.timezone)
     key = counter_of(rule, campaign.campaign_id, ALL_MEMBERS, call.now, zone)
     if rule.scope != LOCATION:
-        used = limit_counters.read(db, organization_id, [key]).get(key, Decimal(0))
-        yield LimitFigures(rule.written, used, max(Decimal(0), rule.limit - used))
+        total = limit_counters.read(db, organization_id, [key]).get(key, Decimal(0))
+        yield LimitFigures(rule.written, total, max(Decimal(0), rule.limit - total))
         return
-    for counter, used in limit_counters.find_most_used(db, organization_id, key, MOST_LOCATIONS):
+    for counter, total in limit_counters.find_most_used(db, organization_id, key, MOST_LOCATIONS):
         code = counter.location_code or ""
-        yield LimitFigures(rule.written, used, max(Decimal(0), rule.limit_at(code) - used), code)
+        yield LimitFigures(rule.written, total, max(Decimal(0), rule.limit_at(code) - total), code)
