@@ -471,11 +471,25 @@ def _campaign(body: Body, path: Body) -> None:
     _real(body, "loyaltyTierKeys", [WORLD.keys["tier"]])
     _real(body, "enabledTopics", ["cup-returned", "member-purchase-order-created"])
     for rule in body.get("limitRules", ()):
-        _real(rule, "ledgerAccountKey", WORLD.keys["account"])
-        if rule.get("type") != "points":
-            rule.pop("ledgerAccountKey", None)
-            _whole(rule, "limit")
+        _limit_rule(body, rule)
     _one_end(body, "validFrom", "validTo")
+
+
+def _limit_rule(body: Body, rule: Body) -> None:
+    _real(rule, "ledgerAccountKey", WORLD.keys["account"])
+    # Rules that count together are equal, which those of different campaigns are not.
+    _unique(rule, "sharedKey", longest=100)
+    if rule.get("type") != "points":
+        rule.pop("ledgerAccountKey", None)
+        _whole(rule, "limit")
+    if rule.get("type") == "money":
+        body["currency"] = "EUR"
+    if rule.get("scope") == "location":
+        rule["locationLimits"] = {"centre": 5}
+    else:
+        rule.pop("locationLimits", None)
+    if rule.get("scope") == "member":
+        rule.pop("alertShares", None)
 
 
 def _action(body: Body, path: Body) -> None:

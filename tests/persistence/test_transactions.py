@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from domain.retries import StartOver
 from persistence import transactions
 from persistence.connections import defer
 from persistence.engine import autocommit, create_engine
@@ -53,6 +54,34 @@ def test_a_connection_lost_in_the_commit_is_not_done_over_since_the_commit_may_h
     with pytest.raises(DBAPIError):
         transactions.run(engine, work)
     assert len(attempts) == 1
+
+
+def test_work_that_needs_more_locks_is_done_over_and_knows_it(engine: Engine) -> None:
+    attempts = []
+
+    def work(db: Connection) -> str:
+        db.execute(text("SELECT 1"))
+        attempts.append(transactions.is_repeated())
+        if not transactions.is_repeated():
+            raise StartOver
+        return transactions.run(engine, lambda other: str(transactions.is_repeated()))
+
+    assert transactions.run(engine, work) == "False"
+    assert attempts == [False, True]
+    assert not transactions.is_repeated()
+
+
+def test_work_that_never_has_enough_locks_is_given_up(engine: Engine) -> None:
+    attempts = []
+
+    def work(db: Connection) -> None:
+        attempts.append(1)
+        raise StartOver
+
+    with pytest.raises(StartOver):
+        transactions.run(engine, work)
+    assert len(attempts) == transactions.ATTEMPTS
+    assert not transactions.is_repeated()
 
 
 def test_a_deadlock_is_done_over_until_the_last_attempt(engine: Engine) -> None:

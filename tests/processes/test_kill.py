@@ -83,7 +83,11 @@ class Shop:
         with httpx.Client(base_url=self.url, headers=self.headers, timeout=60) as client:
             for member in MEMBERS:
                 client.post("/members", json={"loyaltyMemberId": member}).raise_for_status()
-            body = {"code": "dollars", "name": "Dollars", "eventType": ORDER_CREATED}
+            rules = [
+                {"scope": "campaign", "type": "points", "period": "total", "limit": 10**9, "alertShares": [1]},
+                {"scope": "location", "type": "transactions", "period": "daily", "limit": 10**9},
+            ]
+            body = {"code": "dollars", "name": "Dollars", "eventType": ORDER_CREATED, "limitRules": rules}
             made = client.post("/organizations/1/campaigns", json=body).raise_for_status().json()["campaign"]
             action = {"status": "running", "priority": 1, "rules": {}, "effects": {"items": [WHOLE_DOLLARS]}}
             path = f"/organizations/1/campaigns/{made['campaignId']}/actions"

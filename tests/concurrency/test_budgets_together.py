@@ -1,0 +1,101 @@
+"""Budgets under many threads: exact to the cent, whether their counters are in one row or split."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import partial
+
+import pytest
+
+from domain.campaigns import counters
+from tests.builders.campaigns import effect
+from tests.builders.tracking import ORDER_CREATED, order, running
+from tests.concurrency.together import together
+
+TILLS, SALES = 16, 10
+DISCOUNT = Decimal("7.5")
+
+
+@pytest.fixture(params=["as they wait", "from the beginning"])
+def splitting(request, monkeypatch):
+    """Counters are split when many wait for them, or as soon as their parts hold one count."""
+    if request.param == "from the beginning":
+        monkeypatch.setattr(counters, "_WAITS", 0)
+        monkeypatch.setattr(counters, "_COUNTS_OF_PART", 1)
+
+
+def limits(shop, campaign):
+    found = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
+    return [(limit["used"], limit["left"], limit["location"]) for limit in found]
+
+
+def budgeted(shop, limit, *, parts, **more):
+    shop.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
+    hook = {"triggerKey": "hook", "name": "Hook", "type": "WebHook", "active": True}
+    settings = {"url": "https://hooks.invalid/x", "eventTypes": ["member-generic-event"]}
+    shop.administration.post("/triggers", {**hook, "settings": settings})
+    rule = {"scope": "campaign", "type": "money", "period": "total", "limit": limit, "alertShares": [50, 80], **more}
+    return shop.campaign(
+        running(effect("discount", type="amount", value=DISCOUNT)),
+        eventType=ORDER_CREATED,
+        limitRules=[rule],
+        allowPartialApplicationOnLimit=parts,
+    )
+
+
+def sell(shop, member, till):
+    """Ten sales of a till, one call each; the discounts, and the external ids of the orders that got one."""
+    amounts = {}
+    for number in range(SALES):
+        name = f"{till}-{number}"
+        [applied] = shop.track_one(order(member, 60, external_id=name, locationCode=f"store-{till % 4}"))["effects"]
+        amounts[name] = Decimal(0) if applied["status"] == "skipped" else Decimal(str(applied["discountAmount"]))
+    return amounts
+
+
+def alerts(shop):
+    rows = shop.rows("trigger_deliveries", "payload::jsonb -> 'data' AS data")
+    return sorted((row.data["share"], row.data["used"], row.data["location"]) for row in rows)
+
+
+@pytest.mark.parametrize(("parts", "total", "alone"), [(False, "795", 0), (True, "800", 1)])
+def test_a_budget_is_spent_to_the_last_cent_and_returns_give_back_exactly(shop, splitting, parts, total, alone):
+    # 160 sales would take 1200.
+    made = budgeted(shop, 800, parts=parts)
+    members = [shop.member() for _ in range(TILLS)]
+    sales = {}
+    for amounts in together([partial(sell, shop, member, till) for till, member in enumerate(members)]):
+        sales |= amounts
+    amounts = list(sales.values())
+    assert (sum(amounts), amounts.count(DISCOUNT), amounts.count(Decimal(5))) == (Decimal(total), 106, alone)
+    assert limits(shop, made) == [(Decimal(total), 800 - Decimal(total), None)]
+    assert alerts(shop) == [(50, 405, None), (80, Decimal("645"), None)]
+    owners = {f"{till}-{number}": member for till, member in enumerate(members) for number in range(SALES)}
+    discounted = [name for name, amount in sales.items() if amount == DISCOUNT][:40]
+
+    def give_back(name, share):
+        member = owners[name]
+        shop.track_one(order(member, None, "confirmed", name))
+        shop.track_one(order(member, None, "partially-returned", name, items=[{"total": 60 * share}]))
+
+    halves = [partial(give_back, name, Decimal("0.5")) for name in discounted[:8]]
+    wholes = [partial(give_back, name, Decimal(1)) for name in discounted[8:16]]
+    cancels = [partial(shop.track_one, order(owners[name], None, "cancelled", name)) for name in discounted[16:24]]
+    together(halves + wholes + cancels)
+    used = Decimal(total) - 8 * Decimal("3.75") - 16 * DISCOUNT
+    assert limits(shop, made) == [(used, 800 - used, None)]
+    # What has come back is given again.
+    again = together([partial(shop.track_one, order(member, 60)) for member in members * 2])
+    assert sum(Decimal(str(result["effects"][0].get("discountAmount", 0))) for result in again) >= 150
+    assert limits(shop, made)[0][1] < DISCOUNT
+    assert len(alerts(shop)) == 2
+
+
+def test_each_store_keeps_to_its_own_limit(shop, splitting):
+    made = budgeted(shop, 100, parts=True, scope="location", locationLimits={"store-3": 200})
+    members = [shop.member() for _ in range(TILLS)]
+    together([partial(sell, shop, member, till) for till, member in enumerate(members)])
+    expected = [(200, 0, "store-3"), *((100, 0, f"store-{number}") for number in range(3))]
+    assert limits(shop, made) == expected
+    shares = {(share, location) for share, _, location in alerts(shop)}
+    assert len(alerts(shop)) == len(shares) == 8

@@ -1,0 +1,190 @@
+"""Counters that are split into parts while many wait for them: exact where it matters, whatever the parts count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.campaigns.counters import (
+    ALL_CAMPAIGNS,
+    ALL_MEMBERS,
+    Ceiling,
+    Count,
+    CounterKey,
+    Counters,
+    LockedCounter,
+    location_key,
+)
+from domain.retries import StartOver
+
+KEY = CounterKey(3, ALL_MEMBERS, 0, "money", "total", date(1, 1, 1))
+LIMIT = Decimal(1000)
+SEVEN_FIFTY = Decimal("7.5")
+
+
+def counters(counter, ceiling=None):
+    return Counters({}, {KEY: counter}, {KEY: ceiling or Ceiling(LIMIT)})
+
+
+def whole(used, waits=0, **more):
+    return LockedCounter({0: Decimal(used)}, waits=waits, **more)
+
+
+def counted(counter, *amounts, ceiling=None):
+    """The rows after these counts, as (part, added, parts, quota, until)."""
+    unit = counters(counter, ceiling)
+    for amount in amounts:
+        unit.count([KEY], Decimal(amount), 3)
+    return [(row.part, row.used, row.parts, row.quota, row.until) for row in unit.changes()]
+
+
+def test_a_counter_that_few_wait_for_stays_in_one_row():
+    assert counted(whole(10, waits=7), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
+    [row] = _changes(whole(10, waits=7), "7.5")
+    assert row.waits == 7
+
+
+def test_a_counter_that_many_wait_for_is_split_as_far_as_its_parts_hold_ten_counts():
+    # 1000 - 10 - 7.5 and 2 % are 962.5 for parts of at least 75.
+    parts = [(part, 0, 0, Decimal("962.5") / 12, LIMIT) for part in range(1, 13)]
+    assert counted(whole(10, waits=8), "7.5") == [(0, SEVEN_FIFTY, 12, None, None), *parts]
+    assert len(counted(whole(10, waits=8), "0.5")) == 17
+    assert counted(whole(850, waits=8), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
+
+
+def test_quotas_end_before_the_next_alert():
+    ceiling = Ceiling(LIMIT, {"80 %": Decimal(800), "100 %": LIMIT})
+    rows = counted(whole(300, waits=8), "1", ceiling=ceiling)
+    assert rows[1] == (1, 0, 0, Decimal(479) / 16, Decimal(800))
+    # The alert has been reported.
+    rows = counted(whole(800, waits=8, alerts=("80 %",)), "1", ceiling=ceiling)
+    assert rows[1] == (1, 0, 0, Decimal(179) / 16, LIMIT)
+    # It is due, and the unit of work that counts next has to see it.
+    assert counted(whole(800, waits=8), "1", ceiling=ceiling) == [(0, 1, 0, None, None)]
+
+
+def test_a_part_counts_up_to_its_quota_and_no_further():
+    part = LockedCounter({3: Decimal(30)}, 16, 3, Decimal(60), LIMIT)
+    unit = counters(part)
+    assert unit.left(KEY, LIMIT, Decimal(30)) == 30
+    unit.count([KEY], Decimal(20), 3)
+    assert unit.left(KEY, LIMIT, Decimal(10)) == 10
+    with pytest.raises(StartOver):
+        unit.left(KEY, LIMIT, Decimal("10.5"))
+    assert counted(part, 20) == [(3, 20, 0, 60, LIMIT)]
+
+
+def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
+    split = LockedCounter({0: Decimal(100), 1: Decimal(50), 2: Decimal(30)}, 2)
+    assert counters(split).left(KEY, LIMIT, Decimal(820)) == 820
+    rows = counted(split, 40)
+    # 1000 - 220 - 20 are 760 for the one part that would hold ten counts: it is joined.
+    assert rows == [(0, 120, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
+    rows = counted(split, 20)
+    assert rows == [
+        (0, 100, 3, None, None),
+        (1, -50, 0, Decimal(780) / 3, LIMIT),
+        (2, -30, 0, Decimal(780) / 3, LIMIT),
+        (3, 0, 0, Decimal(780) / 3, LIMIT),
+    ]
+    # Nothing fits any more, which the next unit of work should see at once.
+    assert counted(split) == [(0, 80, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
+    # What is given back, though no rule limits it any more.
+    unit = Counters({}, {KEY: split})
+    unit.reverse(Count(KEY, Decimal(170), 3))
+    assert [(row.part, row.used) for row in unit.changes()] == [(0, -90), (1, -50), (2, -30)]
+
+
+def test_the_strictest_of_two_rules_decides_and_both_report():
+    joined = Ceiling(Decimal(10), {"a": Decimal(5)}).joined(Ceiling(Decimal(8), {"b": Decimal(4)}))
+    assert (joined.limit, joined.next(()), joined.next(("b",)), joined.next(("a", "b"))) == (8, 4, 5, 8)
+
+
+def test_an_alert_is_reported_once():
+    unit = counters(whole(10, alerts=("50 %",)))
+    assert (unit.is_reported(KEY, "50 %"), unit.is_reported(KEY, "80 %")) == (True, False)
+    unit.count([KEY], Decimal(1), 3)
+    unit.report(KEY, "80 %")
+    assert unit.is_reported(KEY, "80 %")
+    assert unit.changes()[0].alerts == ("50 %", "80 %")
+
+
+def test_the_location_of_a_counter_may_have_no_code():
+    assert [
+        replace(KEY, location=location).location_code for location in ("", location_key(None), location_key("MAD"))
+    ] == [
+        None,
+        "",
+        "MAD",
+    ]
+    assert replace(KEY, campaign_id=ALL_CAMPAIGNS, shared_key="x") != KEY
+
+
+def _changes(counter, *amounts):
+    unit = counters(counter)
+    for amount in amounts:
+        unit.count([KEY], Decimal(amount), 3)
+    return unit.changes()
+
+
+class Stored:
+    """The rows of a counter, as a database stores them."""
+
+    def __init__(self):
+        self.used, self.quotas = {0: Decimal(0)}, {}
+        self.parts, self.until, self.waits = 0, None, 0
+
+    def lock(self, part, as_whole):
+        if as_whole or not self.parts:
+            return LockedCounter(dict(self.used), self.parts, waits=self.waits + 1)
+        part = 1 + part % self.parts
+        return LockedCounter({part: self.used[part]}, self.parts, part, self.quotas[part], self.until)
+
+    def store(self, rows):
+        for row in rows:
+            self.used[row.part] = self.used.get(row.part, Decimal(0)) + row.used
+            if row.part:
+                self.quotas[row.part] = row.quota
+                self.until = row.until or self.until
+            else:
+                self.parts, self.waits = row.parts, row.waits
+
+    @property
+    def total(self):
+        return sum(self.used.values())
+
+
+@given(
+    limit=st.integers(1, 500),
+    counts=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 100), st.booleans()), max_size=120),
+)
+def test_parts_together_count_as_one_row_would(limit, counts):
+    stored, model = Stored(), 0
+    for amount, part, gives_back in counts:
+        gives_back = gives_back and model >= amount
+        fits = model + amount <= limit
+        for as_whole in (gives_back, True):
+            unit = Counters({}, {KEY: stored.lock(part, as_whole)}, {KEY: Ceiling(Decimal(limit))})
+            try:
+                if gives_back:
+                    unit.reverse(Count(KEY, Decimal(amount), 3))
+                    model -= amount
+                elif amount:
+                    assert (unit.left(KEY, Decimal(limit), Decimal(amount)) >= amount) == fits
+                    if fits:
+                        unit.count([KEY], Decimal(amount), 3)
+                        model += amount
+                stored.store(unit.changes())
+                break
+            except StartOver:
+                assert not as_whole
+        assert stored.total == model
+        assert model <= limit
+        # All parts together can never count beyond the limit.
+        quotas = sum(stored.quotas[part] for part in range(1, stored.parts + 1))
+        assert stored.used[0] + (quotas if stored.parts else 0) <= limit

@@ -1,0 +1,150 @@
+"""Properties of budgets: what is used is the sum over all orders, after any history, in one row or in parts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from domain.campaigns import counters
+from tests.builders.api import running_api
+from tests.builders.campaigns import effect
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+
+many = settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+CENT = Decimal("0.01")
+LIMIT, OF_LOCATION = Decimal(60), Decimal(25)
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    # Answers are checked elsewhere; here there are many.
+    with running_api(replace(settings, validate_responses=False)) as api:
+        yield api
+
+
+@pytest.fixture(params=["one row", "parts"])
+def splitting(request, monkeypatch):
+    """Counters in one row, or split from the first count on as far as their parts hold one count."""
+    if request.param == "parts":
+        monkeypatch.setattr(counters, "_WAITS", 0)
+        monkeypatch.setattr(counters, "_COUNTS_OF_PART", 1)
+
+
+@dataclass
+class Sale:
+    """A sale that got a discount, and what of it is left."""
+
+    location: str
+    event_key: str
+    total: Decimal
+    discount: Decimal
+    left: Decimal
+    is_confirmed: bool = False
+
+    @property
+    def used(self) -> Decimal:
+        """What of the budget it uses."""
+        return (self.discount * self.left / self.total).quantize(CENT, ROUND_HALF_UP)
+
+
+STEPS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(["sale", "sale", "sale", "return", "cancel", "authorize", "dry run"]),
+            "total": st.integers(100, 9000).map(lambda cents: Decimal(cents) / 100),
+            "location": st.sampled_from(["MAD", "LPA"]),
+            "currency": st.sampled_from([None, None, "USD"]),
+            "share": st.sampled_from([Decimal("0.1"), Decimal("0.5"), Decimal(1)]),
+            "pick": st.integers(0, 100),
+        }
+    ),
+    min_size=5,
+    max_size=25,
+)
+
+
+@many
+@given(steps=STEPS, partial=st.booleans(), percentage=st.integers(5, 60))
+def test_what_is_used_is_the_sum_over_all_orders(api, splitting, steps, partial, percentage):
+    shop = Shop(api.organization())
+    shop.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
+    rules = [
+        {"scope": "campaign", "type": "money", "period": "total", "limit": LIMIT, "alertShares": [50]},
+        {"scope": "location", "type": "money", "period": "yearly", "limit": OF_LOCATION, "sharedKey": "stores"},
+    ]
+    made = shop.campaign(
+        running(effect("discount", type="percentage", value=percentage)),
+        eventType=ORDER_CREATED,
+        limitRules=rules,
+        allowPartialApplicationOnLimit=partial,
+    )
+    member, sales = shop.member(), {}
+    for number, step in enumerate(steps):
+        _take(shop, member, f"o-{number}", step, sales, partial, percentage)
+        used = _used(shop, made)
+        assert used == _expected(sales)
+        assert used[None] <= LIMIT
+    shop.check_ledger()
+    for sale in sales.values():
+        if sale.left:
+            shop.integration.post(f"/events/{sale.event_key}/cancel", {}, expect=200)
+    assert set(_used(shop, made).values()) <= {0}
+    shop.check_ledger()
+
+
+def _take(
+    shop: Shop, member: str, name: str, step: dict[str, Any], sales: dict[str, Sale], partial: bool, percentage: int
+) -> None:
+    """Take one step; `sales` are those so far, by the external id of their orders."""
+    open_sales = [external_id for external_id, sale in sales.items() if sale.left]
+    if step["kind"] in ("sale", "authorize", "dry run"):
+        modes = {"authorize": {"executionMode": "authorize"}, "dry run": {"dryRun": True}}
+        currency = {} if step["currency"] is None else {"currency": step["currency"]}
+        sent = order(member, step["total"], external_id=name, locationCode=step["location"], **currency)
+        result = shop.track_one(sent, **modes.get(step["kind"], {}))
+        [applied] = result["effects"]
+        discount = Decimal(0) if applied["status"] == "skipped" else Decimal(str(applied["discountAmount"]))
+        full = (step["total"] * percentage / 100).quantize(CENT, ROUND_HALF_UP)
+        if step["currency"] == "USD":
+            assert discount == full
+            return
+        used = _expected(sales)
+        left = min(LIMIT - used[None], OF_LOCATION - used[step["location"]])
+        assert discount == (min(full, left) if partial else full if full <= left else 0)
+        if step["kind"] != "dry run":
+            total = step["total"]
+            sales[name] = Sale(step["location"], result["loyaltyEventKey"], total, discount, total)
+    elif open_sales:
+        external_id = open_sales[step["pick"] % len(open_sales)]
+        sale = sales[external_id]
+        if step["kind"] == "cancel":
+            shop.integration.post(f"/events/{sale.event_key}/cancel", {}, expect=200)
+            sale.left = Decimal(0)
+            return
+        if not sale.is_confirmed:
+            shop.track_one(order(member, None, "confirmed", external_id))
+            sale.is_confirmed = True
+        part = max(CENT, (sale.left * step["share"]).quantize(CENT, ROUND_HALF_UP))
+        shop.track_one(order(member, None, "partially-returned", external_id, items=[{"total": part}]))
+        sale.left -= part
+
+
+def _expected(sales: dict[str, Sale]) -> dict[str | None, Decimal]:
+    """What the orders use, in all and by location."""
+    used: dict[str | None, Decimal] = defaultdict(Decimal)
+    for sale in sales.values():
+        used[None] += sale.used
+        used[sale.location] += sale.used
+    return defaultdict(Decimal, {code: amount for code, amount in used.items() if amount})
+
+
+def _used(shop: Shop, made: dict[str, Any]) -> dict[str | None, Decimal]:
+    found = shop.administration.get(f"/campaigns/{made['campaignId']}", include="limits")["campaign"]["limits"]
+    used = {limit["location"]: Decimal(str(limit["used"])) for limit in found}
+    return defaultdict(Decimal, {code: amount for code, amount in used.items() if amount})
