@@ -17,6 +17,7 @@ from domain.members import Member
 from domain.timeline.rows import (
     BADGE,
     COUPON,
+    COUPON_LOCK,
     DERIVED_TYPES,
     EVENT,
     MESSAGE,
@@ -39,6 +40,13 @@ class _Source:
     event_id: str = "CAST(NULL AS bigint)"
     # The same rows, or some of them twice, for a search that stops at the first one; "" if `rows` will do.
     span: str = ""
+    # The name of the facts of the rows, where it is not that of the kind.
+    facts_name: str = ""
+
+    @property
+    def facts(self) -> str:
+        """The name of the facts of the rows."""
+        return self.facts_name or self.kind
 
 
 _TIER_TYPES = "('member-tier-set', 'member-tier-removed')"
@@ -71,6 +79,13 @@ SOURCES: Mapping[str, _Source] = {
         "u.coupon_usage_id",
         "u.created_at",
         "u.loyalty_event_id",
+    ),
+    "couponLocks": _Source(
+        COUPON,
+        "FROM coupon_locks l WHERE l.organization_id = :o AND l.member_id = :m",
+        "l.coupon_lock_id",
+        "l.created_at",
+        facts_name=COUPON_LOCK,
     ),
     "badgeTrackings": _Source(
         BADGE,

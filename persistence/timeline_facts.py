@@ -8,9 +8,9 @@ from sqlalchemy import Connection, text
 from domain.members import Member
 from domain.timeline.contacts import MessageFact, ProfileFact
 from domain.timeline.events import EventFact, MissionFact, ReferralFact, TierFact
-from domain.timeline.holdings import BadgeFact, CouponFact
+from domain.timeline.holdings import BadgeFact, CouponFact, CouponLockFact
 from domain.timeline.points import PointsFact
-from domain.timeline.rows import BADGE, COUPON, EVENT, MESSAGE, MISSION, POINTS, PROFILE, REFERRAL, TIER
+from domain.timeline.rows import BADGE, COUPON, COUPON_LOCK, EVENT, MESSAGE, MISSION, POINTS, PROFILE, REFERRAL, TIER
 from persistence.rows import AnyRow, as_json
 
 # The events `e` with some ids, each looked up by itself: for several ids the planner may take it for cheaper to read
@@ -60,6 +60,15 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             u.description, u.loyalty_event_id
         FROM coupon_usages u JOIN coupon_books b USING (organization_id, coupon_book_id)
         WHERE u.organization_id = :o AND u.coupon_usage_id = ANY(:ids)
+        """,
+    ),
+    COUPON_LOCK: (
+        CouponLockFact,
+        """
+        SELECT l.coupon_lock_id, l.created_at, l.coupon_lock_key, l.coupon_book_id, b.coupon_book_key, b.name,
+            l.expires_at, l.ended_at, l.coupon_usage_id
+        FROM coupon_locks l JOIN coupon_books b USING (organization_id, coupon_book_id)
+        WHERE l.organization_id = :o AND l.coupon_lock_id = ANY(:ids)
         """,
     ),
     BADGE: (
@@ -141,7 +150,7 @@ _QUERIES = {kind: text(query) for kind, (_, query) in _FACTS.items()}
 
 
 def find_facts(db: Connection, member: Member, kind: str, ids: Collection[int]) -> dict[int, Any]:
-    """The facts of the rows of one kind, by id."""
+    """The facts of rows by the name of the facts, by id."""
     fact, _ = _FACTS[kind]
     values = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "ids": list(ids)}
     return {row[0]: fact(*row) for row in db.execute(_QUERIES[kind], values)}

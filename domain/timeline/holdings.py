@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from domain.timeline.rows import BADGE, COUPON, TimelineRow, after_colon, amount_text
+from domain.calendar import instant_text
+from domain.timeline.rows import BADGE, COUPON, COUPON_LOCK, TimelineRow, after_colon, amount_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,37 @@ class CouponFact:
         }
         at, is_reversed = self.created_at, self.reversal_usage_id is not None
         return TimelineRow(COUPON, at, at, text, by, self.loyalty_event_id, is_reversed, details)
+
+
+@dataclass(frozen=True, slots=True)
+class CouponLockFact:
+    """A lock of a coupon, with its end by a use or a release."""
+
+    coupon_lock_id: int
+    created_at: datetime
+    coupon_lock_key: str
+    coupon_book_id: int
+    coupon_book_key: str
+    book_name: str
+    expires_at: datetime
+    ended_at: datetime | None
+    coupon_usage_id: int | None
+    loyalty_event_id: int | None = None
+
+    def row(self, by: str | None = None) -> TimelineRow:
+        """The row of the lock."""
+        is_released = self.ended_at is not None and self.coupon_usage_id is None
+        end = ", and released" if is_released else "" if self.ended_at is None else ", and used"
+        text = f"The coupon {self.book_name} was locked until {instant_text(self.expires_at)}{end}."
+        details = {
+            "couponLockKey": str(self.coupon_lock_key),
+            "couponBookId": self.coupon_book_id,
+            "couponBookKey": str(self.coupon_book_key),
+            "expiresAt": instant_text(self.expires_at),
+            "couponUsageId": self.coupon_usage_id,
+        }
+        at = self.created_at
+        return TimelineRow(COUPON, at, at, text, by, None, is_released, details, COUPON_LOCK)
 
 
 @dataclass(frozen=True, slots=True)

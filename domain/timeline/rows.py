@@ -8,6 +8,8 @@ from typing import Any
 
 EVENT, POINTS, COUPON, BADGE, TIER = "event", "points", "coupon", "badge", "tier"
 MISSION, REFERRAL, PROFILE, MESSAGE = "mission", "referral", "profile", "message"
+# Rows of the kind `coupon` with facts of their own.
+COUPON_LOCK = "couponLock"
 # In the order of rows of the same moment and event, the first at the top.
 KINDS = (EVENT, TIER, MISSION, REFERRAL, COUPON, BADGE, POINTS, PROFILE, MESSAGE)
 
@@ -41,6 +43,8 @@ class TimelineRow:
     loyalty_event_id: int | None
     is_reversed: bool
     details: Mapping[str, Any]
+    # The name of the details, where it is not that of the kind.
+    details_name: str | None = None
 
 
 def amount_text(amount: Decimal) -> str:

@@ -44,7 +44,7 @@ def timeline_row(row: TimelineRow) -> dict[str, Any]:
         "by": row.by,
         "loyaltyEventId": row.loyalty_event_id,
         "isReversed": row.is_reversed,
-        row.kind: _exact(row.details),
+        row.details_name or row.kind: _exact(row.details),
     }
 
 

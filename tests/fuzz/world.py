@@ -159,6 +159,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     missions = [call("POST", f"{home}/missions", _mission(name))["mission"] for name in ("Ten cups", "More cups")]
     books = [call("POST", f"{home}/coupon-books", _book(name))["couponBook"] for name in ("Coffee", "Tea", "Cake")]
     codes = f"{home}/coupon-books/{books[0]['couponBookId']}/coupons"
+    lockable = call("POST", f"{home}/coupon-books", {**_book("Juice"), "type": "codeless"})["couponBook"]
+    lock_path = f"/members/ana/coupon-books/{lockable['couponBookKey']}/lock"
+    locked = call("POST", lock_path, {"autoAssign": True, "systemUniqueKey": "basket-1"})
     coupons = call("POST", codes, {"codes": ["COFFEE-1", "COFFEE-2"]})["codes"]
     gift, gift_coupon, usages = _gift(call, home)
     collections = [
@@ -214,6 +217,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "badgeTrackingKey": assigned["badgeTrackingKey"],
         "badgeTrackingIdentifier": str(assigned["badgeTrackingId"]),
         "offlineAllowanceKey": cancellable["offlineAllowance"]["offlineAllowanceKey"],
+        "couponLockKey": locked["couponLock"]["couponLockKey"],
         "matcherId": matchers[0]["matcherId"],
         "matcherKey": matchers[0]["matcherKey"],
         "audienceId": audiences[0]["audienceId"],

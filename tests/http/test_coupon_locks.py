@@ -176,6 +176,31 @@ def test_the_same_key_returns_the_first_lock_and_bad_spans_are_refused(shop, boo
     ana.lock(autoAssign=True, validFor="P7D")
 
 
+def test_locks_are_in_the_timeline(shop, books):
+    ana = Holder(shop, books.make(type="codeless", name="Tea"))
+    locks = [ana.lock(autoAssign=True)]
+    ana.use(locks[0])
+    locks.append(ana.lock(autoAssign=True))
+    ana.release(locks[1])
+    locks.append(ana.lock(autoAssign=True))
+    rows = shop.integration.get(f"/members/{ana.member}/timeline", kinds="coupon")["results"]
+    found = [(row["text"], row["isReversed"], row["by"] is not None) for row in rows if "couponLock" in row]
+    ends = [f"The coupon Tea was locked until {lock['expiresAt']}" for lock in locks]
+    assert found == [
+        (f"{ends[2]}.", False, True),
+        (f"{ends[1]}, and released.", True, True),
+        (f"{ends[0]}, and used.", False, True),
+    ]
+    assert rows[0]["couponLock"] == {
+        "couponLockKey": locks[2]["couponLockKey"],
+        "couponBookId": ana.book["couponBookId"],
+        "couponBookKey": ana.book["couponBookKey"],
+        "expiresAt": locks[2]["expiresAt"],
+        "couponUsageId": None,
+    }
+    assert len([row for row in rows if "coupon" in row]) == 2
+
+
 def test_locks_are_those_of_their_member_and_book(shop, books):
     ana = Holder(shop, books.make(type="codeless"))
     lock = ana.lock(autoAssign=True)

@@ -16,15 +16,20 @@ from domain.timeline.points import (
     source_of_request,
     sources_of_event,
 )
-from domain.timeline.rows import BADGE, COUPON, KINDS, POINTS, TimelineRow
+from domain.timeline.rows import BADGE, COUPON, COUPON_LOCK, KINDS, POINTS, TimelineRow
 from persistence import timeline, timeline_facts
 from persistence.timeline import SOURCES, Head
 
 # The place in each source: all rows to come have smaller ids. 0 is the end of a source.
 Positions = Mapping[str, int]
 
-# The entities of the audit log that are rows of these kinds.
-_ENTITIES = {POINTS: "ledger-transaction", COUPON: "coupon-usage", BADGE: "badge-tracking"}
+# The entities of the audit log that are rows with these facts.
+_ENTITIES = {
+    POINTS: "ledger-transaction",
+    COUPON: "coupon-usage",
+    COUPON_LOCK: "coupon-lock",
+    BADGE: "badge-tracking",
+}
 _RANKS = {kind: -rank for rank, kind in enumerate(KINDS)}
 
 
@@ -89,14 +94,14 @@ def _order(name: str, head: Head) -> tuple[datetime, int, int]:
 def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) -> list[TimelineRow]:
     ids: dict[str, list[int]] = {}
     for name, row_id in row_ids:
-        ids.setdefault(SOURCES[name].kind, []).append(row_id)
+        ids.setdefault(SOURCES[name].facts, []).append(row_id)
     facts = {kind: timeline_facts.find_facts(db, member, kind, of_kind) for kind, of_kind in ids.items()}
     points = facts.get(POINTS, {})
     sources = _sources(db, member.organization_id, points)
     by = _actors(db, member.organization_id, facts)
     rows = []
     for name, row_id in row_ids:
-        kind = SOURCES[name].kind
+        kind = SOURCES[name].facts
         fact, actor = facts[kind][row_id], by.get((_ENTITIES.get(kind, ""), str(row_id)))
         if kind == POINTS:
             rows.append(fact.row(sources[row_id], actor))
