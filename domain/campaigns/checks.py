@@ -9,6 +9,7 @@ from domain.campaigns.compiled import CompiledEffect
 from domain.campaigns.effects import DISCOUNT, MINT_POINTS
 from domain.campaigns.limits import COUPONS, LOCATION, MEMBER, MONEY, POINTS, TRANSACTIONS
 from domain.expressions import MAX_TEXTS
+from domain.ledger.availability import Availability
 from domain.organizations import MAX_LOCATION_CODE
 from domain.problems import FieldFault
 
@@ -117,9 +118,19 @@ def _faults(effect_id: str, values: Mapping[str, Any], now: datetime) -> Iterato
         yield "amount", f"amount of {effect_id} is {amount}, not more than 0"
     if effect_id == DISCOUNT and isinstance(values.get("value"), int | Decimal):
         yield from _of_discount(values)
+    if effect_id == MINT_POINTS:
+        yield from _of_availability(values)
     for name in _DATES:
         if values.get(name) is not None and values[name] <= now:
             yield name, f"{name} of {effect_id} is not in the future"
+
+
+def _of_availability(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    terms = Availability.of(values)
+    yield from terms.faults()
+    expires_at = values.get("expirationDate")
+    if terms.at is not None and expires_at is not None and expires_at <= terms.at:
+        yield "expirationDate", f"expirationDate of {MINT_POINTS} is not after its availableAt"
 
 
 def _of_discount(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, pascal_case
 from domain.expressions.types import DECIMAL, DYN, STRING, TIMESTAMP, MapOf, Type
+from domain.ledger.availability import DAY, NONE
 from domain.tiers import FIXED, FLOOR
 
 MINT_POINTS, BURN_POINTS, DISCOUNT = "mint-points", "burn-points", "discount"
@@ -73,6 +74,9 @@ EFFECTS: Mapping[str, Effect] = {
                 EffectParameter("expirationDate", "Expiration date", TIMESTAMP, is_optional=True),
                 _DESCRIPTION,
                 EffectParameter("qualifyingAmount", "Qualifying amount", DECIMAL, is_optional=True),
+                EffectParameter("availableAt", "Available at", TIMESTAMP, is_optional=True),
+                EffectParameter("availableAfter", "Available after", STRING, is_optional=True),
+                EffectParameter("availableRounding", "Rounding of availability", STRING, None, True, (NONE, DAY)),
             ),
         ),
         Effect(

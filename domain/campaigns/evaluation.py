@@ -324,6 +324,7 @@ class Evaluator:
                 details=effect.details,
                 discount=done.discount,
                 worth=done.worth,
+                wait=done.wait,
             )
         )
 

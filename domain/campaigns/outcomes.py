@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from domain.campaigns.counters import Count
 from domain.campaigns.discounts import Discount
 from domain.campaigns.limits import MONEY, Alert, EventLimit
+from domain.ledger.availability import Wait
 from domain.problems import Conflict, Refusal
 
 ZERO = Decimal(0)
@@ -59,7 +60,8 @@ class EffectOutcome:
     """The outcome of one effect of an action (administration "Records": Evaluation result).
 
     In `params`, `amount` is the executed amount, and `requestedAmount` the requested one if it differs. `details` are
-    further fields of the answer for effects of this kind. `worth` is its worth in money, if it has one.
+    further fields of the answer for effects of this kind. `worth` is its worth in money, if it has one,
+    and `wait` that of points that are not available at once.
     """
 
     action_id: int
@@ -75,6 +77,7 @@ class EffectOutcome:
     details: Mapping[str, Any] = field(default_factory=dict)
     discount: Discount | None = None
     worth: Decimal | None = None
+    wait: Wait | None = None
 
 
 class RuleError(NamedTuple):
@@ -95,6 +98,7 @@ class Done(NamedTuple):
     amount: Decimal | None = None
     discount: Discount | None = None
     worth: Decimal | None = None
+    wait: Wait | None = None
 
 
 class Reason(NamedTuple):

@@ -21,6 +21,7 @@ from domain.campaigns.outcomes import (
     NothingToDo,
 )
 from domain.currencies import round_money
+from domain.ledger.availability import Availability
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession, round_down, share_of
@@ -66,7 +67,7 @@ class PointEffects:
             if not (granted or qualifying):
                 return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
             expires_at = params["expirationDate"]
-            self._session.mint(
+            minted = self._session.mint(
                 account,
                 wallet_id,
                 granted,
@@ -74,6 +75,7 @@ class PointEffects:
                 expires_at,
                 manual=self._pending,
                 qualifying=qualifying,
+                availability=_availability(params),
             )
         except (NoSponsor, MemberInactive) as first_violated:
             return Done(SKIPPED, first_violated, ZERO)
@@ -81,7 +83,7 @@ class PointEffects:
             return Done(FAILED, failure, ZERO)
         worth = self._worth(account, granted)
         self._allowances.count(campaign, *uses_of_points(account, granted, worth, self._currency_of(account)))
-        return Done(PARTIAL if refusal else EXECUTED, refusal, granted, worth=worth)
+        return Done(PARTIAL if refusal else EXECUTED, refusal, granted, worth=worth, wait=minted.wait)
 
     def _within_limits(
         self, campaign: CompiledCampaign, account: LedgerAccount, amount: Decimal
@@ -195,3 +197,11 @@ class PointEffects:
 def _points_worth(money: Decimal, rate: Decimal | None) -> Decimal:
     """As many points as are worth no more than the money."""
     return _DOWN.divide(money, rate) if rate else ZERO
+
+
+def _availability(params: Mapping[str, Any]) -> Availability | None:
+    """The terms on which an effect's points become available; raises BadParameter. None if it names none."""
+    terms = Availability.of(params)
+    for _, detail in terms.faults():
+        raise BadParameter(f"{detail}.")
+    return terms if terms.names else None

@@ -126,7 +126,7 @@ class Posting:
 class Capture:
     """A pending transaction to be captured at `amount`; `fiat_currency` and the date replace those that are stored.
 
-    A mint that waited is captured as of the moment `available_at`, when it became available.
+    A mint that waited is captured as of the moment `available_at`, when it became available; then it has an expiry.
     """
 
     stored: Stored
@@ -141,6 +141,7 @@ class Capture:
     external_event_date: datetime | None = None
     qualifying: Decimal | None = None
     available_at: datetime | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class Stored:
     its wallet, which receive what a reversal of this transaction gives back. Of a mint the `qualifying` points count as
     earned, the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`. A mint
     that is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
-    `held_until`; `policy_expires_at` is its expiry by the account's policy.
+    `held_until`. `policy_expires_at` is its expiry by the account's policy, `order_external_id` its order, if known.
     """
 
     ledger_transaction_id: int
@@ -187,6 +188,7 @@ class Stored:
     available_at: datetime | None = None
     awaited: Mapping[str, Any] | None = None
     policy_expires_at: datetime | None = None
+    order_external_id: str | None = None
 
     @property
     def is_timed(self) -> bool:

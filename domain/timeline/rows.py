@@ -24,6 +24,7 @@ DERIVED_TYPES = (
     "badge-unassigned",
     "mission-status-updated",
     "ledger-transaction-created",
+    "points-available",
     "points-expired",
 )
 

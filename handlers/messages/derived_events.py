@@ -1,6 +1,6 @@
 """The payloads of events that the server itself reports (integration 6)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -9,7 +9,7 @@ from domain.badges import BadgeTracking
 from domain.calendar import instant_text
 from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
-from domain.ledger.postings import Posting
+from domain.ledger.postings import Capture, Posting
 from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount
 from domain.tiers import TierSchedule
 from handlers.messages.badges import TRACKING
@@ -60,6 +60,25 @@ def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> 
             "description": details.description,
             "tags": list(details.tags or ()),
         }
+    }
+
+
+def available_payload(mints: Sequence[Capture], available_at: datetime) -> dict[str, Any]:
+    """The payload of `points-available` about mints of one account that became available at a moment."""
+    order_ids = (mint.stored.order_external_id for mint in mints)
+    return {
+        "ledgerAccountKey": mints[0].account.ledger_account_key,
+        "amount": exact_number(sum((mint.amount for mint in mints), Decimal(0))),
+        "availableAt": instant_text(available_at),
+        "orderExternalIds": list(dict.fromkeys(order_id for order_id in order_ids if order_id is not None)),
+        "lots": [
+            {
+                "ledgerTransactionId": mint.stored.ledger_transaction_id,
+                "amount": exact_number(mint.amount),
+                "expiresAt": None if mint.expires_at is None else instant_text(mint.expires_at),
+            }
+            for mint in mints
+        ],
     }
 
 

@@ -31,6 +31,7 @@ from domain.event_types import (
     BADGE_UNASSIGNED,
     COUPON_EVENTS,
     MISSION_ACHIEVED,
+    POINTS_AVAILABLE,
     POINTS_EXPIRED,
     POINTS_EXPIRING,
     TIER_REMOVED,
@@ -295,6 +296,9 @@ def _possible_types(
         possible.add(POINTS_EXPIRED)
     if has_notices:
         possible.add(POINTS_EXPIRING)
+    # Without a record that names the type they are stored, but lead to nothing.
+    if POINTS_AVAILABLE in considered_types:
+        possible.add(POINTS_AVAILABLE)
     return frozenset(possible)
 
 

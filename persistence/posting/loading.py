@@ -146,6 +146,21 @@ _CLAIMS = f"""{_STORED_COLUMNS}
 WHERE t.organization_id = %s AND t.to_wallet_id = ANY(%s) AND t.missing > 0
 """
 
+# The order of a mint is that of its event, or of the event that caused that one.
+_ORDERS = """
+WITH RECURSIVE events_of AS (
+    SELECT t.ledger_transaction_id, e.cause_loyalty_event_id, e.payload #>> '{order,externalId}' AS external_id
+    FROM ledger_transactions t JOIN events e USING (organization_id, loyalty_event_id)
+    WHERE t.organization_id = %(organization_id)s AND t.ledger_transaction_id = ANY(%(ids)s)
+    UNION ALL
+    SELECT o.ledger_transaction_id, e.cause_loyalty_event_id, e.payload #>> '{order,externalId}'
+    FROM events_of o JOIN events e ON e.organization_id = %(organization_id)s
+        AND e.loyalty_event_id = o.cause_loyalty_event_id
+    WHERE o.external_id IS NULL
+)
+SELECT ledger_transaction_id, external_id FROM events_of WHERE external_id IS NOT NULL
+"""
+
 _USES = """
 SELECT u.ledger_transaction_id, u.ledger_lot_id, u.amount, l.expires_at
 FROM ledger_lot_uses u JOIN ledger_lots l USING (organization_id, ledger_lot_id)
@@ -187,6 +202,16 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
         transaction.ledger_transaction_id: replace(transaction, claims=_claims_on(transaction, claims))
         for transaction in stored
     }
+
+
+def with_orders(db: Connection, organization_id: int, stored: Iterable[Stored]) -> list[Stored]:
+    """The transactions, mints that wait with the external id of the order of their event; no query without any."""
+    transactions = list(stored)
+    timed = [transaction.ledger_transaction_id for transaction in transactions if transaction.is_timed]
+    if not timed:
+        return transactions
+    orders = dict(query(db, _ORDERS, {"organization_id": organization_id, "ids": timed}))
+    return [replace(mint, order_external_id=orders.get(mint.ledger_transaction_id)) for mint in transactions]
 
 
 def _stored(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
@@ -316,7 +341,7 @@ def _settle_due(
     """End the holds of the wallets that end by time, and make mints available, in the order of their moments."""
     due = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
     ids = [row[0] for row in query(db, _DUE, due)]
-    ended = find_stored(db, organization_id, ids).values()
+    ended = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
     for stored in sorted(ended, key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id)):
         account = session.accounts.get(stored.ledger_account_id)
         if account is None:

@@ -46,6 +46,7 @@ IN_PATH_AND_QUERY = {("listUsers", "organizationid")}
 LEFT_OUT = {
     # Results are answered again as they were stored, some before these were told.
     ("AppliedEffect", "allocation"),
+    ("AppliedEffect", "availableAt"),
     ("AppliedEffect", "coupons"),
     ("AppliedEffect", "discountAmount"),
     ("AppliedEffect", "worth"),

@@ -43,6 +43,9 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
         ("expirationDate", "Expiration date", "timestamp", None, True),
         ("description", "Description", "string", None, True),
         ("qualifyingAmount", "Qualifying amount", "decimal", None, True),
+        ("availableAt", "Available at", "timestamp", None, True),
+        ("availableAfter", "Available after", "string", None, True),
+        ("availableRounding", "Rounding of availability", "string", None, True),
     ]
     assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
     assert [param["id"] for param in params["burn-points"]] == [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.campaigns import mint as mint_effect
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
-from tests.builders.tracking import Shop
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
 START = "2026-03-01T09:00:00Z"
 TWO = ["/availableAfter", "/availableRounding"]
@@ -42,6 +44,20 @@ def mint(shop, member, amount, expect=200, **more):
 
 def burn(shop, member, amount, expect=200):
     return shop.administration.post(f"/members/by-loyalty-member-id/{member}/burn", {"amount": amount}, expect=expect)
+
+
+def track(shop, *events):
+    results = shop.integration.post("/events/track", {"events": list(events)}, expect=200)["results"]
+    assert [result["status"] for result in results] == ["success"] * len(events), results
+    return results
+
+
+def returned(member, total):
+    return order(member, None, "partially-returned", "order-1", items=[{"total": total}])
+
+
+def events_of(shop, member, event_type):
+    return shop.integration.get(f"/members/{member}/events", eventType=event_type)["results"]
 
 
 def holds(shop, member):
@@ -194,3 +210,120 @@ class TestWaiting:
         terms = {"expirationDate": IN_TIME, "availableAt": IN_TIME}
         batch = points.admin.post("/ledger-transactions/batch", {"items": [{**item, **terms}]}, expect=200)
         assert [failed["error"]["type"] for failed in batch["failed"]] == ["/problems/expires-before-available"]
+
+
+class TestOrders:
+    """100.00 bought on 1 March at 10:00 in Madrid gives 100 points, available 14 days later."""
+
+    @pytest.fixture
+    def action(self, shop):
+        effect = mint_effect(("=", "floor(order.total)"), availableAfter="P14D")
+        monthly = {"scope": "member", "type": "points", "period": "monthly", "limit": 100}
+        limited = {"limitRules": [monthly], "allowPartialApplicationOnLimit": True}
+        return shop.campaign(running(effect), eventType=ORDER_CREATED, **limited)
+
+    def buy(self, shop, member, **more):
+        [result] = track(shop, order(member, 100, external_id="order-1", **more))
+        return result
+
+    def test_points_of_an_order_wait(self, clock, shop, points, action):
+        """Example 1."""
+        member = shop.member()
+        [effect] = self.buy(shop, member)["effects"]
+        assert (effect["status"], effect["availableAt"]) == ("executed", IN_TIME)
+        assert holds(shop, member) == (0, 100, (100, IN_TIME))
+        clock.advance(BEFORE)
+        assert holds(shop, member) == (0, 100, (100, IN_TIME))
+        clock.advance(IN_TIME)
+        assert holds(shop, member) == (100, 0, None)
+        [told] = events_of(shop, member, "points-available")
+        [payload] = [
+            row[0] for row in shop.rows("events", "payload", "loyalty_event_id") if "availableAt" in (row[0] or {})
+        ]
+        [lot] = payload.pop("lots")
+        assert payload == {
+            "ledgerAccountKey": points.account["ledgerAccountKey"],
+            "amount": 100,
+            "availableAt": IN_TIME,
+            "orderExternalIds": ["order-1"],
+        }
+        assert (lot["amount"], lot["expiresAt"], told["createdAt"]) == (100, None, IN_TIME)
+
+    def test_a_return_takes_from_what_waits(self, clock, shop, points, action):
+        """Example 4."""
+        member = shop.member()
+        self.buy(shop, member)
+        clock.advance("2026-03-10T09:00:00Z")
+        track(shop, order(member, None, "confirmed", "order-1"), returned(member, 40))
+        assert holds(shop, member) == (0, 60, (60, IN_TIME))
+        clock.advance(IN_TIME)
+        assert holds(shop, member) == (60, 0, None)
+        [result] = track(shop, order(member, 100))
+        assert [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"] == [40]
+        assert points.verify() == []
+
+    @pytest.mark.parametrize("by", ["cancelled", "returned", "cancelEvent"])
+    def test_a_cancellation_leaves_nothing(self, clock, shop, points, action, by):
+        """Example 5."""
+        member = shop.member()
+        event = self.buy(shop, member)
+        clock.advance("2026-03-10T09:00:00Z")
+        if by == "returned":
+            track(shop, order(member, None, "confirmed", "order-1"))
+        if by == "cancelEvent":
+            shop.integration.post(f"/events/{event['loyaltyEventKey']}/cancel", {}, expect=200)
+        else:
+            track(shop, order(member, None, by, "order-1"))
+        assert holds(shop, member) == (0, 0, None)
+        clock.advance("2026-03-16T09:00:00Z")
+        assert holds(shop, member) == (0, 0, None)
+        assert points.verify() == []
+
+    def test_points_that_were_spent_are_missing(self, clock, shop, points, action):
+        """Example 6."""
+        member = shop.member()
+        self.buy(shop, member)
+        clock.advance("2026-03-16T09:00:00Z")
+        burn(shop, member, 80, expect=200)
+        clock.advance("2026-03-20T09:00:00Z")
+        [_, result] = track(
+            shop, order(member, None, "confirmed", "order-1"), order(member, None, "returned", "order-1")
+        )
+        [taken] = result["reverted"][0]["ledgerTransactions"]
+        assert (taken["outcome"], taken["amount"]) == ("clamped", 100), taken
+        assert holds(shop, member) == (0, 0, None)
+
+    def test_a_tier_waits_for_the_points(self, clock, shop):
+        """Example 7."""
+        tiers = TierSchedule.new(shop, {"basis": "earned"}, Gold=1000)
+        shop.campaign(running(mint_effect(("=", "floor(order.total)"), availableAfter="P14D")))
+        member = shop.member()
+        mint(shop, member, 950)
+        self.buy(shop, member)
+        assert tiers.of(member) == "Basic"
+        clock.advance("2026-03-20T09:00:00Z")
+        assert tiers.of(member) == "Gold"
+        [status] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
+        assert status["since"] == IN_TIME
+        moved = events_of(shop, member, "member-tier-set")
+        assert [move["createdAt"] for move in moved] == [IN_TIME]
+
+    def test_a_simulation_says_when(self, shop, points, action):
+        """Example 10 of simulations."""
+        asked = {"order": {"total": 37.60}}
+        [earned] = shop.integration.post("/simulations", asked, expect=200)["simulation"]["earn"]["accounts"]
+        assert (earned["available"], earned["pending"], earned["availableAt"]) == (0, 37, IN_TIME)
+
+    def test_constants_that_contradict_each_other(self, shop):
+        for terms in ({"availableAfter": "P3Y"}, {"availableAt": IN_TIME, "availableAfter": "P1D"}):
+            campaign = shop.campaign()
+            path = f"/campaigns/{campaign['campaignId']}/actions"
+            refused = shop.administration.post(path, running(mint_effect(5, **terms)), expect=400)
+            assert "availableAfter" in refused["errors"][0]["detail"]
+
+    def test_a_computed_expiry_before_the_points_are_available_fails_the_effect(self, clock, shop):
+        Points.new(clock.organization, pointTrackingEnabled=True, alias="tracked", isDefaultAccount=True)
+        terms = {"availableAfter": "P14D", "expirationDate": ("=", "now + duration('1h')")}
+        shop.campaign(running(mint_effect(5, **terms)))
+        [effect] = self.buy(shop, shop.member())["effects"]
+        assert (effect["status"], effect["error"]["type"]) == ("failed", "/problems/expires-before-available")

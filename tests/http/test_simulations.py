@@ -60,7 +60,14 @@ def test_a_newcomer_earns_points_and_sees_what_is_missing_to_the_next(shop, a_po
     found = simulate(shop, "37.60")
     account = shop.organization.created.ledger_account_key
     assert found["earn"]["accounts"] == [
-        {"ledgerAccountKey": account, "available": 37, "expiresAt": None, "discarded": 0}
+        {
+            "ledgerAccountKey": account,
+            "available": 37,
+            "pending": 0,
+            "availableAt": None,
+            "expiresAt": None,
+            "discarded": 0,
+        }
     ]
     [reward] = found["next"]
     gives = [(each["effectId"], each["params"][0]) for each in reward.pop("gives")]

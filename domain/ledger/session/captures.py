@@ -104,6 +104,7 @@ class CaptureSession(Returns):
                 fiat_value=None,
                 qualifying=qualifying,
                 available_at=moment,
+                expires_at=expiry,
             )
         )
         self._expire_arrived(capture, max(moment, expiry or moment))

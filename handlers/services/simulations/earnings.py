@@ -63,12 +63,24 @@ class EarningsReader:
     def _accounts(self, effects: Sequence[Effect], after: Standing) -> Iterator[AccountEarning]:
         """The accounts whose balance changes, or would but for limits."""
         configuration = self._run.unit.configuration
-        discarded, expiries = _discarded(configuration, effects), self._expiries()
+        discarded, expiries, waiting = _discarded(configuration, effects), self._expiries(), self._waiting()
         for account_id, account in sorted(configuration.accounts.items()):
             available = after.balances[account_id] - self._before.balances[account_id]
-            if available or account_id in discarded:
+            if available or account_id in discarded or account_id in waiting:
                 expires_at, cut = expiries.get(account_id), discarded.get(account_id, _ZERO)
-                yield AccountEarning(account.ledger_account_key, available, expires_at, cut)
+                pending, available_at = waiting.get(account_id, (_ZERO, None))
+                yield AccountEarning(account.ledger_account_key, available, pending, available_at, expires_at, cut)
+
+    def _waiting(self) -> dict[int, tuple[Decimal, datetime | None]]:
+        """The new points in each account that are not available yet, and when the first of them are."""
+        waiting: dict[int, tuple[Decimal, datetime | None]] = {}
+        for step in self._run.unit.ledger.steps[self._steps :]:
+            if isinstance(step, Posting) and step.wait and step.to_wallet_id == self._run.member.wallet_id:
+                account_id = step.account.ledger_account_id
+                amount, first = waiting.get(account_id, (_ZERO, None))
+                moments = [moment for moment in (first, step.wait.available_at) if moment is not None]
+                waiting[account_id] = amount + step.amount, min(moments, default=None)
+        return waiting
 
     def _expiries(self) -> dict[int, datetime]:
         """The earliest expiry of the new points in each account."""

@@ -12,10 +12,15 @@ ORDER_TOTAL, POINTS, COUNT = "orderTotal", "points", "count"
 
 @dataclass(frozen=True, slots=True)
 class AccountEarning:
-    """The points that a member has more in an account; `discarded` are those that limits of campaigns cut."""
+    """The points that a member has more in an account; `discarded` are those that limits of campaigns cut.
+
+    `pending` ones are not available yet, the first of them from `available_at`.
+    """
 
     ledger_account_key: str
     available: Decimal
+    pending: Decimal
+    available_at: datetime | None
     expires_at: datetime | None
     discarded: Decimal
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from domain.event_types import POINTS_EXPIRED, TIER_REMOVED, TIER_SET, TRANSACTION_CREATED
+from domain.event_types import POINTS_AVAILABLE, POINTS_EXPIRED, TIER_REMOVED, TIER_SET, TRANSACTION_CREATED
 from domain.events import IncomingEvent
-from domain.ledger.postings import Earning, Pair, Posting, Step
+from domain.ledger.postings import Capture, Earning, Pair, Posting, Step
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.tier_policies import TierPoints
 from domain.tiers import Points, TierSchedule
-from handlers.messages.derived_events import expired_payload, tier_payload, transaction_payload
+from handlers.messages.derived_events import available_payload, expired_payload, tier_payload, transaction_payload
 from persistence import ledger_wallets
 
 if TYPE_CHECKING:
@@ -86,11 +86,15 @@ class LedgerEvents:
         self._steps = len(steps)
         # What happens by time is not reported as transactions.
         self._postings = len([step for step in steps if isinstance(step, Posting)])
-        return self._expired(steps) + [
-            event
-            for wallet_id, member_id in self._member_ids.items()
-            for event in self._moved(wallet_id, member_id, {*settled_accounts, *changed.get(wallet_id, ())})
-        ]
+        return (
+            self._arrived(steps)
+            + self._expired(steps)
+            + [
+                event
+                for wallet_id, member_id in self._member_ids.items()
+                for event in self._moved(wallet_id, member_id, {*settled_accounts, *changed.get(wallet_id, ())})
+            ]
+        )
 
     def take_derived(self) -> list[DerivedEvent]:
         """The events of the new steps, in their order; those of tiers last."""
@@ -98,7 +102,7 @@ class LedgerEvents:
         if not steps:
             return []
         self._steps += len(steps)
-        events = self._transactions(steps) + self._expired(steps)
+        events = self._transactions(steps) + self._arrived(steps) + self._expired(steps)
         for wallet_id, accounts in _changed_accounts(steps).items():
             if wallet_id in self._member_ids:
                 events += self._moved(wallet_id, self._member_ids[wallet_id], accounts)
@@ -119,6 +123,22 @@ class LedgerEvents:
             if is_reported and member_id is not None and not (step.is_expiry or step.ends_hold):
                 payload = transaction_payload(step, self._unit.transaction_id(number))
                 events.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
+        return events
+
+    def _arrived(self, steps: Iterable[Step]) -> list[DerivedEvent]:
+        """The points that have become available, an event for each member, account and moment."""
+        arrived: dict[tuple[int, int, datetime], list[Capture]] = {}
+        for step in steps:
+            if isinstance(step, Capture) and step.available_at is not None and step.amount:
+                key = (step.stored.to_wallet_id or 0, step.account.ledger_account_id, step.available_at)
+                arrived.setdefault(key, []).append(step)
+        events = []
+        for (wallet_id, _, moment), mints in arrived.items():
+            member = self._unit.members.get(self._member_ids.get(wallet_id, 0))
+            if member is not None and member.erased_at is None:
+                happened_at = None if moment == self._unit.now else moment
+                payload = available_payload(mints, moment)
+                events.append(DerivedEvent(member.member_id, POINTS_AVAILABLE, payload, happened_at))
         return events
 
     def _expired(self, steps: Iterable[Step]) -> list[DerivedEvent]:

@@ -260,7 +260,7 @@ def _derived_event(
         event=event,
         member=member,
         sponsor=None,
-        at=unit.now if cause is None else cause.at,
+        at=derived.happened_at or (unit.now if cause is None else cause.at),
         is_evaluated=limit is None,
         loyalty_event_id=unit.next_event_id(),
         key=unit.new_key(),

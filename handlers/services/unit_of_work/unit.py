@@ -17,9 +17,9 @@ from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import EvaluationPlan
 from domain.campaigns.counters import Counters
 from domain.campaigns.discounts import Basket
-from domain.event_types import POINTS_EXPIRED
+from domain.event_types import POINTS_AVAILABLE, POINTS_EXPIRED
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
-from domain.ledger.postings import Posting, Step
+from domain.ledger.postings import Capture, Posting, Step
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.order_history import OrderHistory
@@ -179,7 +179,7 @@ class UnitOfWork:
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements on these accounts can move a tier, depend on one, or are to be reported themselves."""
         configuration = self.configuration
-        if configuration.reports_transactions or POINTS_EXPIRED in self.possible_types:
+        if configuration.reports_transactions or not self.possible_types.isdisjoint({POINTS_AVAILABLE, POINTS_EXPIRED}):
             return bool(account_ids)
         return not configuration.member_accounts.isdisjoint(account_ids)
 
@@ -264,6 +264,7 @@ class UnitOfWork:
         self.ledger = posting.open_session(
             self.db, self.organization, self.ledger_ids, accounts, self.now, lock=lock, since=since
         )
+        self._add_owners_of_arrivals()
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
         schedules = self.configuration.tier_schedules
         earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now)
@@ -274,6 +275,17 @@ class UnitOfWork:
         self._allocator = transaction_ids or IdAllocator(self.db, "ledger_transactions", SPARE_IDS + spare_ids)
         self.ledger_events = LedgerEvents(weakref.proxy(self))
         self.is_open = True
+
+    def _add_owners_of_arrivals(self) -> None:
+        """Load the members whose points have become available: that is reported in any case."""
+        known = {member.wallet_id for member in self.members.values()}
+        wallets = {
+            step.stored.to_wallet_id
+            for step in self.ledger.steps
+            if isinstance(step, Capture) and step.stored.to_wallet_id is not None
+        }
+        if wallets - known:
+            self._add(events.find_members_of_wallets(self.db, self.organization_id, wallets - known))
 
     def _close(self) -> None:
         """Forget what was open; the members stay locked."""

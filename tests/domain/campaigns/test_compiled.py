@@ -143,6 +143,9 @@ def test_parameters_left_out_have_their_defaults():
         "expirationDate": None,
         "description": None,
         "qualifyingAmount": None,
+        "availableAt": None,
+        "availableAfter": None,
+        "availableRounding": None,
     }
 
 

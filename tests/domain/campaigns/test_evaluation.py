@@ -246,6 +246,9 @@ def test_a_mint_goes_to_the_member_or_the_sponsor_and_to_the_account_named():
         "expirationDate": None,
         "description": None,
         "qualifyingAmount": None,
+        "availableAt": None,
+        "availableAfter": None,
+        "availableRounding": None,
     }
 
 
