@@ -147,6 +147,18 @@ def test_debt_grows_to_the_limit_and_no_further(client):
     assert client.balance(points, ana).current_overdraft_balance == 50
 
 
+def test_a_balance_grows_to_its_maximum_and_no_further(client):
+    points = client.account(max_balance=50)
+    ana, ben = client.wallets(2)
+    client.mint(points, ben, 50)
+    works = [lambda: client.mint(points, ana, 3), lambda: client.transfer(points, ben, ana, 1)] * 30
+    outcomes = at_once(works, threads=CONNECTIONS)
+    moved = [3 if n % 2 == 0 else 1 for n, outcome in enumerate(outcomes) if isinstance(outcome, int)]
+    assert {outcome for outcome in outcomes if not isinstance(outcome, int)} == {"balance-limit"}
+    # Of the one that gives 1 there were enough to fill it.
+    assert client.balance(points, ana).current_balance == sum(moved) == 50
+
+
 def test_debt_that_is_repaid_while_it_grows(client):
     points = client.account(overdraft_limit=50)
     (ana,) = client.wallets(1)

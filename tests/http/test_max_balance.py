@@ -72,6 +72,18 @@ def test_an_effect_gives_what_fits_beside_the_balance_and_what_is_pending(shop, 
     assert [*map(told, shop.track_one(event(member))["effects"])] == [("partial", 30, 100, FULL), expected[1]]
 
 
+def test_points_that_wait_until_they_are_available_take_their_room_at_once(shop, member):
+    """Worked example 4 of the small ones, with points that wait for a moment."""
+    limit(shop, 1000)
+    shop.give(member, 900)
+    shop.give(member, 60, availableAt="2999-01-01T00:00:00Z")
+    shop.campaign(running(mint(100)), eventType=GENERIC)
+    assert told(shop.track_one(event(member))["effects"][0]) == ("partial", 40, 100, FULL)
+    assert shop.balance(member) == 940
+    problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
+    assert (problem["type"], problem["available"]) == (FULL, 0)
+
+
 def test_what_is_authorized_is_cut_too(shop, member):
     limit(shop, 150)
     shop.campaign(running(mint(100)), eventType=GENERIC)

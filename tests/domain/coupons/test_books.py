@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from math import ceil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from domain.coupons.books import CodesNotAccepted, CodeTaken, code_taken, refuse_codes, stock_left
 from domain.coupons.lots import CouponLot, last_expiry
@@ -113,3 +116,20 @@ def test_what_is_left_of_a_reversed_assignment_has_no_value():
     assert (after.amount, after.amount_used, after.amount_owed, after.remaining_value) == (0, 0, 0, 0)
     of_two = card(20, 2).taken_back(Decimal(1), NOON)
     assert (of_two.amount, of_two.remaining_value) == (1, 12)
+
+
+@given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=12))
+def test_a_value_is_what_its_standing_uses_leave_whatever_was_reverted(amount, moves):
+    cards = card(12 * amount, amount)
+    standing: list[Decimal] = []
+    for is_use, number in moves:
+        if is_use and number <= cards.remaining_value:
+            cards = cards.used(Decimal(1), NOON, Decimal(number))
+            standing.append(Decimal(number))
+        elif not is_use and standing:
+            taken = standing.pop(number % len(standing))
+            cards = cards.given_back(Decimal(0), NOON, taken)
+        left = 12 * amount - sum(standing)
+        assert (cards.remaining_value, cards.amount) == (left, amount)
+        assert cards.amount_used == amount - ceil(left / 12)
+        assert cards.is_begun is bool(standing)
