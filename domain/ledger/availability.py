@@ -38,10 +38,12 @@ class Wait:
     cancelled_at: datetime | None = None
 
 
-# Without slots, so that it can be added to requests that have others.
+# Without slots of its own, so that it can be added to requests that have others.
 @dataclass(frozen=True, kw_only=True)
 class TermsOfAvailability:
     """The fields of a request that say when what is minted becomes available."""
+
+    __slots__ = ()
 
     available_at: datetime | None = None
     available_after: str | None = None

@@ -53,6 +53,7 @@ STAYING = {
     "partner_payments.payment_id": REQUEST_KEY,
     "coupon_locks.system_unique_key": REQUEST_KEY,
     "offline_allowances.redemption_key": REQUEST_KEY,
+    "ledger_transactions.available_on": OF_PRODUCT,
     "points_payments.currency": OF_PRODUCT,
     "audit_log.actor": CALLER,
     "audit_log.token_id": CALLER,
