@@ -1,0 +1,93 @@
+"""kill -9 of the worker that reports notices of expiring points: each notice is reported once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import text
+
+from handlers.services.verify import verify
+from handlers.settings import Settings
+from persistence import embedded
+from persistence.engine import create_engine
+from tests.builders.api import running_api
+from tests.builders.points import Points
+from tests.processes.fleet import disposed
+from tests.processes.loyalty import ROOT, environment, loyalty
+
+MEMBERS, KILLS, AT_ONCE = 240, 5, 8
+
+# A worker that takes few wallets at a time, so that there is time to kill it.
+WORKER = f"""
+from handlers.server.cli import main
+from handlers.services.ledger import notices
+notices.report_next.__defaults__ = ({AT_ONCE},)
+main(["worker"])
+"""
+REPORTED = """
+SELECT member_id, payload->>'amount', payload->>'daysBefore' FROM events
+WHERE organization_id = :o AND event_type = 'points-expiring' ORDER BY member_id
+"""
+
+
+def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(temporary_directory):
+    home = temporary_directory / "notice-kill" / "home"
+    home.parent.mkdir(mode=0o755)
+    with embedded.server(home) as url:
+        assert loyalty(home, "migrate").returncode == 0
+        with running_api(Settings(database_url=url, home=home)) as api:
+            organization = api.organization()
+            notices = {"daysBefore": [1], "at": "00:00"}
+            points = Points.new(organization, pointTrackingEnabled=True, pointsExpiring=notices)
+            amounts = dict(_members(organization, points))
+        with disposed(create_engine(url, threads=1)) as engine:
+            _prepare(engine, organization.id, points.account_id)
+            seen = []
+            for _ in range(KILLS):
+                before = len(_reported(engine, organization.id))
+                process = subprocess.Popen([sys.executable, "-c", WORKER], env=environment(home), cwd=ROOT)
+                while len(_reported(engine, organization.id)) < before + AT_ONCE and process.poll() is None:
+                    time.sleep(0.002)
+                process.kill()
+                process.wait()
+                seen.append(len(_reported(engine, organization.id)))
+                with engine.begin() as db:
+                    # At once, and not after the interval of the job.
+                    db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
+            assert 0 < seen[0] < seen[-1] < MEMBERS
+            done = loyalty(home, "worker", "--once")
+            assert done.returncode == 0, done.stderr
+            assert _reported(engine, organization.id) == [(i, str(amounts[i]), "1") for i in sorted(amounts)]
+            with engine.connect() as db:
+                assert verify(db, organization.id) == []
+
+
+def _members(organization, points):
+    """Enrol members, each with another amount that expires tomorrow; the amounts by member."""
+    tomorrow = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    for number in range(MEMBERS):
+        member = organization.member()
+        points.mint(member["ledgerWalletId"], number + 1, tomorrow)
+        yield member["memberId"], number + 1
+
+
+def _prepare(engine, organization_id, account_id):
+    """Let the points be of yesterday, and the notices have begun then."""
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    with engine.begin() as db:
+        db.execute(
+            text("UPDATE ledger_lots SET created_at = :y WHERE organization_id = :o"),
+            {"y": yesterday, "o": organization_id},
+        )
+        db.execute(
+            text("INSERT INTO expiry_notices VALUES (:o, :a, :y, NULL, 0)"),
+            {"o": organization_id, "a": account_id, "y": yesterday},
+        )
+
+
+def _reported(engine, organization_id):
+    with engine.connect() as db:
+        return [tuple(row) for row in db.execute(text(REPORTED), {"o": organization_id})]
