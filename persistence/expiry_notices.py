@@ -125,7 +125,7 @@ def find_amounts(
     policy = account.idle_policy(organization.zone)
     ends: dict[int, datetime | None] = dict.fromkeys(wallet_ids)
     if policy is not None:
-        dates = ledger_lots.find_last_dates(db, account, wallet_ids)
+        dates = ledger_lots.find_last_dates(db, account.organization_id, account.ledger_account_id, wallet_ids)
         ends |= {wallet_id: policy.end(*last) for wallet_id, *last in dates}
     pairs = [(wallet_id, account.ledger_account_id, end) for wallet_id, end in ends.items()]
     rows = expiring_points.find_expiring(db, organization.organization_id, pairs, now, known_at)

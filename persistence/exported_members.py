@@ -1,6 +1,6 @@
 """Reads of exports of members, and of what they have and have earned."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -8,7 +8,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from domain.exports import LEDGER_ACCOUNT_ID, MEMBER_ID
+from domain.ledger.expiry import IdlePolicy
 from domain.members import Member
+from persistence import ledger_lots, organizations
 from persistence.connections import query
 from persistence.exported_rows import ExportRange, created, filtered
 from persistence.rows import fields_of
@@ -45,7 +47,7 @@ ORDER BY m.member_id LIMIT %(limit)s
 # every time zone is the end of one, so that each period gets what is its own.
 _BALANCES = f"""
 SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at, held.qualifying,
-    held.earned_at
+    held.earned_at, a.ledger_account_id
 FROM (
     SELECT organization_id, wallet_id, ledger_account_id, sum(amount) AS amount, expires_at, 0 AS qualifying,
         CAST(NULL AS timestamptz) AS earned_at, min(ledger_lot_id) AS row
@@ -117,9 +119,39 @@ class ExportedBalance(NamedTuple):
     expires_at: datetime | None
     qualifying: Decimal
     earned_at: datetime | None
+    ledger_account_id: int
 
 
 def balances_of(db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
     """All that wallets hold and have earned."""
     values = {**export_range.values(0, 0), "wallet_ids": list(wallet_ids)}
-    return [ExportedBalance(*row) for row in query(db, _BALANCES, values)]
+    balances = [ExportedBalance(*row) for row in query(db, _BALANCES, values)]
+    organization = organizations.find(db, export_range.organization_id)
+    policies = {} if organization is None else ledger_lots.idle_policies(db, organization)
+    return _until_idle(db, export_range, wallet_ids, balances, policies) if policies else balances
+
+
+def _until_idle(
+    db: Connection,
+    export_range: ExportRange,
+    wallet_ids: Sequence[int],
+    balances: Iterable[ExportedBalance],
+    policies: Mapping[int, IdlePolicy],
+) -> list[ExportedBalance]:
+    """The balances with the expiry that applies: no later than that of the whole balance."""
+    ends: dict[tuple[int, int], datetime | None] = {}
+    for account_id, policy in policies.items():
+        for wallet_id, *dates in ledger_lots.find_last_dates(db, export_range.organization_id, account_id, wallet_ids):
+            ends[wallet_id, account_id] = policy.end(*dates)
+    until: dict[tuple[int, int, datetime | None, datetime | None], ExportedBalance] = {}
+    for balance in balances:
+        expires_at = balance.expires_at
+        end = ends.get((balance.wallet_id, balance.ledger_account_id)) if balance.amount else None
+        if end is not None and end <= export_range.now:
+            continue
+        if end is not None and (expires_at is None or end < expires_at):
+            expires_at = end
+        key = (balance.wallet_id, balance.ledger_account_id, expires_at, balance.earned_at)
+        before = until[key].amount if key in until else Decimal(0)
+        until[key] = balance._replace(expires_at=expires_at, amount=balance.amount + before)
+    return list(until.values())

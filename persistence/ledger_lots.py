@@ -351,8 +351,8 @@ WHERE organization_id = %s AND ledger_account_id = %s AND wallet_id = ANY(%s)
 
 
 def find_last_dates(
-    db: Connection, account: LedgerAccount, wallet_ids: Collection[int]
+    db: Connection, organization_id: int, ledger_account_id: int, wallet_ids: Collection[int]
 ) -> list[tuple[int, datetime | None, datetime | None]]:
     """The dates of the last transaction and activity of wallets on an account, by wallet id."""
-    rows = query(db, _LAST_DATES, (account.organization_id, account.ledger_account_id, list(wallet_ids)))
+    rows = query(db, _LAST_DATES, (organization_id, ledger_account_id, list(wallet_ids)))
     return [(wallet_id, transaction, activity) for wallet_id, transaction, activity in rows]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
+
 import pytest
 
 from handlers.server.jobs import expire_points
 from tests.builders.campaigns import mint
+from tests.builders.exports import exported
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
@@ -331,3 +335,16 @@ class TestLateActivities:
         [done] = program.shop.track_one(late)["effects"]
         assert (done["effectId"], done["status"]) == ("burn-points", "executed")
         assert program.balance == 50
+
+
+class TestExports:
+    def test_balances_have_the_expiry_that_applies(self, clock):
+        program = Program(clock, expiresInMonths=48)
+        program.buy(500)
+        program.points.mint(program.wallet, 20, externalEventDate="2021-09-01T10:00:00Z")
+        program.points.mint(program.wallet, 3, countsAsActivity=False)
+        rows = map(json.loads, exported(clock.organization, "balances", now=datetime(2025, 6, 1, tzinfo=UTC)))
+        held = [(row["amount"], row["expiresAt"]) for row in rows if "expiresAt" in row]
+        assert sorted(held) == [(20, "2025-09-01T10:00:00Z"), (503, END)]
+        rows = map(json.loads, exported(clock.organization, "balances", now=datetime(2026, 7, 1, tzinfo=UTC)))
+        assert [row for row in rows if "expiresAt" in row] == []

@@ -239,8 +239,9 @@ class Balances(ABC):
 
         Months are counted from the moment `available_at`, if points are not available at once.
         """
-        tier_keys = self.tier_keys_at(wallet_id, earned_at) if account.tier_expirations else ()
-        months = account.months_in_tiers(tier_keys)
+        months = account.expires_in_months
+        if account.tier_expirations:
+            months = account.months_in_tiers(self.tier_keys_at(wallet_id, earned_at))
         if months is None:
             return None
         begin = available_at or earned_at

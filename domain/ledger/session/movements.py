@@ -58,7 +58,8 @@ class Movements(Balances):
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         wait = (availability or account.availability).wait(happened_at, account.expiry_calendar(self.zone).zone)
-        expiry = expires_at or self._expiry_of_mint(account, wallet_id, happened_at, wait and wait.available_at)
+        available_at = None if wait is None else wait.available_at
+        expiry = expires_at or self._expiry_of_mint(account, wallet_id, happened_at, available_at)
         # Qualifying points alone are nothing that could be spent too early.
         if wait is not None and amount and (wait.available_at is None or wait.available_at > self.at):
             return self._wait(account, wallet_id, amount, details, wait, expires_at, expiry, qualifying)
@@ -81,7 +82,7 @@ class Movements(Balances):
                 qualifying=qualifying,
             )
         )
-        end = self._end_of(account, wallet_id, expiry)
+        end = self._end_of(account, wallet_id, expiry) if account.expiration_policies else expiry
         if tracked and end is not None and end <= self.at:
             # If it is for something so long ago that it has expired already, it must never be spendable.
             just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True, expires=True)
