@@ -6,12 +6,12 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from domain.campaigns.records import RUNNING, Action, Campaign
+from domain.campaigns.records import RUNNING, Action, Campaign, StackingGroup
 from domain.problems import NameTaken
 from persistence.filters import has_all, is_any_of
 from persistence.records import Records
 from persistence.rows import records
-from persistence.tables.campaigns import campaign_actions, campaigns
+from persistence.tables.campaigns import campaign_actions, campaigns, stacking_groups
 
 CAMPAIGNS = Records(
     campaigns,
@@ -21,6 +21,7 @@ CAMPAIGNS = Records(
     conflicts={"uq_campaigns_organization_id_code": (NameTaken, "A campaign with the code {code} already exists.")},
 )
 ACTIONS = Records(campaign_actions, Action, equal=("status",))
+STACKING_GROUPS = Records(stacking_groups, StackingGroup)
 
 _GREATEST_INDEX = 2**31 - 1
 
@@ -107,3 +108,8 @@ def next_action_index(db: Connection, campaign: Campaign) -> int:
     ).scalar()
     # Of actions with the same index the older one runs first, so the new one is still the last.
     return 0 if greatest is None else min(greatest + 1, _GREATEST_INDEX)
+
+
+def find_actions_of_group(db: Connection, organization_id: int, stacking_group_key: str) -> list[Action]:
+    """The actions of a stacking group, by id."""
+    return ACTIONS.find_all(db, organization_id, stacking_group_key=stacking_group_key)

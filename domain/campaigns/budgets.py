@@ -6,7 +6,7 @@ from decimal import Decimal
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.context import EventFacts
 from domain.campaigns.cooldowns import Application
-from domain.campaigns.counters import Counters
+from domain.campaigns.counters import Counters, CountersSavepoint
 from domain.campaigns.limits import (
     MONEY,
     ONE_TRANSACTION,
@@ -35,6 +35,16 @@ class LimitBudget:
         self._counted: set[int] = set()
         self._applied: list[int] = []
         self.alerts: list[Alert] = []
+
+    def savepoint(self) -> tuple[CountersSavepoint, int]:
+        """A point that `rollback_to` can return to."""
+        return self._counters.savepoint(), len(self.alerts)
+
+    def rollback_to(self, savepoint: tuple[CountersSavepoint, int]) -> None:
+        """Forget what was counted since the savepoint, and the alerts about it."""
+        counters, alerts = savepoint
+        self._counters.rollback_to(counters)
+        del self.alerts[alerts:]
 
     def of(self, campaign: CompiledCampaign) -> EventLimits:
         """The limits of a campaign with the counters of this event; money in another currency has none."""

@@ -134,7 +134,9 @@ def _of_availability(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _of_discount(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    value = values["value"]
+    value, most = values["value"], values.get("maxAmount")
+    if most is not None and most <= 0:
+        yield "maxAmount", f"maxAmount of {DISCOUNT} is {most}, not more than 0"
     if value <= 0:
         yield "value", f"value of {DISCOUNT} is {value}, which is not more than 0"
     elif values.get("type") == "percentage" and value > 100:

@@ -6,21 +6,25 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from domain.calendar import instant_of, zone_named
 from domain.campaigns.context import is_json_object, is_number
 from domain.campaigns.effects import EFFECTS, JSON_OBJECT, Effect, EffectParameter
 from domain.campaigns.limits import LimitRule
-from domain.campaigns.records import Action, Campaign
+from domain.campaigns.records import Action, Campaign, StackingGroup
 from domain.campaigns.restrictions import Restriction, restrictions_of
-from domain.campaigns.variables import ENVIRONMENT
+from domain.campaigns.stacking import Stacking, stacking_of
+from domain.campaigns.variables import ENVIRONMENT, ITEM_ENVIRONMENT
 from domain.durations import Duration, duration_of
 from domain.expression_faults import invalid_expression
-from domain.expressions import ExpressionError, Node, Program, compile_expression, from_tree, parse
+from domain.expressions import Environment, ExpressionError, Node, Program, compile_expression, from_tree, parse
 from domain.expressions.types import BOOL, DECIMAL, STRING, TIMESTAMP, Type
 from domain.ledger.records import LedgerAccount
 from domain.problems import FieldFault, InvalidRequest, did_you_mean
+
+NO_GROUPS: Mapping[str, StackingGroup] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class CompiledEffect:
 class CompiledAction:
     """An action with its effects and its rule (None always holds); `node` is the rule's tree, for explanations.
 
-    `fault` says why an action that was saved under earlier rules cannot run: it fails at every event.
+    `fault` says why an action that was saved under earlier rules cannot run: it fails at every event. `stacking` is the
+    group that it belongs to.
     """
 
     action: Action
@@ -52,6 +57,7 @@ class CompiledAction:
     rule: Program | None
     effects: tuple[CompiledEffect, ...]
     fault: str | None = None
+    stacking: Stacking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +107,22 @@ def compile_campaign(
     )
 
 
-def compile_action(action: Action, before: CompiledAction | None = None) -> CompiledAction:
+def compile_action(
+    action: Action, before: CompiledAction | None = None, groups: Mapping[str, StackingGroup] = NO_GROUPS
+) -> CompiledAction:
     """Compile a stored action; one that cannot be compiled any more gets a `fault`, and the others still run.
 
-    Rules and effects that are equal to those of `before` are taken over without compiling.
+    Rules and effects that are equal to those of `before` are taken over without compiling. `groups` are the stacking
+    groups by key.
     """
+    stacking = stacking_of(action, groups)
     if before is not None and (before.action.rules, before.action.effects) == (action.rules, action.effects):
-        return replace(before, action=action)
+        return replace(before, action=action, stacking=stacking)
     try:
         node, rule = compile_rules(action.rules)
-        return CompiledAction(action, node, rule, compile_effects(action.effects))
+        return CompiledAction(action, node, rule, compile_effects(action.effects), stacking=stacking)
     except InvalidRequest as refusal:
-        return CompiledAction(action, None, None, (), fault=refusal.faults[0].detail)
+        return CompiledAction(action, None, None, (), fault=refusal.faults[0].detail, stacking=stacking)
 
 
 def without_nulls(rules: Mapping[str, Any], effects: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -214,10 +224,14 @@ def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer:
 
 
 def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer: str) -> CompiledParameter:
+    if parameter.is_of_items and param.get("value") is not None:
+        detail = f"{parameter.id} is an expression on item; the value of it cannot be constant"
+        raise InvalidRequest([FieldFault(detail, pointer=f"{pointer}/value")])
     if ("value" in param) == ("expression" in param):
         raise InvalidRequest([FieldFault(f"{parameter.id} needs either a value or an expression", pointer=pointer)])
     if "expression" in param:
-        _, program = _compile(param["expression"], False, parameter.type, f"{pointer}/expression")
+        environment = ITEM_ENVIRONMENT if parameter.is_of_items else ENVIRONMENT
+        _, program = _compile(param["expression"], False, parameter.type, f"{pointer}/expression", environment)
         return CompiledParameter(parameter, program=program)
     value = constant(parameter, param["value"])
     if value is _BAD:
@@ -225,10 +239,12 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
     return CompiledParameter(parameter, value)
 
 
-def _compile(source: Any, is_tree: bool, expected: Type, pointer: str) -> tuple[Node, Program]:
+def _compile(
+    source: Any, is_tree: bool, expected: Type, pointer: str, environment: Environment = ENVIRONMENT
+) -> tuple[Node, Program]:
     try:
         node = from_tree(source) if is_tree else parse(source)
-        return node, compile_expression(node, ENVIRONMENT, expected)
+        return node, compile_expression(node, environment, expected)
     except ExpressionError as error:
         raise invalid_expression(error, pointer) from error
 
@@ -273,19 +289,39 @@ def _refused(parameter: EffectParameter) -> str:
     return f"{parameter.id} is not a {parameter.type}"
 
 
+CampaignAction = tuple[CompiledCampaign, CompiledAction]
+
+
+class Turn(NamedTuple):
+    """Actions that are evaluated together: those of a stacking group, or one. With a `contest` they compete."""
+
+    actions: tuple[CampaignAction, ...]
+    contest: Stacking | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """Campaigns, and all their actions by priority, campaign and index."""
+    """Campaigns, and all their actions by priority, campaign and index.
+
+    The actions of a stacking group follow its first one. Exclusive campaigns come first, since they decide whether
+    others apply.
+    """
 
     campaigns: tuple[CompiledCampaign, ...]
-    actions: tuple[tuple[CompiledCampaign, CompiledAction], ...]
+    turns: tuple[Turn, ...]
 
     @classmethod
     def of(cls, campaigns: Iterable[CompiledCampaign]) -> EvaluationPlan:
         """The plan of these campaigns."""
         listed = tuple(campaigns)
+        by_turn: dict[tuple[bool, Stacking | int], list[CampaignAction]] = {}
         actions = [(campaign, action) for campaign in listed for action in campaign.actions]
-        return cls(listed, tuple(sorted(actions, key=_order_of_evaluation)))
+        for campaign, action in sorted(actions, key=_order_of_evaluation):
+            stacking, is_exclusive = action.stacking, campaign.campaign.exclusive
+            own = stacking if stacking is not None and stacking.is_placed else action.action.action_id
+            by_turn.setdefault((not is_exclusive, own), []).append((campaign, action))
+        turns = sorted(by_turn.items(), key=lambda turn: turn[0][0])
+        return cls(listed, tuple(Turn(tuple(members), _contest_of(own)) for (_, own), members in turns))
 
 
 class EvaluationPlans:
@@ -305,7 +341,11 @@ class EvaluationPlans:
         return plan
 
 
-def _order_of_evaluation(pair: tuple[CompiledCampaign, CompiledAction]) -> tuple[int, int, int, int]:
+def _contest_of(stacking: Stacking | int) -> Stacking | None:
+    return stacking if isinstance(stacking, Stacking) and stacking.is_contest else None
+
+
+def _order_of_evaluation(pair: CampaignAction) -> tuple[int, int, int, int]:
     campaign, action = pair
     record = action.action
     return record.priority, campaign.campaign.campaign_id, record.action_index, record.action_id

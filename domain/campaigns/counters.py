@@ -122,6 +122,9 @@ class CounterRow(NamedTuple):
     waits: int = 0
 
 
+CountersSavepoint = tuple[int, Mapping[CounterKey, tuple[str, ...]]]
+
+
 class Counters:
     """The counters of a unit of work; `journal` lists the counts made, in order.
 
@@ -165,6 +168,18 @@ class Counters:
         for key in dict.fromkeys(keys):
             self._used[key] = self.used(key) + amount
             self.journal.append(Count(key, amount, campaign_id, currency))
+
+    def savepoint(self) -> CountersSavepoint:
+        """A point that `rollback_to` can return to."""
+        return len(self.journal), {key: tuple(alerts) for key, alerts in self._alerts.items()}
+
+    def rollback_to(self, savepoint: CountersSavepoint) -> None:
+        """Forget the counts and the alerts since the savepoint."""
+        length, alerts = savepoint
+        while len(self.journal) > length:
+            counted = self.journal.pop()
+            self._used[counted.key] -= counted.amount
+        self._alerts = {key: list(names) for key, names in alerts.items()}
 
     def reverse(self, counted: Count) -> None:
         """Subtract an amount from a counter, which never falls below zero."""

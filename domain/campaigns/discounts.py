@@ -5,9 +5,9 @@ A discount is computed here and given by the caller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -15,6 +15,8 @@ from domain.currencies import digits_of
 from domain.problems import Conflict
 
 AMOUNT, PERCENTAGE = "amount", "percentage"
+REDUCED, INITIAL = "reduced", "initial"
+PER_ORDER, PER_ITEM = "order", "item"
 
 _ZERO = Decimal(0)
 # Wider than any number of a request or an expression: only the result is rounded.
@@ -28,6 +30,27 @@ class DiscountExceedsTotal(Conflict):
     title = "The discount exceeds what is left of the order"
 
 
+@dataclass(frozen=True, slots=True)
+class DiscountTerms:
+    """The terms of a discount: an amount, or a percentage of what earlier ones left or of the initial total.
+
+    It applies to the items with these indexes, or to the whole order if `items` is None, and is given once or for each
+    item. It is at most `max_amount`.
+    """
+
+    kind: str
+    value: Decimal
+    base: str = REDUCED
+    per: str = PER_ORDER
+    items: Collection[int] | None = None
+    max_amount: Decimal | None = None
+
+    @property
+    def is_of_items(self) -> bool:
+        """True if it is computed on items instead of the whole order."""
+        return self.items is not None or self.per == PER_ITEM
+
+
 class ItemDiscount(NamedTuple):
     """The part of a discount that is taken off one item, by its index in the order."""
 
@@ -39,8 +62,8 @@ class ItemDiscount(NamedTuple):
 class Discount:
     """A computed discount: the `requested` amount, and the `amount` that the order and its items have left for it.
 
-    `allocation` has every item that it applies to, and adds up to the amount. It is empty if there are no items, or one
-    of them has no total.
+    `allocation` has every item that it applies to, and adds up to the amount. It is empty if there are no items, or the
+    whole order is discounted and one of them has no total.
     """
 
     requested: Decimal
@@ -53,6 +76,17 @@ class Discount:
         if self.amount == self.requested:
             return None
         return DiscountExceedsTotal(f"The discount of {self.requested} was cut to {self.amount}.")
+
+    def cut(self, amount: Decimal) -> Discount:
+        """The discount of no more than an amount, without its allocation."""
+        return Discount(self.requested, min(self.amount, amount))
+
+
+class DiscountShare(NamedTuple):
+    """The part of a computed discount that is taken off these items."""
+
+    discount: Discount
+    items: Collection[int]
 
 
 class Basket:
@@ -71,33 +105,83 @@ class Basket:
         self.member_id = member_id
         self.total = total
         self.left = total
-        totals = [item["total"] for item in items]
-        # An item without a total could hold any part of a discount.
-        self._totals: list[Decimal] = [] if None in totals else totals
+        self.items = items
+        self._totals: list[Decimal] = [item["total"] or _ZERO for item in items]
         self._left = list(self._totals)
+        # An item without a total could hold any part of a discount on the whole order.
+        self._is_itemized = any(self._totals) and all(item["total"] is not None for item in items)
         self._unit = Decimal(1).scaleb(-max(digits_of(currency), _fraction_digits(total)))
+        self._remainder: dict[str, Any] | None = None
 
-    def discount(self, kind: str, value: Decimal) -> Discount:
-        """The discount of an amount, or of a percentage of what earlier discounts have left; `take` takes it off."""
-        requested = self._rounded(value if kind == AMOUNT else _percent(self.left, value))
-        if not any(self._totals):
+    def discount(self, terms: DiscountTerms) -> Discount:
+        """The discount by these terms at this point; `take` takes it off."""
+        seen = self._totals if terms.base == INITIAL else self._left
+        places = [place for place in range(len(seen)) if terms.items is None or place in terms.items]
+        weights = limits = [self._left[place] for place in places]
+        if terms.per == PER_ITEM:
+            asked = [self._asked(terms, seen[place]) if self._totals[place] else _ZERO for place in places]
+            requested = sum(asked, _ZERO)
+            weights = limits = [min(one, limit) for one, limit in zip(asked, limits, strict=True)]
+        elif terms.items is None:
+            requested = self._asked(terms, self.total if terms.base == INITIAL else self.left)
+        else:
+            requested = self._asked(terms, sum((seen[place] for place in places), _ZERO))
+        if terms.per == PER_ORDER and terms.base == INITIAL:
+            weights = [self._totals[place] for place in places]
+        if terms.max_amount is not None:
+            requested = min(requested, terms.max_amount.quantize(self._unit, ROUND_FLOOR, _WIDE))
+        if not (terms.is_of_items or self._is_itemized):
             return Discount(requested, min(requested, self.left))
-        amount = min(requested, self.left, sum(self._left, _ZERO))
-        shares = _allocate(amount, self._left, self._left, self._unit)
-        return Discount(requested, amount, tuple(map(ItemDiscount, range(len(shares)), shares)))
+        amount = min(requested, self.left, sum(limits, _ZERO))
+        shares = _allocate(amount, weights, limits, self._unit)
+        return Discount(requested, amount, tuple(map(ItemDiscount, places, shares)))
+
+    def part(self, discount: Discount, items: Collection[int]) -> Discount:
+        """The part of a discount, computed at this point, that is taken off some of its items only."""
+        shares = tuple(share for share in discount.allocation if share.item_index in items)
+        requested = sum((share.amount for share in shares), _ZERO)
+        return self.cut(Discount(requested, requested, shares), self.left)
+
+    def cut(self, discount: Discount, amount: Decimal) -> Discount:
+        """A discount that was computed at this point, cut to an amount; each item keeps its part of it."""
+        shares = [share.amount for share in discount.allocation]
+        cut = discount.cut(amount)
+        allocated = _allocate(cut.amount, shares, shares, self._unit) if shares else []
+        places = (share.item_index for share in discount.allocation)
+        return replace(cut, allocation=tuple(map(ItemDiscount, places, allocated)))
 
     def take(self, discount: Discount) -> None:
         """Take a discount off the total and the items."""
-        self.left -= discount.amount
-        for index, amount in discount.allocation:
-            self._left[index] -= amount
+        self._set(self.left - discount.amount, self._left, discount.allocation)
 
-    def _rounded(self, amount: Decimal) -> Decimal:
+    def give_back(self, discount: Discount) -> None:
+        """Undo `take`."""
+        returned = [ItemDiscount(index, -amount) for index, amount in discount.allocation]
+        self._set(self.left + discount.amount, self._left, returned)
+
+    def _set(self, left: Decimal, items_left: list[Decimal], taken: Collection[ItemDiscount]) -> None:
+        self.left = left
+        for index, amount in taken:
+            items_left[index] -= amount
+        if self._remainder is not None:
+            self._remainder["total"] = left
+            for index, _ in taken:
+                self._remainder["items"][index]["total"] = items_left[index]
+
+    def remainder(self) -> Mapping[str, Any]:
+        """The variable `orderAfter`, which follows each discount."""
+        if self._remainder is None:
+            items = [
+                {**item, "total": item["total"] and left} for item, left in zip(self.items, self._left, strict=True)
+            ]
+            self._remainder = {"total": self.left, "items": items}
+        return self._remainder
+
+    def _asked(self, terms: DiscountTerms, whole: Decimal) -> Decimal:
+        amount = terms.value
+        if terms.kind == PERCENTAGE:
+            amount = _WIDE.divide(_WIDE.multiply(whole, terms.value), Decimal(100))
         return max(_ZERO, amount).quantize(self._unit, ROUND_HALF_UP, _WIDE)
-
-
-def _percent(whole: Decimal, value: Decimal) -> Decimal:
-    return _WIDE.divide(_WIDE.multiply(whole, value), Decimal(100))
 
 
 def _fraction_digits(*amounts: Decimal) -> int:
@@ -105,26 +189,26 @@ def _fraction_digits(*amounts: Decimal) -> int:
     return max([0, *(-exponent for exponent in exponents if isinstance(exponent, int))])
 
 
-def _allocate(amount: Decimal, weights: Sequence[Decimal], most: Sequence[Decimal], unit: Decimal) -> list[Decimal]:
-    """Split an amount by weight, each share at most `most` of its place; the shares add up exactly.
+def _allocate(amount: Decimal, weights: Sequence[Decimal], limits: Sequence[Decimal], unit: Decimal) -> list[Decimal]:
+    """Split an amount by weight, each share at most the limit of its place; the shares add up exactly.
 
     Shares are rounded by largest remainder to `unit`, or to the digits of the amounts if these are finer; of equal
-    remainders the first is rounded up. `most` must hold the amount.
+    remainders the first is rounded up. The places with a weight must hold the amount.
     """
-    digits = _fraction_digits(unit, amount, *most)
+    digits = _fraction_digits(unit, amount, *limits)
     missing = int(amount.scaleb(digits, _WIDE))
-    limits = [int(limit.scaleb(digits, _WIDE)) for limit in most]
-    shares, open_places = [0] * len(most), [place for place, limit in enumerate(limits) if limit]
+    most = [int(limit.scaleb(digits, _WIDE)) for limit in limits]
+    shares, open_places = [0] * len(most), [place for place, limit in enumerate(most) if limit]
     while missing:
         whole = sum((Fraction(weights[place]) for place in open_places), Fraction(0))
         exact = {place: missing * Fraction(weights[place]) / whole for place in open_places}
-        full = [place for place in open_places if exact[place] >= limits[place]]
+        full = [place for place in open_places if exact[place] >= most[place]]
         if not full:
             _round_shares(shares, exact, missing)
             break
         for place in full:
-            shares[place] = limits[place]
-            missing -= limits[place]
+            shares[place] = most[place]
+            missing -= most[place]
         open_places = [place for place in open_places if place not in full]
     return [Decimal(share).scaleb(-digits, _WIDE) for share in shares]
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from domain.campaigns.discounts import AMOUNT, INITIAL, PER_ITEM, PER_ORDER, PERCENTAGE, REDUCED
 from domain.event_types import BUILT_IN_EVENT_TYPES, pascal_case
-from domain.expressions.types import DECIMAL, DYN, STRING, TIMESTAMP, MapOf, Type
+from domain.expressions.types import BOOL, DECIMAL, DYN, STRING, TIMESTAMP, MapOf, Type
 from domain.ledger.availability import DAY, NONE
 from domain.tiers import FIXED, FLOOR
 
@@ -25,7 +26,10 @@ JSON_OBJECT = MapOf(DYN)
 
 @dataclass(frozen=True, slots=True)
 class EffectParameter:
-    """A parameter of an effect: `type` is that of its value or expression; `choices` are its only values."""
+    """A parameter of an effect: `type` is that of its value or expression; `choices` are its only values.
+
+    One that `is_of_items` is an expression on each `item` of the order, and has no constant.
+    """
 
     id: str
     label: str
@@ -33,6 +37,7 @@ class EffectParameter:
     default_value: Any = None
     is_optional: bool = False
     choices: tuple[str, ...] = ()
+    is_of_items: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,12 @@ EFFECTS: Mapping[str, Effect] = {
             DISCOUNT,
             "Discount",
             (
-                EffectParameter("type", "Type", STRING, choices=("percentage", "amount")),
+                EffectParameter("type", "Type", STRING, choices=(PERCENTAGE, AMOUNT)),
                 EffectParameter("value", "Value", DECIMAL),
+                EffectParameter("base", "Base", STRING, REDUCED, True, (REDUCED, INITIAL)),
+                EffectParameter("itemFilter", "Item filter", BOOL, is_optional=True, is_of_items=True),
+                EffectParameter("per", "Per", STRING, PER_ORDER, True, (PER_ORDER, PER_ITEM)),
+                EffectParameter("maxAmount", "Maximum amount", DECIMAL, is_optional=True),
             ),
         ),
         Effect(ASSIGN_BADGE, "Assign a badge", _BADGE),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from domain.campaigns.counters import Count
@@ -15,6 +16,7 @@ from domain.ledger.availability import Wait
 from domain.problems import Conflict, Refusal
 
 ZERO = Decimal(0)
+NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
 EXECUTED, PARTIAL, SKIPPED, FAILED = "executed", "partial", "skipped", "failed"
 EVALUATED, AUTHORIZED = "evaluated", "authorized"
@@ -91,7 +93,10 @@ class RuleError(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The result of an effect: its status, the error if there is one, and the amount, discount and worth it has."""
+    """The result of an effect: its status, the error if there is one, and the amount, discount and worth it has.
+
+    `details` are further fields of the answer.
+    """
 
     status: str
     error: Refusal | None
@@ -99,6 +104,7 @@ class Done(NamedTuple):
     discount: Discount | None = None
     worth: Decimal | None = None
     wait: Wait | None = None
+    details: Mapping[str, Any] = NO_DETAILS
 
 
 class Reason(NamedTuple):

@@ -51,6 +51,14 @@ class PointEffects:
         self._posted = 0
         self.discarded = ZERO
 
+    def savepoint(self) -> tuple[int, Decimal]:
+        """A point that `rollback_to` can return to, if the ledger session is rolled back as well."""
+        return self._posted, self.discarded
+
+    def rollback_to(self, savepoint: tuple[int, Decimal]) -> None:
+        """Forget the points since the savepoint."""
+        self._posted, self.discarded = savepoint
+
     def mint(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
         """Mint as much of the amount as the limits and the account's maximum balance allow."""
         try:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.fields import Key
-from domain.problems import Conflict
+from domain.problems import Conflict, NotFound
 
 DISABLED, RUNNING, DRAFT = "disabled", "running", "draft"
 
@@ -26,7 +26,8 @@ class Campaign:
     `campaign_version_id` counts its changes, including those of its actions. Days and periods of limits are in its
     `timezone`, or else in that of the organization; days and hours in that of the event's location, if it has one.
     `cooldown` is the least time between the dates of two events of a member on which it has an effect.
-    One with a `currency` applies to orders and payments in it; its amounts of money are in it.
+    One with a `currency` applies to orders and payments in it; its amounts of money are in it. If an `exclusive` one
+    applies to an event, no other does.
     """
 
     organization_id: int
@@ -55,6 +56,7 @@ class Campaign:
     min_spend_value: Decimal | None
     cooldown: str | None
     currency: str | None
+    exclusive: bool
     custom_attributes: Mapping[str, Any]
     smart_rewards: Mapping[str, Any]
     valid_from: datetime | None
@@ -63,6 +65,29 @@ class Campaign:
     external_key: str | None
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StackingGroup:
+    """Actions of which only some apply to an event, as the `mode` says: to the whole order, or to each of its items."""
+
+    organization_id: int
+    stacking_group_id: int
+    stacking_group_key: Key
+    name: str
+    mode: str
+    scope: str
+    active: bool
+    external_key: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class UnknownStackingGroup(NotFound):
+    """The organization does not have the stacking group that an action names."""
+
+    slug = "unknown-stacking-group"
+    title = "The stacking group does not exist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +110,8 @@ class Action:
     status: str
     priority: int
     exclusive_group: str | None
+    # Of a stacking group; an action has no exclusive group then.
+    stacking_group_key: Key | None
     external_key: str | None
     created_at: datetime
     updated_at: datetime

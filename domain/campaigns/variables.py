@@ -81,6 +81,11 @@ ORDER = _object(
     },
 )
 
+ORDER_AFTER = _object(
+    "order after discounts",
+    {"total": (DECIMAL, "total"), "items": (ListOf(ITEM), "items")},
+)
+
 PRODUCT = _object(
     "payment product",
     {
@@ -156,6 +161,7 @@ ENVIRONMENT = Environment(
     variables={
         "event": EVENT,
         "order": ORDER,
+        "orderAfter": ORDER_AFTER,
         "payment": PAYMENT,
         "member": MEMBER,
         "sponsor": MEMBER,
@@ -178,4 +184,14 @@ ENVIRONMENT = Environment(
     },
     functions=(MATCHES,),
 )
-"""The variables and functions of campaign rules and effects; `order`, `payment` and `sponsor` may be null."""
+"""The variables and functions of campaign rules and effects.
+
+`order`, `orderAfter`, `payment` and `sponsor` may be null.
+"""
+
+ITEM_ENVIRONMENT = Environment(
+    variables={**ENVIRONMENT.variables, "item": ITEM},
+    labels=ENVIRONMENT.labels,
+    functions=ENVIRONMENT.functions.values(),
+)
+"""The same for expressions about one `item` of the order."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from domain.campaigns.compiled import CompiledAction
 from domain.campaigns.references import Sources, sources_of
-from domain.campaigns.variables import ENVIRONMENT
-from domain.expressions import Fault, Node, check
+from domain.campaigns.variables import ENVIRONMENT, ITEM_ENVIRONMENT
+from domain.expressions import Environment, Fault, Node, check
 from domain.expressions.times import ACCESSORS
 from domain.expressions.tree import FunctionCall, Identifier, Macro, parts
 from domain.missions.progress import count_sources
@@ -29,13 +29,15 @@ class ExpressionWarning:
     end: int
 
 
-def warnings_of(pointer: str, node: Node, *, is_condition: bool) -> list[ExpressionWarning]:
+def warnings_of(
+    pointer: str, node: Node, *, is_condition: bool, environment: Environment = ENVIRONMENT
+) -> list[ExpressionWarning]:
     """The warnings about one expression, in the order of its text.
 
     An event may be evaluated long after it happened, so a condition on the calendar of `now` is one of them. In the
     amounts of effects it is not: points often expire from the evaluation on.
     """
-    faults = [*check(node, ENVIRONMENT).warnings, *(_reads_of_now(node) if is_condition else ())]
+    faults = [*check(node, environment).warnings, *(_reads_of_now(node) if is_condition else ())]
     return [
         ExpressionWarning(fault.code, fault.message, pointer, fault.start, fault.end)
         for fault in sorted(faults, key=lambda fault: (fault.start, fault.end))
@@ -48,8 +50,21 @@ def warnings_of_action(action: CompiledAction) -> list[ExpressionWarning]:
         return []
     record = action.action
     sources = sources_of(record.rules, action.node, record.effects, action.effects)
+    of_items = [
+        param.program.analysis.node
+        for effect in action.effects
+        for param in effect.params
+        if param.parameter.is_of_items and param.program is not None
+    ]
     return [
-        warning for pointer, node in sources for warning in warnings_of(pointer, node, is_condition=node is action.node)
+        warning
+        for pointer, node in sources
+        for warning in warnings_of(
+            pointer,
+            node,
+            is_condition=node is action.node,
+            environment=ITEM_ENVIRONMENT if any(node is other for other in of_items) else ENVIRONMENT,
+        )
     ]
 
 

@@ -23,7 +23,7 @@ from persistence import (
 )
 from persistence.audiences import AUDIENCES
 from persistence.badges import BADGES, TRACKINGS
-from persistence.campaigns import ACTIONS, CAMPAIGNS
+from persistence.campaigns import ACTIONS, CAMPAIGNS, STACKING_GROUPS
 from persistence.content import collections
 from persistence.coupons import codes
 from persistence.coupons.books import BOOKS
@@ -179,6 +179,7 @@ ADDRESSES: Mapping[str, _Address] = {
     "offlineAllowanceKey": _many("offline_allowance", ALLOWANCES, "offline_allowance_key"),
     "campaignId": _one("campaign", CAMPAIGNS.find),
     "actionId": _one("action", ACTIONS.find, ("campaign", "campaign_id")),
+    "stackingGroupId": _one("stacking_group", STACKING_GROUPS.find),
     "matcherId": _one("matcher", MATCHERS.find),
     "matcherKey": _one("matcher", MATCHERS.by("matcher_key")),
     "audienceId": _one("audience", AUDIENCES.find),

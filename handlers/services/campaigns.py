@@ -18,12 +18,13 @@ from domain.campaigns.cooldowns import faults_of_cooldown
 from domain.campaigns.records import Action, Campaign, CampaignChanged
 from domain.campaigns.references import faults_of_matches, sources_of, unknown_keys, unknown_matchers
 from domain.expressions import Node
+from domain.fields import Key
 from domain.hours import hours_faults
 from domain.ledger.session import refuse_untracked_expiry
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.messages.base import OF_REQUEST, LocalMoment
-from handlers.services import references
+from handlers.services import references, stacking_groups
 from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.known_keys import known_keys
 from persistence.campaigns import CAMPAIGNS
@@ -55,6 +56,7 @@ class CampaignProperties:
     min_spend_value: Decimal | None = None
     cooldown: str | None = None
     currency: str | None = None
+    exclusive: bool = False
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     smart_rewards: Mapping[str, Any] = field(default_factory=dict)
     valid_from: LocalMoment | None = None
@@ -77,6 +79,7 @@ class ActionProperties:
     status: str
     priority: int
     exclusive_group: str | None = None
+    stacking_group_key: Key | None = None
     external_key: str | None = None
 
 
@@ -129,13 +132,17 @@ def validated_action(call: Call, campaign: Campaign, body: ActionProperties, bef
     """
     rules, written = without_nulls(body.rules, body.effects)
     body = replace(body, rules=rules, effects=written)
-    if before is not None and (rules, written) == (before.rules, before.effects):
+    group = stacking_groups.group_of(call, body.stacking_group_key, body.exclusive_group, before)
+    stays_in_group = before is not None and body.stacking_group_key == before.stacking_group_key
+    if before is not None and (rules, written) == (before.rules, before.effects) and stays_in_group:
         return body
     configuration = configuration_of(call.db, call.organization)
     effects = _compiled(call, configuration, campaign, body)
     for effect in effects:
         _refuse_unknown_records(call, configuration, effect)
         _refuse_untracked_expiry(configuration, campaign, effect)
+    if group is not None:
+        stacking_groups.refuse_without_worth(call, campaign, group, effects, "/stackingGroupKey")
     return body
 
 

@@ -24,7 +24,7 @@ from domain.campaigns.compiled import (
 from domain.campaigns.context import Functions, host_functions
 from domain.campaigns.effects import ADVANCE_MISSION, DISCOUNT, SET_TIER
 from domain.campaigns.limits import limit_rules_of
-from domain.campaigns.records import Action, Campaign
+from domain.campaigns.records import Action, Campaign, StackingGroup
 from domain.campaigns.references import campaign_reads_orders, has_variable, names_variable, reads_orders
 from domain.event_types import (
     BADGE_ASSIGNED,
@@ -70,10 +70,11 @@ class Configuration:
     These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
-    one; `reads_orders` if one reads what the earlier orders of a member say; `grants_discounts` if an effect is a
-    discount. `member_accounts` are the accounts whose points can move tiers or expire by them. `activity_types` are the
-    types of events that keep points alive. `possible_types` are the types of derived events that can occur, because
-    other records ask for them. `location_timezones` are those of locations, by code.
+    one; `reads_orders` if one reads what the earlier orders of a member say; `reads_order_after` if one reads
+    `orderAfter`; `discounts_orders` if it does, or an effect is a discount. `member_accounts` are the accounts whose
+    points can move tiers or expire by them. `activity_types` are the types of events that keep points alive.
+    `possible_types` are the types of derived events that can occur, because other records ask for them.
+    `location_timezones` are those of locations, by code.
     """
 
     organization_id: int
@@ -102,7 +103,8 @@ class Configuration:
     main_accounts: Mapping[int | None, LedgerAccount | None]
     default_account: LedgerAccount | None
     possible_types: frozenset[str]
-    grants_discounts: bool
+    discounts_orders: bool
+    reads_order_after: bool
     location_timezones: Mapping[str, str]
 
     def zone_of_location(self, code: str | None) -> tzinfo | None:
@@ -192,7 +194,8 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     }
     item_matchers = dict(items.values())
     audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
-    compiled = _compiled_campaigns(active_campaigns, before, accounts, organization)
+    groups = _load_groups(db, organization_id, active_campaigns)
+    compiled = _compiled_campaigns(active_campaigns, before, accounts, organization, groups)
     compiled_missions = _compiled_missions(stored_missions, organization, accounts, items, audiences_)
     tiers = configuration.tiers(db, organization_id)
     tier_schedules = tuple(configuration.tier_schedules(db, organization))
@@ -208,6 +211,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     activity_types = _activity_types(accounts.by_id.values())
     listeners = tuple(triggers.find_listeners(db, organization_id))
     details = organizations.find_details(db, organization_id)
+    reads_order_after = any(names_variable(campaign, "orderAfter") for campaign in compiled)
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
@@ -244,7 +248,8 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         referral_programs=referral_programs,
         main_accounts=accounts.by_program,
         default_account=accounts.default,
-        grants_discounts=DISCOUNT in effect_ids,
+        discounts_orders=DISCOUNT in effect_ids or reads_order_after,
+        reads_order_after=reads_order_after,
         location_timezones=details.location_timezones,
         possible_types=_possible_types(
             moves_tiers=sets_tiers or any(schedule.moves for schedule in tier_schedules),
@@ -327,11 +332,21 @@ def _load_accounts(db: Connection, organization: Organization) -> _Accounts:
     return _Accounts(by_id, by_key, frozenset(key for _, key, _ in programs), by_program, default)
 
 
+def _load_groups(
+    db: Connection, organization_id: int, active: Iterable[tuple[Campaign, Sequence[Action]]]
+) -> Mapping[str, StackingGroup]:
+    """The stacking groups by key, if an action names one."""
+    if all(action.stacking_group_key is None for _, actions in active for action in actions):
+        return {}
+    return {group.stacking_group_key: group for group in campaigns.STACKING_GROUPS.find_all(db, organization_id)}
+
+
 def _compiled_campaigns(
     active: Iterable[tuple[Campaign, Sequence[Action]]],
     before: Configuration | None,
     accounts: _Accounts,
     organization: Organization,
+    groups: Mapping[str, StackingGroup],
 ) -> list[CompiledCampaign]:
     """The active campaigns, ready to be evaluated; actions that were compiled before are taken over."""
     account_ids = {key: account.ledger_account_id for key, account in accounts.by_key.items()}
@@ -339,7 +354,7 @@ def _compiled_campaigns(
     return [
         compile_campaign(
             campaign,
-            [compile_action(action, known.get(action.action_id)) for action in actions],
+            [compile_action(action, known.get(action.action_id), groups) for action in actions],
             limit_rules_of(campaign, account_ids, organization.currency),
             accounts.by_program.get(campaign.loyalty_program_id),
             organization.timezone,

@@ -4,7 +4,7 @@ from sqlalchemy import ARRAY, BigInteger, Column, Date, Integer, PrimaryKeyConst
 from sqlalchemy.dialects.postgresql import JSON
 
 from domain.audiences import Audience
-from domain.campaigns.records import Action, Campaign
+from domain.campaigns.records import Action, Campaign, StackingGroup
 from domain.matchers import Matcher
 from persistence.tables.base import belongs_to_organization, exact, instant, metadata, record_table, refers_to, unique
 
@@ -17,7 +17,20 @@ campaigns = record_table(
     belongs_to_organization(),
     refers_to("loyalty_programs", "loyalty_program_id"),
     types={"days_of_week": ARRAY(SmallInteger)},
-    defaults={"campaign_version_id": "1", "days_of_week": "'{}'", "allow_partial_application_on_limit": "false"},
+    defaults={
+        "campaign_version_id": "1",
+        "days_of_week": "'{}'",
+        "allow_partial_application_on_limit": "false",
+        "exclusive": "false",
+    },
+)
+
+stacking_groups = record_table(
+    "stacking_groups",
+    StackingGroup,
+    "stacking_group_id",
+    unique("stacking_group_key"),
+    belongs_to_organization(),
 )
 
 campaign_actions = record_table(

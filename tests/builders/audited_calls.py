@@ -95,6 +95,8 @@ def _configuration(organization: Organization, made: dict[str, Any]) -> None:
     body = {"name": "Hot", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": [condition]}}
     matcher = a.post("/matchers", body)["matcher"]
     a.put(f"/matchers/{matcher['matcherId']}", {**body, "name": "Hotter"})
+    group = a.post("/stacking-groups", {"name": "Offers", "mode": "best"})["stackingGroup"]
+    a.put(f"/stacking-groups/{group['stackingGroupId']}", {"name": "Offers", "mode": "worst"})
     body = {"name": "Tasters", "matcherType": "list-matcher"}
     audience = a.post("/audiences", body)["audience"]
     path = f"/audiences/{audience['audienceId']}"

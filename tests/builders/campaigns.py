@@ -13,7 +13,7 @@ from domain.campaigns.counters import CounterKey, Counters
 from domain.campaigns.evaluation import Evaluator
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.outcomes import Evaluation
-from domain.campaigns.records import RUNNING, Action, Campaign
+from domain.campaigns.records import RUNNING, Action, Campaign, StackingGroup
 from domain.events import DRY_RUN, FULL
 from domain.ledger.postings import Holding
 from domain.ledger.records import LedgerAccount
@@ -100,6 +100,7 @@ def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None,
         "status": RUNNING,
         "priority": 1,
         "exclusive_group": None,
+        "stacking_group_key": None,
         "external_key": None,
         "created_at": NOON,
         "updated_at": NOON,
@@ -107,14 +108,21 @@ def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None,
     return Action(**{**settings, **values})
 
 
+def group(mode: str = "best", scope: str = "order", name: str = "group", active: bool = True) -> StackingGroup:
+    """A stacking group whose key is its name."""
+    return StackingGroup(1, 1, name, name, mode, scope, active, None, NOON, NOON)
+
+
 def campaign(
     *actions: Action,
     campaign_id: int = 1,
     accounts: Sequence[LedgerAccount] = (),
     default_timezone: str = "UTC",
+    groups: Sequence[StackingGroup] = (),
     **values: Any,
 ) -> CompiledCampaign:
     """An active campaign without restrictions, ready to run; points go to the first of `accounts`."""
+    by_key = {group.stacking_group_key: group for group in groups}
     known = list(accounts) or [account()]
     settings: dict[str, Any] = {
         "organization_id": 1,
@@ -143,6 +151,7 @@ def campaign(
         "min_spend_value": None,
         "cooldown": None,
         "currency": None,
+        "exclusive": False,
         "custom_attributes": {},
         "smart_rewards": {},
         "valid_from": None,
@@ -156,7 +165,7 @@ def campaign(
     ids = {each.ledger_account_key: each.ledger_account_id for each in known}
     return compile_campaign(
         record,
-        [compile_action(each) for each in actions],
+        [compile_action(each, groups=by_key) for each in actions],
         limit_rules_of(record, ids),
         known[0] if known else None,
         default_timezone,

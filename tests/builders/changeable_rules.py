@@ -53,6 +53,7 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
         "minSpendValue": 5,
         "cooldown": "PT24H",
         "currency": "EUR",
+        "exclusive": True,
         "smartRewards": {"a": 1},
         "externalKey": "own-1",
         "validFrom": WINDOW[0],
@@ -91,7 +92,20 @@ def action(organization: Organization) -> Sequence[Changeable]:
         "externalKey": "own-1",
     }
     made = organization.administration.post(path, body)["action"]
-    return [Changeable(f"{path}/{made['actionId']}", body, unset={"actionIndex": 7})]
+    group = organization.administration.post("/stacking-groups", {"name": "All", "mode": "all"})["stackingGroup"]
+    stacked = {**body, "actionIndex": 8, "exclusiveGroup": None, "externalKey": "own-2"}
+    stacked["stackingGroupKey"] = group["stackingGroupKey"]
+    other = organization.administration.post(path, stacked)["action"]
+    return [
+        Changeable(f"{path}/{made['actionId']}", body, unset={"actionIndex": 7}),
+        Changeable(f"{path}/{other['actionId']}", stacked, unset={"actionIndex": 8}),
+    ]
+
+
+def stacking_group(organization: Organization) -> Sequence[Changeable]:
+    body = {"name": "Offers", "mode": "best", "scope": "item", "active": False, "externalKey": "own-1"}
+    made = organization.administration.post("/stacking-groups", body)["stackingGroup"]
+    return [Changeable(f"/stacking-groups/{made['stackingGroupId']}", body)]
 
 
 def matcher(organization: Organization) -> Sequence[Changeable]:

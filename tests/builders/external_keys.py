@@ -40,6 +40,7 @@ _BODIES: Mapping[str, Callable[[Organization, str], dict[str, Any]]] = {
     },
     "eventType": lambda organization, word: {"name": word, "apiCode": word, "schemaType": "custom"},
     "matcher": lambda organization, word: {"name": word, "type": "item-matcher", "matcher": LATTE},
+    "stackingGroup": lambda organization, word: {"name": word, "mode": "best"},
     "audience": lambda organization, word: {"name": word, "matcherType": "list-matcher"},
     "badge": lambda organization, word: {"name": word, "maxAmount": 3, "active": True},
     "couponBook": lambda organization, word: {

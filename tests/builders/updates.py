@@ -423,6 +423,7 @@ MAKERS: Mapping[str, Callable[[Organization], Sequence[Changeable]]] = {
     "administration:updateReferralProgram": rules.referral_program,
     "administration:updateAudience": _audiences,
     "administration:updateMatcher": rules.matcher,
+    "administration:updateStackingGroup": rules.stacking_group,
     "administration:updateMission": rules.missions,
     "administration:updateTrigger": _trigger,
     "administration:updateUser": _user,

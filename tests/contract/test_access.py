@@ -140,6 +140,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "/matchers",
         {"name": MARKER, "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}},
     )["matcher"]
+    group = administration.post("/stacking-groups", {"name": MARKER, "mode": "best"})["stackingGroup"]
     audience = administration.post("/audiences", {"name": MARKER, "matcherType": "list-matcher"})["audience"]
     badge = organization.integration.post("/badges", {"name": MARKER, "maxAmount": 10**6, "active": True})["badge"]
     assign = f"/members/{member['loyaltyMemberId']}/badges/{badge['badgeKey']}/assign"
@@ -220,6 +221,7 @@ def records(organization: Organization) -> dict[str, Any]:
         "campaignId": campaign["campaignId"],
         "actionId": administration.post(actions, action)["action"]["actionId"],
         "apiCode": MARKER,
+        "stackingGroupId": group["stackingGroupId"],
         "matcherId": matcher["matcherId"],
         "matcherKey": matcher["matcherKey"],
         "audienceId": audience["audienceId"],

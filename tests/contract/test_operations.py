@@ -48,6 +48,7 @@ EXTENSIONS = {
         *("getTestClock", "createTestClock", "advanceTestClock", "removeTestClock"),
         *("listTriggerDeliveries", "redeliverTriggerDelivery", "requeueDeadLetterEvent", "revokePartnerApiKey"),
         *("startImport", "updateAudience", "updateAudienceMembers", "updateMission", "updatePermissionGroup"),
+        *("listStackingGroups", "createStackingGroup", "getStackingGroup", "updateStackingGroup"),
         *("getPortal", "updatePortal", "uploadImportPart", "deletePermissionGroup"),
     },
 }
@@ -97,6 +98,7 @@ PAGE_SIZES = {
     ("administration", "listReferralCodeLogs"): 100,
     ("administration", "listReferralCodes"): 100,
     ("administration", "listReferralPrograms"): 100,
+    ("administration", "listStackingGroups"): 100,
     ("administration", "listTiers"): 100,
     ("administration", "listTriggerDeliveries"): 25,
     ("administration", "listTriggers"): 100,

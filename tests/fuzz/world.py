@@ -151,6 +151,10 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     grants = f"/members/ana/badges/{badges[0]['badgeKey']}/assign"
     assigned = call("POST", grants, {"amount": 1_000_000})["badgeTracking"]
     reverted = call("POST", grants, {"amount": 1})["badgeTracking"]
+    stacking_groups = [
+        call("POST", f"{home}/stacking-groups", {"name": mode, "mode": mode})["stackingGroup"]
+        for mode in ("all", "first")
+    ]
     matchers = [call("POST", f"{home}/matchers", _matcher(name))["matcher"] for name in ("Hot drinks", "Cold drinks")]
     audiences = [call("POST", f"{home}/audiences", body)["audience"] for body in _AUDIENCES]
     triggers = [call("POST", f"{home}/triggers", _trigger(key))["trigger"] for key in ("told", "changed")]
@@ -218,6 +222,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "badgeTrackingIdentifier": str(assigned["badgeTrackingId"]),
         "offlineAllowanceKey": cancellable["offlineAllowance"]["offlineAllowanceKey"],
         "couponLockKey": locked["couponLock"]["couponLockKey"],
+        "stackingGroupId": stacking_groups[0]["stackingGroupId"],
         "matcherId": matchers[0]["matcherId"],
         "matcherKey": matchers[0]["matcherKey"],
         "audienceId": audiences[0]["audienceId"],
@@ -262,6 +267,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "startImport": {"importId": imports[1]["importId"]},
         "cancelImport": {"importId": imports[2]["importId"]},
         "cancelExport": {"exportId": exports[1]["exportId"]},
+        "updateStackingGroup": {"stackingGroupId": stacking_groups[1]["stackingGroupId"]},
         "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
         "updateMission": {"missionId": missions[1]["missionId"]},
         "updateAudience": {"audienceId": audiences[1]["audienceId"]},

@@ -243,7 +243,7 @@ def test_a_cut_percentage_is_an_amount(shop, ana):
     budgeted(shop, money(10), effects=(effect("discount", type="percentage", value=25),), partial=True)
     [applied] = shop.track_one(order(ana, 60))["effects"]
     assert applied["status"] == "partial"
-    assert applied["params"] == [{"id": "type", "value": "amount"}, {"id": "value", "value": 10}]
+    assert applied["params"][:2] == [{"id": "type", "value": "amount"}, {"id": "value", "value": 10}]
     assert applied["discountAmount"] == 10
     assert applied["error"]["type"] == REACHED
 

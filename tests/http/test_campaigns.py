@@ -31,6 +31,7 @@ EMPTY = {
     "minSpendValue": None,
     "cooldown": None,
     "currency": None,
+    "exclusive": False,
     "customAttributes": {},
     "smartRewards": {},
     "validFrom": None,
@@ -101,6 +102,7 @@ def full(shop):
         "minSpendValue": Decimal("0.01"),
         "cooldown": "P1DT12H",
         "currency": "KWD",
+        "exclusive": True,
         "customAttributes": {"n": Decimal("1.10"), "list": [None, True, {"deep": "ü"}]},
         "smartRewards": {"model": "v1"},
         "validFrom": "2026-01-01T00:00:00Z",
@@ -390,6 +392,7 @@ def test_an_action_is_kept_with_everything_it_said(shop, administration, campaig
     made = administration.post(f"{campaign_path}/actions", body)["action"]
     assert made == {
         **body,
+        "stackingGroupKey": None,
         "campaignVersionId": 2,
         "organizationId": shop.organization.id,
         "campaignId": int(campaign_path.rsplit("/", 1)[1]),

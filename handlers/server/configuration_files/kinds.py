@@ -144,6 +144,16 @@ KINDS: tuple[Kind, ...] = (
         _field("name"),
     ),
     Kind(
+        "stackingGroup",
+        "stackingGroup",
+        "stackingGroupId",
+        "stackingGroupKey",
+        "listStackingGroups",
+        "createStackingGroup",
+        "updateStackingGroup",
+        _field("name"),
+    ),
+    Kind(
         "audience",
         "audience",
         "audienceId",

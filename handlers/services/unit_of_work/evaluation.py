@@ -232,6 +232,7 @@ def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evalu
         mode=unit.mode,
         tracing=unit.tracing,
         deadline=deadline,
+        attempt=lambda execute: unit.coupons.attempt(execute),
     )
 
 
@@ -302,9 +303,12 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
     else:
         member_, sponsor = member_variable(member), member_variable(tracked.sponsor)
     order_, spend, currency = order_variable(record, items), spend_of(record, payment), currency_of(record, payment)
+    basket = _basket(unit, member.member_id, spend, currency, order_) if configuration.discounts_orders else None
+    reads_order_after = configuration.reads_order_after and order_ is not None
     context = {
         "event": event_variable(event, tracked.key, tracked.at),
         "order": order_,
+        "orderAfter": basket.remainder() if basket is not None and reads_order_after else None,
         "payment": payment,
         "member": member_,
         "sponsor": sponsor,
@@ -339,7 +343,7 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
         is_active=member.active,
         is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,
         tiers_as_of=tiers_as_of,
-        basket=_basket(unit, member.member_id, spend, currency, order_) if configuration.grants_discounts else None,
+        basket=basket,
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.campaigns.discounts import AMOUNT, PERCENTAGE, Basket
+from domain.campaigns.discounts import AMOUNT, PERCENTAGE, Basket, DiscountTerms
 from tests.builders.campaigns import Bench, action, campaign, effect, facts, statuses
 
 TOTALS = st.decimals(0, 18446744073709, places=4)
@@ -22,8 +22,12 @@ def basket(total, *items, currency=None):
     return Basket(7, Decimal(total), currency, lines)
 
 
-def given_by(purchase, kind, value):
-    discount = purchase.discount(kind, Decimal(value))
+def terms(kind, value, **more):
+    return DiscountTerms(kind, Decimal(value), **more)
+
+
+def given_by(purchase, kind, value, **more):
+    discount = purchase.discount(terms(kind, value, **more))
     purchase.take(discount)
     return discount
 
@@ -61,7 +65,7 @@ def test_allocations_add_up_exactly_and_leave_no_item_below_zero(prices, total, 
 @given(st.lists(st.decimals("0.01", 1000, places=2), min_size=1, max_size=8), st.decimals(0, 100, places=3))
 def test_each_share_is_within_one_cent_of_its_exact_part(prices, percent):
     total = sum(prices)
-    discount = basket(total, *prices).discount(PERCENTAGE, percent)
+    discount = basket(total, *prices).discount(terms(PERCENTAGE, percent))
     for index, amount in discount.allocation:
         assert abs(amount - discount.amount * prices[index] / total) < Decimal("0.01")
     by_price = sorted(discount.allocation, key=lambda share: prices[share.item_index])
@@ -82,27 +86,39 @@ def test_each_share_is_within_one_cent_of_its_exact_part(prices, percent):
     ],
 )
 def test_a_discount_is_rounded_half_away_from_zero(total, kind, value, amount):
-    assert basket(total).discount(kind, Decimal(value)).amount == Decimal(amount)
+    assert basket(total).discount(terms(kind, Decimal(value))).amount == Decimal(amount)
 
 
 def test_an_amount_of_equal_items_is_split_by_largest_remainder():
     """Example 6 of stacking."""
-    assert shares(basket(30, 10, 10, 10).discount(AMOUNT, Decimal(10))) == [(0, "3.34"), (1, "3.33"), (2, "3.33")]
-    assert shares(basket(150, 20, 30, 100).discount(AMOUNT, Decimal(15))) == [(0, "2.00"), (1, "3.00"), (2, "10.00")]
+    assert shares(basket(30, 10, 10, 10).discount(terms(AMOUNT, 10))) == [
+        (0, "3.34"),
+        (1, "3.33"),
+        (2, "3.33"),
+    ]
+    assert shares(basket(150, 20, 30, 100).discount(terms(AMOUNT, 15))) == [
+        (0, "2.00"),
+        (1, "3.00"),
+        (2, "10.00"),
+    ]
 
 
 def test_items_of_nothing_get_nothing():
-    assert shares(basket(10, 0, 10, 0).discount(PERCENTAGE, Decimal(15))) == [(0, "0.00"), (1, "1.50"), (2, "0.00")]
+    assert shares(basket(10, 0, 10, 0).discount(terms(PERCENTAGE, 15))) == [
+        (0, "0.00"),
+        (1, "1.50"),
+        (2, "0.00"),
+    ]
 
 
 @pytest.mark.parametrize("items", [(), (5, None), (0, 0)])
 def test_without_the_totals_of_the_items_there_is_no_allocation(items):
-    discount = basket(10, *items).discount(PERCENTAGE, Decimal(50))
+    discount = basket(10, *items).discount(terms(PERCENTAGE, Decimal(50)))
     assert (discount.amount, discount.allocation) == (5, ())
 
 
 def test_a_discount_takes_no_more_than_the_items_have():
-    discount = basket(10, 4, 3).discount(AMOUNT, Decimal(9))
+    discount = basket(10, 4, 3).discount(terms(AMOUNT, Decimal(9)))
     assert (discount.requested, discount.amount, shares(discount)) == (9, 7, [(0, "4.00"), (1, "3.00")])
 
 
@@ -126,7 +142,7 @@ def test_later_discounts_find_what_earlier_ones_left():
     ],
 )
 def test_the_currency_has_the_digits(currency, total, percent, amount):
-    assert str(basket(total, currency=currency).discount(PERCENTAGE, Decimal(percent)).amount) == amount
+    assert str(basket(total, currency=currency).discount(terms(PERCENTAGE, Decimal(percent))).amount) == amount
 
 
 def off(kind, value):

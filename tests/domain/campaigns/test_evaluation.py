@@ -355,7 +355,8 @@ def test_a_discount_is_computed_and_executes_nothing():
     bench = Bench(tested)
     found = bench.run(facts(45))
     assert statuses(found) == [(1, "executed")]
-    assert dict(found.effects[0].params) == {"type": "percentage", "value": Decimal("4.5")}
+    unset = {"base": "reduced", "per": "order", "maxAmount": None}
+    assert dict(found.effects[0].params) == {"type": "percentage", "value": Decimal("4.5"), **unset}
     assert bench.session.steps == []
 
 

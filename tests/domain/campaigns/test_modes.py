@@ -68,7 +68,7 @@ def test_a_lineup_holds_the_campaigns_of_a_type_and_is_made_once():
     plans = EvaluationPlans([first, other, always])
     found = plans.of(EVENT_TYPE)
     assert found.campaigns == (first, always)
-    assert [each.action.action_id for _, each in found.actions] == [3, 1]
+    assert [[each.action.action_id for _, each in turn.actions] for turn in found.turns] == [[3], [1]]
     assert plans.of(EVENT_TYPE) is found
     assert plans.of("unheard-of").campaigns == (always,)
 

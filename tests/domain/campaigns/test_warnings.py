@@ -7,7 +7,7 @@ import pytest
 from domain.campaigns.compiled import compile_action
 from domain.campaigns.warnings import warnings_of, warnings_of_action, warnings_of_mission
 from domain.expressions import parse
-from tests.builders.campaigns import action, mint
+from tests.builders.campaigns import action, effect, mint
 from tests.builders.missions import mission
 
 MIDNIGHT = "now.getHours() == 0"
@@ -93,3 +93,13 @@ def test_the_count_expression_of_a_mission_is_a_condition():
 def test_a_warning_gives_advice():
     [warning] = warnings_of_action(compile_action(action(1, mint(1), rule=MIDNIGHT)))
     assert warning.message == "`now` is when the event is evaluated; use `event.externalEventDate`"
+
+
+def test_warnings_about_a_filter_of_items_know_the_item():
+    shadow = 'order.items.exists(item, item.total > 1.0) && item.productCode == "mug"'
+    found = warnings_of_action(
+        compile_action(action(1, effect("discount", type="amount", value=1, itemFilter=("=", shadow))))
+    )
+    assert [(warning.code, warning.pointer) for warning in found] == [
+        ("shadowed-variable", "/effects/items/0/params/2/expression")
+    ]

@@ -167,6 +167,15 @@ class CouponWork:
             self._unit.ledger.rollback_to(ledger)
         return None
 
+    def attempt(self, act: Callable[[], T]) -> T:
+        """The result of an act on coupons, which is then undone."""
+        state, ledger = self.loader.state.savepoint(), self._unit.ledger.savepoint()
+        try:
+            return act()
+        finally:
+            self.loader.state.rollback_to(state)
+            self._unit.ledger.rollback_to(ledger)
+
     def together(self, act: Callable[[], T]) -> T:
         """Run `act` as a whole: if it raises a Refusal, its changes are rolled back."""
         state, ledger = self.loader.state.savepoint(), self._unit.ledger.savepoint()

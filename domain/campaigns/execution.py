@@ -1,0 +1,247 @@
+"""Effects of actions for one event: the values of their parameters, their execution, and trials of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from domain.calendar import instant_text
+from domain.campaigns.budgets import LimitBudget
+from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
+from domain.campaigns.context import EventFacts, Executor, Performed
+from domain.campaigns.cooldowns import CooldownActive
+from domain.campaigns.counters import Counters
+from domain.campaigns.discounts import Discount, DiscountShare, DiscountTerms
+from domain.campaigns.effects import ASSIGN_COUPON, BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
+from domain.campaigns.limited_effects import LimitedEffects, use_of_coupons
+from domain.campaigns.limits import EventLimit, LimitUse
+from domain.campaigns.outcomes import (
+    AUTHORIZED,
+    EXECUTED,
+    FAILED,
+    SKIPPED,
+    ZERO,
+    BadParameter,
+    Done,
+    LimitReached,
+    Reason,
+)
+from domain.campaigns.point_effects import PointEffects
+from domain.campaigns.stacking import EFFECTS_WITH_WORTH, Bid, WonItems
+from domain.expressions import Budget, EvaluationError
+from domain.ledger.session import LedgerSession
+from domain.members import MemberInactive
+from domain.problems import Conflict, Refusal
+
+Attempt = Callable[[Callable[[], Bid]], Bid]
+"""Executes effects on coupons, and then undoes what they changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedEffect:
+    """An effect with the values of its parameters for this event, or the `fault` in computing them.
+
+    `items` are the indexes of the items that its filter selects, None without one.
+    """
+
+    effect_id: str
+    params: dict[str, Any]
+    fault: Refusal | None
+    items: Collection[int] | None = None
+
+    @property
+    def terms(self) -> DiscountTerms:
+        """The terms of a discount."""
+        params = self.params
+        return DiscountTerms(
+            params["type"], params["value"], params["base"], params["per"], self.items, params["maxAmount"]
+        )
+
+
+class EffectRunner:
+    """Executes effects on one event; `pending` points are for a later capture, and other effects wait for it."""
+
+    def __init__(
+        self,
+        event: EventFacts,
+        session: LedgerSession,
+        counters: Counters,
+        allowances: LimitBudget,
+        points: PointEffects,
+        functions: Mapping[str, Any],
+        executor_of: Callable[[str], Executor],
+        budget: Budget,
+        pending: bool,
+        attempt: Attempt,
+    ) -> None:
+        self._event = event
+        self._session = session
+        self._counters = counters
+        self._allowances = allowances
+        self._limited = LimitedEffects(event, allowances)
+        self._points = points
+        self._functions = functions
+        self._executor_of = executor_of
+        self._budget = budget
+        self._pending = pending
+        self._attempt = attempt
+        self._is_trying = False
+
+    def compute(self, effect: CompiledEffect) -> ComputedEffect:
+        """The values of an effect's parameters for this event."""
+        effect_id = effect.effect.effect_id
+        values: dict[str, Any] = {}
+        items: Collection[int] | None = None
+        for param in effect.params:
+            value, name, is_filter = param.value, param.parameter.id, param.parameter.is_of_items
+            if param.program is not None:
+                try:
+                    if is_filter:
+                        items = self._items(param.program.run)
+                        continue
+                    value = param.program.run(self._event.context, self._budget, self._functions)
+                except EvaluationError as error:
+                    return ComputedEffect(effect_id, values, BadParameter(f"{name}: {error}"))
+                value = constant(param.parameter, value)
+                if is_bad(value):
+                    fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
+                    return ComputedEffect(effect_id, values, fault)
+            if not is_filter:
+                values[name] = value
+        for name in ("amount", "qualifyingAmount", "maxAmount"):
+            if (value := values.get(name)) is not None and value < 0:
+                return ComputedEffect(effect_id, values, BadParameter(f"{name} evaluated to {value}, less than zero."))
+        return ComputedEffect(effect_id, values, None, items)
+
+    def _items(self, run: Callable[..., Any]) -> list[int]:
+        """The items of the basket for which an expression is true."""
+        basket, context = self._event.basket, self._event.context
+        if basket is None:
+            return []
+        return [
+            index
+            for index, item in enumerate(basket.items)
+            if run({**context, "item": item}, self._budget, self._functions) is True
+        ]
+
+    def execute(self, campaign: CompiledCampaign, effect: ComputedEffect, share: DiscountShare | None = None) -> Done:
+        """Execute one effect, or return why it was not executed; of a discount only the `share` if there is one."""
+        if effect.fault is not None:
+            return Done(FAILED, effect.fault, ZERO)
+        if effect.effect_id == MINT_POINTS:
+            return self._points.mint(campaign, effect.params)
+        if effect.effect_id == BURN_POINTS:
+            return self._points.burn(campaign, effect.params)
+        if not self._event.is_active and effect.effect_id != NOTIFY:
+            return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
+        if effect.effect_id == DISCOUNT:
+            return self._limited.discount(campaign, effect.terms, effect.params, share)
+        if effect.effect_id == ASSIGN_COUPON and campaign.limits:
+            return self._limited.coupons(campaign, effect.params, lambda params: self._perform(effect, params))
+        return self._perform(effect, effect.params)
+
+    def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> Done:
+        """Let the participants execute an effect, unless the request only authorizes it."""
+        if self._pending and not self._is_trying:
+            return Done(AUTHORIZED, None)
+        try:
+            performed = self._executor_of(effect.effect_id)(self._event, params) or Performed()
+            return Done(EXECUTED, None, performed.amount, worth=performed.worth, details=performed.details)
+        except BadParameter as fault:
+            return Done(FAILED, fault, ZERO)
+        except Conflict as conflict:
+            return Done(SKIPPED, conflict, ZERO)
+        except Refusal as failure:
+            return Done(FAILED, failure, ZERO)
+
+    def blocked_by(
+        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None = None
+    ) -> tuple[CooldownActive | LimitReached, Reason] | None:
+        """The refusal of an action by the cooldown or a limit of its campaign, with its explanation."""
+        if not campaign.limits and campaign.cooldown is None:
+            return None
+        near = self._allowances.cooling_by(campaign)
+        if near is not None:
+            detail = f"The campaign had an effect at {instant_text(near)}, and its cooldown is"
+            cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
+            return cooling, Reason("COOLDOWN", cooling.detail, near)
+        limit = self._broken_limit(campaign, computed, won) if campaign.limits else None
+        if limit is None:
+            return None
+        refusal = LimitReached.of(limit)
+        return refusal, Reason("LIMIT_REACHED", refusal.detail, self._counters.used(limit.key))
+
+    def _broken_limit(
+        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
+    ) -> EventLimit | None:
+        """The limit that does not allow an action of the campaign."""
+        exhausted = self._allowances.shut_by(campaign)
+        if exhausted is not None or campaign.campaign.allow_partial_application_on_limit:
+            return exhausted
+        return self._allowances.of(campaign).broken_by(self._uses(campaign, computed, won), self._counters)
+
+    def _uses(
+        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
+    ) -> list[LimitUse]:
+        """All uses of limits that the effects of an action would be."""
+        uses: list[LimitUse] = []
+        discounts: list[Discount] = []
+        basket = self._event.basket
+        for place, effect in enumerate(computed):
+            if effect.fault is not None:
+                continue
+            if effect.effect_id == MINT_POINTS:
+                uses += self._points.uses_before_limits(campaign, effect.params)
+            elif effect.effect_id == DISCOUNT and self._event.is_active:
+                discount = self._limited.discount_before_limits(effect.terms, won and won.share(place))
+                uses.append(self._limited.use_of(discount))
+                if basket is not None:
+                    basket.take(discount)
+                    discounts.append(discount)
+            elif effect.effect_id == ASSIGN_COUPON and self._event.is_active:
+                uses.append(use_of_coupons(effect.params))
+        self._give_back(discounts)
+        return uses
+
+    def _give_back(self, discounts: Sequence[Discount]) -> None:
+        """Undo that discounts were taken off the basket."""
+        basket = self._event.basket
+        for discount in discounts:
+            if basket is not None:
+                basket.give_back(discount)
+
+    def bid(self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[ComputedEffect]) -> Bid:
+        """The gift of an action after limits and caps: its effects with a worth are executed and undone."""
+        session, points, counted = self._session.savepoint(), self._points.savepoint(), self._allowances.savepoint()
+        # A limit that cuts a discount changes its parameters.
+        effects = [replace(effect, params=dict(effect.params)) for effect in computed]
+
+        def execute() -> Bid:
+            results = [
+                self.execute(campaign, effect) if effect.effect_id in EFFECTS_WITH_WORTH else Done(SKIPPED, None)
+                for effect in effects
+            ]
+            worth = sum((result.worth or ZERO for result in results), ZERO)
+            return Bid(action.action, worth, [result.discount for result in results])
+
+        self._is_trying = True
+        has_coupons = any(effect.effect_id == ASSIGN_COUPON for effect in effects)
+        bid = self._attempt(execute) if has_coupons else execute()
+        self._is_trying = False
+        self._give_back([discount for discount in bid.discounts if discount is not None])
+        self._session.rollback_to(session)
+        self._points.rollback_to(points)
+        self._allowances.rollback_to(counted)
+        return bid
+
+
+def reported_params(computed: ComputedEffect, done: Decimal | None) -> tuple[tuple[str, Any], ...]:
+    """The parameters of an effect as reported: the executed amount, and the requested one if it differs."""
+    if done is None or computed.params.get("amount", done) == done:
+        return tuple(computed.params.items())
+    reported: list[tuple[str, Any]] = []
+    for name, value in computed.params.items():
+        reported += [(name, done), ("requestedAmount", value)] if name == "amount" else [(name, value)]
+    return tuple(reported)

@@ -1,0 +1,151 @@
+"""Stacking: which actions of a group apply to an event, by the money that each would give."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from domain.campaigns.discounts import Discount, DiscountShare
+from domain.campaigns.effects import ASSIGN_COUPON, DISCOUNT, MINT_POINTS
+from domain.campaigns.outcomes import Reason
+from domain.campaigns.records import Action, StackingGroup
+
+FIRST, BEST, WORST, ALL = "first", "best", "worst", "all"
+PER_ORDER, PER_ITEM = "order", "item"
+
+EFFECTS_WITH_WORTH = frozenset({DISCOUNT, MINT_POINTS, ASSIGN_COUPON})
+MAX_ACTIONS = 50
+"""Most actions of a stacking group."""
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stacking:
+    """The group of an action: a stacking group by its key, or an exclusive group by its name, whose mode is FIRST.
+
+    The actions of a stacking group are evaluated together, at the place of the first one; those of an exclusive group
+    each at its own.
+    """
+
+    name: str
+    mode: str = FIRST
+    scope: str = PER_ORDER
+    is_placed: bool = False
+
+    @property
+    def is_contest(self) -> bool:
+        """True if the actions are compared by what they would give."""
+        return self.mode in (BEST, WORST) or (self.mode == FIRST and self.scope == PER_ITEM)
+
+
+def stacking_of(action: Action, groups: Mapping[str, StackingGroup]) -> Stacking | None:
+    """The group of an action; an inactive stacking group is none."""
+    if action.exclusive_group is not None:
+        return Stacking(action.exclusive_group)
+    group = None if action.stacking_group_key is None else groups.get(action.stacking_group_key)
+    if group is None or not group.active:
+        return None
+    return Stacking(group.stacking_group_key, group.mode, group.scope, is_placed=True)
+
+
+class Bid(NamedTuple):
+    """The gift of an action of a contest at this point: its worth in money, and its discounts by effect."""
+
+    action: Action
+    worth: Decimal
+    discounts: Sequence[Discount | None]
+
+    def worth_of(self, item_index: int) -> Decimal:
+        """The part of the discounts that is taken off an item."""
+        return sum(
+            (
+                share.amount
+                for discount in self.discounts
+                if discount is not None
+                for share in discount.allocation
+                if share.item_index == item_index
+            ),
+            _ZERO,
+        )
+
+    @property
+    def items(self) -> set[int]:
+        """The items that the discounts apply to."""
+        return {share.item_index for discount in self.discounts if discount for share in discount.allocation}
+
+
+class WonItems(NamedTuple):
+    """The items that an action has won in a contest."""
+
+    bid: Bid
+    items: Collection[int]
+
+    def share(self, place: int) -> DiscountShare | None:
+        """The share of the discount of an effect, by its place in the action; None for other effects."""
+        discount = self.bid.discounts[place]
+        return None if discount is None else DiscountShare(discount, self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The winners of a contest by the place of their bids, each with the items that it won; None is the whole order.
+
+    `beaten` has the winner that decided against each of the others.
+    """
+
+    won: Mapping[int, frozenset[int] | None]
+    beaten: Mapping[int, int] = field(default_factory=dict)
+
+
+def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
+    """The winners among the bids, which are in the order of evaluation: of equal ones the first wins."""
+    won: Mapping[int, frozenset[int] | None] = {}
+    if stacking.scope == PER_ITEM:
+        won = _winners_of_items(stacking, bids)
+    if not won and bids:
+        winner = _winner(stacking, {place: bid.worth for place, bid in enumerate(bids)})
+        won = {winner: None}
+    beaten = {place: _beater(bid, won, bids) for place, bid in enumerate(bids) if place not in won}
+    return Verdict(won, beaten)
+
+
+def _winners_of_items(stacking: Stacking, bids: Sequence[Bid]) -> dict[int, frozenset[int] | None]:
+    """The winners by the items that they win; empty if no bid is about items."""
+    items: dict[int, set[int]] = {}
+    for index in sorted(set().union(*(bid.items for bid in bids))):
+        worths = {place: worth for place, bid in enumerate(bids) if (worth := bid.worth_of(index))}
+        if worths:
+            items.setdefault(_winner(stacking, worths), set()).add(index)
+    return {place: frozenset(indexes) for place, indexes in sorted(items.items())}
+
+
+def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
+    """The place of the winner; what gives nothing wins only if nothing gives more."""
+    if stacking.mode == FIRST:
+        return min(worths)
+    giving = {place: worth for place, worth in worths.items() if worth} or worths
+    sign = 1 if stacking.mode == WORST else -1
+    return min(giving, key=lambda place: (sign * giving[place], place))
+
+
+def _beater(bid: Bid, won: Mapping[int, Collection[int] | None], bids: Sequence[Bid]) -> int:
+    """The winner that decided against a bid: that of the item off which it would take most."""
+
+    def lost_to(place: int) -> Decimal:
+        items = won[place]
+        return _ZERO if items is None else max((bid.worth_of(index) for index in items), default=_ZERO)
+
+    return max(won, key=lambda place: (lost_to(place), -place))
+
+
+def beaten_by(bid: Bid, winner: Bid) -> Reason:
+    """The reason why an action of a contest does not apply."""
+    actual: dict[str, Any] = {
+        "actionId": winner.action.action_id,
+        "worth": bid.worth,
+        "winnerWorth": winner.worth,
+    }
+    return Reason("BEATEN_BY", f"another action of its group gives {winner.worth}, this one {bid.worth}", actual)

@@ -1,0 +1,94 @@
+"""Checks of stacking groups and of the actions that name them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from domain.campaigns.compiled import CompiledEffect, compile_action
+from domain.campaigns.effects import ASSIGN_COUPON, DISCOUNT, MINT_POINTS
+from domain.campaigns.records import Action, Campaign, StackingGroup, UnknownStackingGroup
+from domain.campaigns.stacking import BEST, MAX_ACTIONS, PER_ORDER, WORST
+from domain.problems import FieldFault, InvalidRequest
+from handlers.call import Call
+from handlers.services import references
+from handlers.services.configuration import Configuration, configuration_of
+from persistence import campaigns
+from persistence.campaigns import CAMPAIGNS, STACKING_GROUPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackingGroupProperties:
+    """The writable fields of a stacking group."""
+
+    name: str
+    mode: str
+    scope: str = PER_ORDER
+    active: bool = True
+    external_key: str | None = None
+
+
+def group_of(call: Call, key: str | None, exclusive_group: str | None, before: Action | None) -> StackingGroup | None:
+    """The stacking group that an action names, None for none; raises UnknownStackingGroup.
+
+    Refuses one beside an exclusive group, and one that is full without the action as it was `before`.
+    """
+    if key is None:
+        return None
+    if exclusive_group is not None:
+        detail = "stackingGroupKey is sent with an exclusiveGroup; an action belongs to one of them"
+        raise InvalidRequest([FieldFault(detail, pointer="/stackingGroupKey")])
+    organization_id = call.organization.organization_id
+    group = STACKING_GROUPS.find_by(call.db, organization_id, stacking_group_key=key)
+    if group is None:
+        raise UnknownStackingGroup(f"There is no stacking group with the key {key}.")
+    if before is None or before.stacking_group_key != key:
+        members = campaigns.find_actions_of_group(call.db, organization_id, key)
+        if len(members) >= MAX_ACTIONS:
+            detail = f"stackingGroupKey names a group that has {len(members)} actions, the most that there can be"
+            raise InvalidRequest([FieldFault(detail, pointer="/stackingGroupKey")])
+    return group
+
+
+def refuse_worthless_actions(call: Call, group: StackingGroup, body: StackingGroupProperties) -> None:
+    """Refuse a mode or scope in which actions of the group could not be compared."""
+    if (body.mode, body.scope) == (group.mode, group.scope):
+        return
+    organization_id = call.organization.organization_id
+    for action in campaigns.find_actions_of_group(call.db, organization_id, group.stacking_group_key):
+        campaign, compiled = CAMPAIGNS.find(call.db, organization_id, action.campaign_id), compile_action(action)
+        if campaign is not None and compiled.fault is None:
+            refuse_without_worth(call, campaign, body, compiled.effects, "/mode")
+
+
+def refuse_without_worth(
+    call: Call,
+    campaign: Campaign,
+    group: StackingGroup | StackingGroupProperties,
+    effects: Collection[CompiledEffect],
+    pointer: str,
+) -> None:
+    """Refuse an action that cannot compete in a group: one that gives no money, or takes none off items."""
+    if group.mode in (BEST, WORST) and group.scope == PER_ORDER:
+        configuration = configuration_of(call.db, call.organization)
+        if not any(_may_have_worth(call, configuration, campaign, effect) for effect in effects):
+            detail = (
+                f"{pointer[1:]} is that of a group that applies its {group.mode} action, and an action has no worth: "
+                "it needs a discount, points of an account with a fiatPerPoint, or a coupon of a book with a faceValue"
+            )
+            raise InvalidRequest([FieldFault(detail, pointer=pointer)])
+    elif group.mode in (BEST, WORST) and not any(effect.effect.effect_id == DISCOUNT for effect in effects):
+        detail = f"{pointer[1:]} is that of a group that compares discounts of items, and an action has no discount"
+        raise InvalidRequest([FieldFault(detail, pointer=pointer)])
+
+
+def _may_have_worth(call: Call, configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> bool:
+    """True if an effect has a worth; what an expression names is known when it is evaluated."""
+    effect_id = effect.effect.effect_id
+    constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
+    if effect_id == MINT_POINTS and "ledgerAccountKey" in constants:
+        key = constants["ledgerAccountKey"]
+        main = configuration.main_accounts.get(campaign.loyalty_program_id)
+        account = main if key is None else configuration.accounts_by_key.get(key)
+        return account is not None and account.fiat_per_point is not None
+    if effect_id == ASSIGN_COUPON and "couponBookKey" in constants:
+        return references.coupon_book(call, constants["couponBookKey"]).face_value is not None
+    return effect_id in (DISCOUNT, MINT_POINTS, ASSIGN_COUPON)

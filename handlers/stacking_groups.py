@@ -1,0 +1,50 @@
+"""Stacking groups: which of several actions apply to an event."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.campaigns.records import StackingGroup
+from handlers.audit_trail import Audited
+from handlers.call import Call
+from handlers.messages.base import listed, values_of, wrapped
+from handlers.operation import operation
+from handlers.schemas.stacking_groups import STACKING_GROUP, STACKING_GROUP_BODY, STACKING_GROUP_CHANGES
+from handlers.services.stacking_groups import StackingGroupProperties, refuse_worthless_actions
+from persistence.campaigns import STACKING_GROUPS
+from persistence.paging import Paged
+
+_AUDITED = Audited("stacking-group", "stacking_group_id", STACKING_GROUP)
+_ONE = wrapped("stackingGroup", STACKING_GROUP)
+
+
+@operation("listStackingGroups", answer=listed(STACKING_GROUP))
+def list_stacking_groups(call: Call, query: Mapping[str, Any]) -> Paged[StackingGroup]:
+    """A page of stacking groups."""
+    return STACKING_GROUPS.find_page(call.db, call.organization.organization_id, query)
+
+
+@operation("createStackingGroup", body=STACKING_GROUP_BODY, answer=_ONE, audit=_AUDITED, changes_configuration=True)
+def create_stacking_group(call: Call, body: StackingGroupProperties) -> StackingGroup:
+    """Create a stacking group; actions can name it by its key at once."""
+    values = {"stacking_group_key": call.new_key(), **values_of(body)}
+    return STACKING_GROUPS.add(call.db, call.organization.organization_id, values, call.now)
+
+
+@operation("getStackingGroup", answer=_ONE)
+def get_stacking_group(call: Call, stacking_group: StackingGroup) -> StackingGroup:
+    """One stacking group."""
+    return stacking_group
+
+
+@operation(
+    "updateStackingGroup",
+    body=STACKING_GROUP_CHANGES,
+    merge_into="stacking_group",
+    answer=_ONE,
+    audit=_AUDITED.changing("stacking_group"),
+    changes_configuration=True,
+)
+def update_stacking_group(call: Call, stacking_group: StackingGroup, body: StackingGroupProperties) -> StackingGroup:
+    """Change a stacking group; all processes use the change from their next event on."""
+    refuse_worthless_actions(call, stacking_group, body)
+    return STACKING_GROUPS.store(call.db, stacking_group, values_of(body), call.now)

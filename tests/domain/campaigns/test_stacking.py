@@ -1,0 +1,451 @@
+"""Stacking groups and exclusive campaigns: which of several actions apply, and what they leave for each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.campaigns.context import Performed
+from domain.campaigns.discounts import Basket
+from tests.builders.campaigns import (
+    MEMBER_ID,
+    Bench,
+    account,
+    action,
+    campaign,
+    effect,
+    facts,
+    group,
+    mint,
+    statuses,
+)
+
+POINTS_ACCOUNT = account(fiat_per_point=Decimal("0.03"))
+SHIRTS = 'item.productCode == "shirt"'
+
+
+def order(total=None, **items):
+    """An order of items by their product codes; its total is theirs unless given."""
+    lines = [{"productCode": code, "total": Decimal(price), "quantity": 1} for code, price in items.items()]
+    whole = Decimal(total if total is not None else sum(items.values()))
+    event = facts(whole, basket=Basket(MEMBER_ID, whole, None, lines))
+    event.context["order"]["items"] = lines
+    event.context["orderAfter"] = event.basket.remainder()
+    return event
+
+
+def off(value, kind="percentage", **params):
+    return effect("discount", type=kind, value=value, **params)
+
+
+def cash(value, **params):
+    return off(value, "amount", **params)
+
+
+def best(number, *effects, name="group", **values):
+    return action(number, *effects, stacking_group_key=name, **values)
+
+
+def discounts(found):
+    """The amounts of the discounts, by action."""
+    return [(each.action_id, each.discount.amount) for each in found.effects if each.discount is not None]
+
+
+def run(event, *campaigns, **bench):
+    return Bench(*campaigns, accounts=[POINTS_ACCOUNT], **bench).run(event)
+
+
+def explained(event, *campaigns, **bench):
+    """The reasons of actions by id, with what was found."""
+    found = Bench(*campaigns, accounts=[POINTS_ACCOUNT], **bench).run(event, explaining=True)
+    return {
+        each.action_id: each.reason and (each.reason.code, each.reason.actual)
+        for each in found.explanations
+        if each.action_id is not None
+    }
+
+
+# --- the worked examples -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("actions", "left"),
+    [
+        ([off(20), cash(10)], 70),
+        ([cash(10), off(20)], 72),
+        ([off(20, base="initial"), cash(10, base="initial")], 70),
+        ([cash(10, base="initial"), off(20, base="initial")], 70),
+    ],
+)
+def test_example_1_discounts_see_what_earlier_ones_left_or_the_total(actions, left):
+    event = order(100)
+    run(event, campaign(*[action(number, each, priority=number) for number, each in enumerate(actions, 1)]))
+    assert event.basket.left == left
+
+
+@pytest.mark.parametrize("priority", [1, 9])
+def test_example_2_an_exclusive_campaign_applies_alone(priority):
+    alone = campaign(action(1, off(20), priority=priority), exclusive=True)
+    ordinary = campaign(action(2, cash(10), priority=5), campaign_id=2)
+    event = order(100)
+    assert discounts(run(event, alone, ordinary)) == [(1, 20)]
+    assert event.basket.left == 80
+    assert explained(order(100), alone, ordinary) == {1: None, 2: ("NOT_COMBINABLE", 1)}
+
+
+def a_b_c(**points):
+    return campaign(
+        best(1, off(10)), best(2, cash(5)), best(3, mint(300)), groups=[group()], accounts=[POINTS_ACCOUNT], **points
+    )
+
+
+def test_example_3_the_best_action_applies():
+    found = run(order(80), a_b_c())
+    assert [(each.action_id, each.effect_id, each.worth) for each in found.effects] == [(3, "mint-points", 9)]
+    assert explained(order(80), a_b_c()) == {
+        1: ("BEATEN_BY", {"actionId": 3, "worth": 8, "winnerWorth": 9}),
+        2: ("BEATEN_BY", {"actionId": 3, "worth": 5, "winnerWorth": 9}),
+        3: None,
+    }
+
+
+def test_example_3_what_a_limit_leaves_decides():
+    limit = {"scope": "member", "type": "points", "period": "monthly", "limit": 300}
+    limited = a_b_c(limit_rules=(limit,), allow_partial_application_on_limit=True)
+    bench = Bench(limited, accounts=[POINTS_ACCOUNT])
+    bench.run(order(10))
+    [key] = [counted.key for counted in bench.counters.journal]
+    found = run(order(80), limited, used={key: Decimal(200)})
+    assert discounts(found) == [(1, 8)]
+    assert explained(order(80), limited, used={key: Decimal(200)})[3] == (
+        "BEATEN_BY",
+        {"actionId": 1, "worth": 3, "winnerWorth": 8},
+    )
+
+
+def shirt_and_mug(scope, per):
+    return campaign(best(1, off(20)), best(2, cash(5, per=per)), groups=[group(scope=scope)])
+
+
+def test_example_4_each_item_takes_its_best_action():
+    found = run(order(shirt=30, mug=10), shirt_and_mug("item", "item"))
+    assert discounts(found) == [(1, 6), (2, 5)]
+    assert [each.discount.allocation for each in found.effects] == [((0, 6),), ((1, 5),)]
+    assert found.discount_total == 11
+
+
+def test_example_4_the_whole_order_takes_the_best_action():
+    found = run(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
+    assert discounts(found) == [(2, 10)]
+    reasons = explained(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
+    assert reasons[1] == ("BEATEN_BY", {"actionId": 2, "worth": 8, "winnerWorth": 10})
+
+
+def test_example_5_a_later_discount_is_cut():
+    found = run(order(100), campaign(action(1, off(60, base="initial")), action(2, off(50, base="initial"))))
+    assert discounts(found) == [(1, 60), (2, 40)]
+    assert statuses(found) == [(1, "executed"), (2, "partial")]
+
+
+@pytest.mark.parametrize(("least", "applies"), [(68, False), (60, True)])
+def test_example_8_rules_see_what_discounts_left(least, applies):
+    found = run(
+        order(shirt=30, trousers=40),
+        campaign(action(1, off(20, itemFilter=("=", SHIRTS))), action(2, mint(1), rule=f"orderAfter.total >= {least}")),
+    )
+    assert discounts(found) == [(1, 6)]
+    assert statuses(found) == [(1, "executed"), *([(2, "executed")] if applies else [])]
+
+
+def test_example_9_without_the_winner_the_next_best_wins():
+    winner = campaign(best(1, off(30)), groups=[group()], campaign_id=1, active=False)
+    others = campaign(best(2, off(20)), best(3, off(10)), groups=[group()], campaign_id=2)
+    assert discounts(run(order(100), winner, others)) == [(2, 20)]
+
+
+# --- modes and scopes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "applied"), [("first", [1]), ("best", [3]), ("worst", [2]), ("all", [1, 2, 3])])
+def test_the_mode_says_which_actions_apply(mode, applied):
+    tested = campaign(best(1, cash(5)), best(2, cash(3)), best(3, cash(9)), groups=[group(mode)])
+    assert [number for number, _ in discounts(run(order(100), tested))] == applied
+
+
+def test_an_inactive_group_is_none():
+    tested = campaign(best(1, cash(5)), best(2, cash(3)), groups=[group("best", active=False)])
+    assert discounts(run(order(100), tested)) == [(1, 5), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "found"),
+    [("best", [(1, 20), (2, 5)]), ("worst", [(1, 2), (2, 5)]), ("first", [(1, 22)]), ("all", [(1, 22), (2, 10)])],
+)
+def test_the_mode_holds_for_each_item(mode, found):
+    tested = campaign(best(1, off(20)), best(2, cash(5, per="item")), groups=[group(mode, "item")])
+    assert discounts(run(order(coat=100, mug=10), tested)) == found
+
+
+def test_of_equal_actions_the_first_wins_by_priority_campaign_and_index():
+    first = campaign(best(5, cash(10), priority=2, action_index=0), groups=[group()], campaign_id=2)
+    second = campaign(
+        best(3, cash(10), priority=2, action_index=1),
+        best(4, cash(10), priority=2, action_index=0),
+        groups=[group()],
+        campaign_id=1,
+    )
+    assert discounts(run(order(100), first, second)) == [(4, 10)]
+    urgent = campaign(best(9, cash(10), priority=1), groups=[group()], campaign_id=3)
+    assert discounts(run(order(100), first, second, urgent)) == [(9, 10)]
+
+
+def test_a_group_takes_its_turn_at_its_first_action():
+    tested = campaign(
+        best(1, cash(1), priority=1),
+        action(2, off(50), priority=2),
+        best(3, off(10), priority=3),
+        groups=[group()],
+    )
+    # The group decides on 100: 10 % is better than 1, and comes before the 50 %.
+    assert discounts(run(order(100), tested)) == [(3, 10), (2, 45)]
+
+
+def test_an_exclusive_group_goes_by_the_turn_of_each_action():
+    tested = campaign(
+        action(1, off(10), priority=1, rule="false", exclusive_group="g"),
+        action(2, off(50), priority=2),
+        action(3, off(10), priority=3, exclusive_group="g"),
+    )
+    assert discounts(run(order(100), tested)) == [(2, 50), (3, 5)]
+
+
+def test_without_items_a_group_of_items_decides_on_the_order():
+    assert discounts(run(order(100), shirt_and_mug("item", "order"))) == [(1, 20)]
+
+
+def test_what_gives_nothing_is_not_the_worst():
+    tested = campaign(best(1, off(20, itemFilter=("=", "false"))), best(2, cash(5)), groups=[group("worst")])
+    assert discounts(run(order(shirt=30), tested)) == [(2, 5)]
+
+
+def test_losers_use_no_limit_and_leave_no_points():
+    limit = {"scope": "member", "type": "points", "period": "monthly", "limit": 300}
+    tested = [
+        campaign(best(1, mint(100)), limit_rules=(limit,), groups=[group()], accounts=[POINTS_ACCOUNT]),
+        campaign(best(2, cash(5)), groups=[group()], campaign_id=2),
+    ]
+    bench = Bench(*tested, accounts=[POINTS_ACCOUNT])
+    found = bench.run(order(100))
+    assert discounts(found) == [(2, 5)]
+    assert (bench.session.steps, bench.counters.journal, found.counted, bench.balance()) == ([], [], [], 0)
+
+
+def test_an_action_over_its_limit_does_not_compete():
+    tested = campaign(best(1, off(50)), best(2, off(10)), groups=[group()], max_transactions_per_member=0)
+    other = campaign(best(3, cash(1)), groups=[group()], campaign_id=2)
+    found = run(order(100), tested, other)
+    assert statuses(found) == [(1, "skipped"), (2, "skipped"), (3, "executed")]
+    assert found.effects[0].error["type"] == "/problems/limit-reached"
+
+
+def test_the_worth_of_an_action_is_that_of_all_its_effects():
+    tested = campaign(
+        best(1, cash(4), mint(100), effect("assign-coupon", couponBookKey="cup")),
+        best(2, cash(8)),
+        groups=[group()],
+        accounts=[POINTS_ACCOUNT],
+    )
+    assigned = []
+
+    def assign(event, params):
+        assigned.append(params["couponBookKey"])
+        return Performed(Decimal(1), worth=Decimal(2))
+
+    bench = Bench(tested, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
+    assert [(each.effect_id, each.worth) for each in bench.run(order(100)).effects] == [
+        ("discount", 4),
+        ("mint-points", 3),
+        ("assign-coupon", 2),
+    ]
+    # Once to know what it gives, and once for good.
+    assert assigned == ["cup", "cup"]
+
+
+def test_effects_of_a_winner_that_are_no_discounts_happen_once():
+    tested = campaign(best(1, off(20), mint(7)), best(2, cash(5, per="item"), mint(5)), groups=[group(scope="item")])
+    bench = Bench(tested)
+    bench.run(order(coat=100, mug=10, cup=10))
+    assert bench.balance() == 12
+
+
+def test_a_failed_rule_and_an_aborted_campaign_take_no_part():
+    tested = campaign(
+        best(1, off(50), rule="order.total / 0 > 1", abort_evaluation_on_error=True),
+        best(2, off(40)),
+        groups=[group()],
+    )
+    other = campaign(best(3, cash(1)), groups=[group()], campaign_id=2)
+    assert discounts(run(order(100), tested, other)) == [(3, 1)]
+    assert explained(order(100), tested, other)[2][0] == "ABORTED"
+
+
+# --- exclusive campaigns ------------------------------------------------------------------------------------------
+
+
+def test_an_exclusive_campaign_whose_rules_fail_or_whose_limit_is_reached_lets_others_apply():
+    ordinary = campaign(action(9, cash(10)), campaign_id=2)
+    for alone in (
+        campaign(action(1, off(20), rule="false"), exclusive=True),
+        campaign(action(1, off(20)), exclusive=True, max_transactions_per_member=0),
+    ):
+        assert discounts(run(order(100), alone, ordinary)) == [(9, 10)]
+
+
+def test_all_actions_of_an_exclusive_campaign_apply():
+    alone = campaign(action(1, off(20)), action(2, mint(5)), exclusive=True)
+    assert statuses(run(order(100), campaign(action(9, cash(10)), campaign_id=2), alone)) == [
+        (1, "executed"),
+        (2, "executed"),
+    ]
+
+
+def test_of_several_exclusive_campaigns_the_first_priority_or_their_group_decides():
+    def alone(number, discount, **values):
+        one = action(number, discount, priority=10 - number, **values)
+        return campaign(one, exclusive=True, campaign_id=number, groups=[group()])
+
+    assert discounts(run(order(100), alone(1, off(30)), alone(2, off(20)))) == [(2, 20)]
+    grouped = [alone(number, off(10 * number), stacking_group_key="group") for number in (3, 2, 1)]
+    assert discounts(run(order(100), *grouped)) == [(3, 30)]
+    assert {code for code, _ in filter(None, explained(order(100), *grouped).values())} == {"BEATEN_BY"}
+
+
+def test_in_a_group_an_exclusive_campaign_precedes_the_others():
+    alone = campaign(best(1, off(10), priority=5), exclusive=True, groups=[group()])
+    better = campaign(best(2, off(50)), campaign_id=2, groups=[group()])
+    assert discounts(run(order(100), alone, better)) == [(1, 10)]
+    assert explained(order(100), alone, better)[2] == ("NOT_COMBINABLE", 1)
+
+
+# --- parameters of discounts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("discount", "amount", "shares"),
+    [
+        (off(50, itemFilter=("=", SHIRTS)), 15, [(0, 15)]),
+        (off(50, itemFilter=("=", SHIRTS), maxAmount=10), 10, [(0, 10)]),
+        (cash(5, itemFilter=("=", "item.total >= 10.0")), 5, [(0, "3.75"), (1, "1.25")]),
+        (cash(5, itemFilter=("=", "item.total >= 10.0"), per="item"), 10, [(0, 5), (1, 5)]),
+        (off(10, per="item"), 4, [(0, 3), (1, 1)]),
+        (off(10, per="item", maxAmount=2), 2, [(0, "1.5"), (1, "0.5")]),
+        (off(50, maxAmount=("=", "order.total / 10.0")), 4, [(0, 3), (1, 1)]),
+    ],
+)
+def test_a_discount_on_items(discount, amount, shares):
+    [found] = run(order(shirt=30, mug=10), campaign(action(1, discount))).effects
+    assert (found.status, found.discount.amount) == ("executed", amount)
+    assert found.discount.allocation == tuple((index, Decimal(share)) for index, share in shares)
+
+
+def test_a_discount_of_no_item_is_skipped():
+    [found] = run(order(shirt=30), campaign(action(1, off(50, itemFilter=("=", "item.total > 30.0"))))).effects
+    assert (found.status, found.error["type"], found.discount.amount) == ("skipped", "/problems/zero-amount", 0)
+
+
+@pytest.mark.parametrize("condition", ["item.total / 0 > 1", "item.customAttributes.size > 3"])
+def test_a_filter_that_cannot_be_computed_fails_the_effect(condition):
+    [found] = run(order(shirt=30), campaign(action(1, off(50, itemFilter=("=", condition))))).effects
+    assert (found.status, found.error["type"]) == ("failed", "/problems/effect-parameter")
+
+
+def test_an_amount_per_item_is_at_most_the_item():
+    [found] = run(order(shirt=30, gum=2), campaign(action(1, cash(5, per="item")))).effects
+    assert (found.status, found.discount.requested, found.discount.amount) == ("partial", 10, 7)
+
+
+def test_the_remainder_of_the_order_follows_each_discount():
+    event = order(shirt=30, mug=10)
+    tested = campaign(
+        action(1, off(50, itemFilter=("=", SHIRTS))),
+        action(2, mint(("=", "orderAfter.items[0].total")), rule="orderAfter.items[1].total == 10.0"),
+    )
+    bench = Bench(tested)
+    bench.run(event)
+    assert bench.balance() == 15
+
+
+# --- properties ---------------------------------------------------------------------------------------------------
+
+EFFECTS = st.one_of(
+    st.builds(off, st.integers(1, 60), base=st.sampled_from(["reduced", "initial"])),
+    st.builds(cash, st.integers(1, 40), per=st.sampled_from(["order", "item"])),
+    st.builds(lambda value: off(value, itemFilter=("=", SHIRTS)), st.integers(1, 100)),
+    st.builds(mint, st.integers(1, 500)),
+)
+GROUPS = [
+    group("best", "order", "A"),
+    group("worst", "order", "B"),
+    group("best", "item", "C"),
+    group("first", "item", "D"),
+    group("first", "order", "E"),
+    group("all", "order", "F"),
+]
+SETTINGS = st.tuples(EFFECTS, st.sampled_from([None, *"ABCDEF"]), st.integers(1, 3), st.integers(1, 5), st.booleans())
+
+
+def evaluated(drawn, exclusive, prices, places):
+    """The effects of actions that are stored in this order."""
+    actions: dict[int, list] = {}
+    for place in places:
+        one, name, priority, campaign_id, holds = drawn[place]
+        rule = "true" if holds else "order.total < 0.0"
+        number = action(place, one, priority=priority, stacking_group_key=name, rule=rule, campaign_id=campaign_id)
+        actions.setdefault(campaign_id, []).append(number)
+    campaigns = [
+        campaign(*stored, campaign_id=number, exclusive=number in exclusive, groups=GROUPS, accounts=[POINTS_ACCOUNT])
+        for number, stored in actions.items()
+    ]
+    event = order(shirt=prices[0], mug=prices[1], cup=prices[2])
+    return Bench(*campaigns, accounts=[POINTS_ACCOUNT]).run(event), event
+
+
+@given(
+    st.lists(SETTINGS, min_size=31, max_size=31),
+    st.sampled_from([set(), {2}, {2, 4}]),
+    st.tuples(*[st.decimals(0, 99, places=2)] * 3),
+    st.permutations(range(31)),
+)
+def test_the_order_in_which_31_actions_are_stored_does_not_matter(drawn, exclusive, prices, places):
+    one, event = evaluated(drawn, exclusive, prices, range(31))
+    other, _ = evaluated(drawn, exclusive, prices, places)
+    assert one.effects == other.effects
+    taken = sum(each.discount.amount for each in one.effects if each.discount is not None)
+    assert taken == one.discount_total == event.basket.total - event.basket.left
+    for each in one.effects:
+        if each.discount is not None and any(prices):
+            assert sum(share.amount for share in each.discount.allocation) == each.discount.amount
+
+
+def test_a_money_limit_that_cuts_a_discount_decides_what_it_is_worth():
+    def in_euros():
+        return replace(order(shirt=30, mug=10), currency="EUR")
+
+    limit = {"scope": "campaign", "type": "money", "period": "total", "limit": 4}
+    limited = campaign(
+        best(1, off(50, per="item")),
+        groups=[group()],
+        limit_rules=(limit,),
+        allow_partial_application_on_limit=True,
+        currency="EUR",
+    )
+    other = campaign(best(2, cash(5)), best(3, cash(3)), groups=[group()], campaign_id=2)
+    assert discounts(run(in_euros(), limited, other)) == [(2, 5)]
+    found = run(in_euros(), limited)
+    assert discounts(found) == [(1, 4)]
+    assert found.effects[0].discount.allocation == ((0, 3), (1, 1))
+    assert (found.effects[0].status, dict(found.effects[0].params)["value"]) == ("partial", 4)

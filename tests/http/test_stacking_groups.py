@@ -1,0 +1,317 @@
+"""Stacking groups over HTTP, and the actions of them that events get."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+
+BODY = {"name": "Best offer", "mode": "best", "scope": "item", "active": False, "externalKey": "best"}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def administration(organization):
+    return organization.administration
+
+
+@pytest.fixture
+def group(administration):
+    """A function that makes a group and returns its key."""
+
+    def make(mode="best", **more):
+        body = {"name": mode, "mode": mode, **more}
+        return administration.post("/stacking-groups", body)["stackingGroup"]["stackingGroupKey"]
+
+    return make
+
+
+def off(value, kind="percentage", **params):
+    return effect("discount", type=kind, value=value, **params)
+
+
+def cash(value, **params):
+    return off(value, "amount", **params)
+
+
+def items(*totals):
+    return [{"productCode": f"p-{place}", "total": Decimal(total)} for place, total in enumerate(totals)]
+
+
+def applied(result):
+    return [(each["actionName"], each["effectId"], each["worth"]) for each in result["effects"]]
+
+
+def test_a_group_is_kept_with_everything_it_said(administration):
+    made = administration.post("/stacking-groups", BODY)["stackingGroup"]
+    assert made == {
+        **BODY,
+        "organizationId": made["organizationId"],
+        "stackingGroupId": made["stackingGroupId"],
+        "stackingGroupKey": str(uuid.UUID(made["stackingGroupKey"])),
+        "createdAt": made["createdAt"],
+        "updatedAt": made["createdAt"],
+    }
+    path = f"/stacking-groups/{made['stackingGroupId']}"
+    assert administration.get(path) == {"stackingGroup": made}
+    assert administration.get("/stacking-groups", externalKey="best")["results"] == [made]
+    changed = administration.put(path, {"name": "Worst", "mode": "worst"})["stackingGroup"]
+    assert changed == {**made, "name": "Worst", "mode": "worst", "updatedAt": changed["updatedAt"]}
+
+
+def test_a_group_of_the_least_fields_is_active_and_about_orders(administration):
+    made = administration.post("/stacking-groups", {"name": "All", "mode": "all"})["stackingGroup"]
+    assert (made["scope"], made["active"], made["externalKey"]) == ("order", True, None)
+
+
+@pytest.mark.parametrize("change", [{"mode": "any"}, {"scope": "line"}, {"name": " "}, {"mode": None}, {"size": 3}])
+def test_what_a_group_cannot_be(administration, change):
+    administration.post("/stacking-groups", {"name": "All", "mode": "all", **change}, expect=400)
+
+
+def test_another_organization_has_no_such_group(api, administration, group):
+    key = group()
+    [made] = administration.get("/stacking-groups")["results"]
+    other = api.organization("Other").administration
+    other.get(f"/stacking-groups/{made['stackingGroupId']}", expect=404)
+    campaign = other.post("/campaigns", {"code": "c", "name": "C"})["campaign"]
+    actions = f"/campaigns/{campaign['campaignId']}/actions"
+    problem = other.post(actions, running(off(5), stackingGroupKey=key), expect=404)
+    assert problem["type"] == "/problems/unknown-stacking-group"
+
+
+@pytest.fixture
+def actions(administration):
+    campaign = administration.post("/campaigns", {"code": "c", "name": "C"})["campaign"]
+    return f"/campaigns/{campaign['campaignId']}/actions"
+
+
+def faults(problem):
+    return [fault["pointer"] for fault in problem["errors"]]
+
+
+def test_an_action_is_in_one_group_only(administration, actions, group):
+    body = running(off(5), stackingGroupKey=group(), exclusiveGroup="g")
+    assert faults(administration.post(actions, body, expect=400)) == ["/stackingGroupKey"]
+
+
+def test_actions_that_compete_need_a_worth(shop, administration, actions, group):
+    worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
+    books = CouponBooks(shop.organization)
+    face, plain = (
+        books.make(type="codeless", **more)["couponBookKey"] for more in ({"faceValue": 2}, {"name": "Without"})
+    )
+    badge = shop.integration.post("/badges", {"name": "Buyer", "maxAmount": 9, "active": True})["badge"]["badgeKey"]
+    for effects, expect in (
+        ([off(5)], 201),
+        ([mint(5, ledgerAccountKey=worth)], 201),
+        ([mint(5, ledgerAccountKey=("=", f'"{worth}"'))], 201),
+        ([effect("assign-coupon", couponBookKey=face)], 201),
+        ([mint(5)], 400),
+        ([effect("assign-coupon", couponBookKey=plain)], 400),
+        ([effect("assign-badge", badgeKey=badge)], 400),
+        ([], 400),
+    ):
+        for mode in ("best", "worst"):
+            answer = administration.post(actions, running(*effects, stackingGroupKey=group(mode)), expect=expect)
+            assert expect == 201 or faults(answer) == ["/stackingGroupKey"]
+        administration.post(actions, running(*effects, stackingGroupKey=group("first")))
+    # Items are compared by what is taken off them.
+    by_item = group("best", scope="item")
+    administration.post(actions, running(mint(5, ledgerAccountKey=worth), stackingGroupKey=by_item), expect=400)
+    administration.post(actions, running(mint(5, ledgerAccountKey=worth), off(5), stackingGroupKey=by_item))
+
+
+def test_an_action_without_a_worth_cannot_join_later_nor_stay_in_a_group_that_compares(administration, actions, group):
+    made = administration.post(actions, running(mint(5)))["action"]
+    path = f"{actions}/{made['actionId']}"
+    joined = running(mint(5), stackingGroupKey=group("best"))
+    assert faults(administration.put(path, joined, expect=400)) == ["/stackingGroupKey"]
+    administration.put(path, {**joined, "stackingGroupKey": group("all", externalKey="all")})
+    [plain] = administration.get("/stacking-groups", externalKey="all")["results"]
+    best = {"name": "Best", "mode": "best"}
+    problem = administration.put(f"/stacking-groups/{plain['stackingGroupId']}", best, expect=400)
+    assert faults(problem) == ["/mode"]
+    administration.put(path, {**joined, "stackingGroupKey": None})
+    administration.put(f"/stacking-groups/{plain['stackingGroupId']}", best)
+
+
+def test_a_group_has_at_most_fifty_actions(administration, actions, group):
+    key = group("all")
+    for _ in range(50):
+        last = administration.post(actions, running(off(1), stackingGroupKey=key))["action"]
+    assert faults(administration.post(actions, running(off(1), stackingGroupKey=key), expect=400)) == [
+        "/stackingGroupKey"
+    ]
+    # Those that are in it can still be changed.
+    administration.put(f"{actions}/{last['actionId']}", running(off(2), stackingGroupKey=key))
+
+
+@pytest.fixture
+def three_offers(shop, group):
+    """10 %, 5.00, and 300 points of 0.03."""
+    account = shop.account(fiatPerPoint=Decimal("0.03"))["ledgerAccountKey"]
+    key = group("best")
+    points = {"scope": "member", "type": "points", "period": "monthly", "limit": 400}
+    return shop.campaign(
+        running(off(10), name="A", stackingGroupKey=key),
+        running(cash(5), name="B", stackingGroupKey=key),
+        running(mint(300, ledgerAccountKey=account), name="C", stackingGroupKey=key),
+        eventType=ORDER_CREATED,
+        limitRules=[points],
+        allowPartialApplicationOnLimit=True,
+    )
+
+
+@pytest.mark.parametrize("mode", ["full", "dryRun", "authorize"])
+def test_the_best_action_applies_in_all_modes(shop, three_offers, mode):
+    result = shop.track_one(order(shop.member(), 80), executionMode=mode)
+    assert applied(result) == [("C", "mint-points", 9)]
+
+
+def test_what_is_left_of_a_limit_decides_and_cancelling_gives_it_back(shop, three_offers):
+    member = shop.member()
+    first, second, third = (shop.track_one(order(member, 80)) for _ in range(3))
+    assert [applied(each) for each in (first, second, third)] == [
+        [("C", "mint-points", 9)],
+        [("A", "discount", 8)],
+        [("A", "discount", 8)],
+    ]
+    shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert applied(shop.track_one(order(member, 80))) == [("C", "mint-points", 9)]
+    shop.check_ledger()
+
+
+def test_a_dry_run_tells_who_was_beaten_by_whom(shop, three_offers):
+    result = shop.track_one(order(shop.member(), 80), executionMode="dryRun")
+    actions = {each["name"]: each["actionId"] for each in three_offers["actions"]}
+    reasons = {each["actionName"]: each.get("reason") for each in result["explain"] if each["actionId"]}
+    assert reasons["C"] is None
+    assert (reasons["A"]["code"], reasons["A"]["actual"]) == (
+        "BEATEN_BY",
+        {"actionId": actions["C"], "worth": 8, "winnerWorth": 9},
+    )
+    assert reasons["B"]["actual"] == {"actionId": actions["C"], "worth": 5, "winnerWorth": 9}
+
+
+def test_a_deactivated_campaign_leaves_the_next_best(shop, group):
+    key = group("best")
+    best = shop.campaign(running(off(30), name="A", stackingGroupKey=key), eventType=ORDER_CREATED)
+    shop.campaign(running(off(20), name="B", stackingGroupKey=key), eventType=ORDER_CREATED)
+    assert applied(shop.track_one(order(shop.member(), 100))) == [("A", "discount", 30)]
+    path = f"/campaigns/{best['campaignId']}"
+    shop.administration.put(path, {"code": best["code"], "name": "Off", "active": False, "eventType": ORDER_CREATED})
+    assert applied(shop.track_one(order(shop.member(), 100))) == [("B", "discount", 20)]
+
+
+def test_each_item_takes_its_best_action(shop, group):
+    key = group("best", scope="item")
+    shop.campaign(
+        running(off(20), name="A", stackingGroupKey=key),
+        running(cash(5, per="item"), name="B", stackingGroupKey=key),
+        eventType=ORDER_CREATED,
+    )
+    result = shop.track_one(order(shop.member(), 40, items=items(30, 10)))
+    assert applied(result) == [("A", "discount", 6), ("B", "discount", 5)]
+    assert [each["allocation"] for each in result["effects"]] == [
+        [{"itemIndex": 0, "amount": 6}],
+        [{"itemIndex": 1, "amount": 5}],
+    ]
+    assert result["discountTotal"] == 11
+
+
+@pytest.mark.parametrize("mode", ["full", "dryRun"])
+def test_a_coupon_that_the_book_refuses_is_worth_nothing(shop, group, mode):
+    book = CouponBooks(shop.organization).make(type="codeless", faceValue=20, maxCouponCount=1)
+    key = group("best")
+    coupon = effect("assign-coupon", couponBookKey=book["couponBookKey"])
+    shop.campaign(
+        running(coupon, name="coupon", stackingGroupKey=key),
+        running(cash(5), name="cash", stackingGroupKey=key),
+        eventType=ORDER_CREATED,
+    )
+    first, second = shop.member(), shop.member()
+    assert applied(shop.track_one(order(first, 100), executionMode=mode)) == [("coupon", "assign-coupon", 20)]
+    shop.track_one(order(first, 100))
+    assert applied(shop.track_one(order(second, 100), executionMode=mode)) == [("cash", "discount", 5)]
+    usages = shop.integration.get(f"/members/{first}/coupon-usages")["results"]
+    assert [usage["amountAssigned"] for usage in usages] == [1]
+
+
+def test_a_loser_that_would_assign_a_coupon_assigns_none(shop, group):
+    book = CouponBooks(shop.organization).make("A", "B", type="list", faceValue=2)
+    key, member = group("best"), shop.member()
+    shop.campaign(
+        running(effect("assign-coupon", couponBookKey=book["couponBookKey"]), stackingGroupKey=key),
+        running(cash(5), name="cash", stackingGroupKey=key),
+        eventType=ORDER_CREATED,
+    )
+    assert applied(shop.track_one(order(member, 100))) == [("cash", "discount", 5)]
+    assert shop.integration.get(f"/members/{member}/coupons")["results"] == []
+    assert CouponBooks(shop.organization).get(book)["totalAssigned"] == 0
+    types = [each["eventType"] for each in shop.events(member)]
+    assert "coupon-code-assigned" not in types
+
+
+def test_an_exclusive_campaign_applies_alone(shop):
+    shop.campaign(running(cash(10), name="ordinary"), eventType=ORDER_CREATED)
+    alone = shop.campaign(running(off(20), name="alone", priority=9), eventType=ORDER_CREATED, exclusive=True)
+    result = shop.track_one(order(shop.member(), 100), executionMode="dryRun")
+    assert applied(result) == [("alone", "discount", 20)]
+    [reason] = [each["reason"] for each in result["explain"] if each["actionName"] == "ordinary"]
+    assert (reason["code"], reason["actual"]) == ("NOT_COMBINABLE", alone["campaignId"])
+
+
+@pytest.mark.parametrize(("least", "balance"), [(68, 0), (60, 7)])
+def test_rules_see_what_discounts_leave(shop, least, balance):
+    shirts = 'item.productCode == "p-0"'
+    shop.campaign(
+        running(off(20, itemFilter=("=", shirts))),
+        running(mint(7), rule=f"orderAfter.total >= {least}", priority=2),
+        eventType=ORDER_CREATED,
+    )
+    member = shop.member()
+    assert shop.track_one(order(member, 70, items=items(30, 40)))["discountTotal"] == 6
+    assert shop.balance(member) == balance
+
+
+def test_without_an_order_nothing_is_left_of_it(shop):
+    shop.campaign(running(mint(1), rule="orderAfter == null"), running(off(10)), eventType=GENERIC)
+    member = shop.member()
+    shop.track_one(event(member))
+    assert shop.balance(member) == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [
+        ({"base": "whole"}, "value"),
+        ({"per": "line"}, "value"),
+        ({"maxAmount": 0}, "value"),
+        ({"itemFilter": "item.total > 3"}, "value"),
+        ({"itemFilter": ("=", "item.totl > 3")}, "expression"),
+        ({"itemFilter": ("=", "item.total")}, "expression"),
+        ({"maxAmount": ("=", "item.total")}, "expression"),
+    ],
+)
+def test_faults_of_the_parameters_of_a_discount(administration, actions, params, place):
+    problem = administration.post(actions, running(off(5, **params)), expect=400)
+    assert faults(problem) == [f"/effects/items/0/params/2/{place}"]
+
+
+def test_a_simulation_equals_what_tracking_gives(shop, three_offers):
+    member, basket = shop.member(), {"total": 80, "items": items(50, 30)}
+    body = {"loyaltyMemberId": member, "order": basket}
+    earn = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]
+    result = shop.track_one(order(member, 80, items=basket["items"]))
+    assert [{**each, "status": "executed"} for each in earn["effects"]] == result["effects"]
+    assert earn["discountTotal"] == result["discountTotal"]
