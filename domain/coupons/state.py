@@ -181,6 +181,8 @@ class CouponState:
 
     def locks_of(self, member_id: int, coupon_book_id: int, coupon_id: int | None = None) -> list[CouponLock]:
         """The member's active locks of the coupons of a book, or of one of them."""
+        if not self.locks:
+            return []
         return [
             lock
             for lock in self.locks.values()

@@ -373,4 +373,4 @@ def active_locks(
 
 def statements_to_store_locks(locks: Sequence[CouponLock]) -> list[Statement]:
     """The statement that stores new locks and their ends."""
-    return [(_STORE_LOCKS, (as_json(as_rows(locks, fields_of(CouponLock))),))] if locks else []
+    return [(_STORE_LOCKS, (as_json(as_rows(locks, fields_of(CouponLock))),))]

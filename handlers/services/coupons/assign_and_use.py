@@ -67,7 +67,10 @@ class CouponCommand:
         # Requests without them keep the digest that they were stored with before there were these fields.
         if self.order_total is not None:
             details.append(self.order_total)
-        details += [[name, value] for name in _LATER_FIELDS[1:] if (value := getattr(self, name)) is not None]
+        if self.remaining_value is not None:
+            details.append(["remaining_value", self.remaining_value])
+        if self.lock_key is not None:
+            details.append(["lock_key", self.lock_key])
         return digest_of([kind, member_id, book.coupon_book_id, *details])
 
     def details(self, key: str | None, digest: bytes) -> UsageDetails:
@@ -183,7 +186,8 @@ class _Requests:
         for book_id, commands in sorted(by_book.items()):
             codes = {code for command in commands for code in command.codes}
             ids = {command.coupon_id for command in commands if command.coupon_id is not None}
-            ids |= {lock.coupon_id for lock in self._locks.values() if lock.coupon_book_id == book_id}
+            if self._locks:
+                ids |= {lock.coupon_id for lock in self._locks.values() if lock.coupon_book_id == book_id}
             if codes or ids:
                 loader.named(loader.book(coupon_book_id=book_id), codes, ids)
         for book_id, commands in sorted(by_book.items()):
@@ -199,8 +203,9 @@ class _Requests:
             return sorted(before, key=lambda usage: usage.coupon_usage_id)
         coupons = unit.coupons
         loaded = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
-        lock = _lock_of(request, self._locks.get(command.lock_key)) if command.lock_key is not None else None
-        made = self._do(coupons, call, replace(request, lock=lock), loaded, digest)
+        if command.lock_key is not None:
+            request = replace(request, lock=_lock_of(request, self._locks.get(command.lock_key)))
+        made = self._do(coupons, call, request, loaded, digest)
         for usage in made:
             self._usages.add(usage.system_unique_key, usage.request_digest, usage)
         return made

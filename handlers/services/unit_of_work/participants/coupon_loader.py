@@ -240,7 +240,8 @@ class CouponLoader:
         made = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
         linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]
         stored = holdings.statements_to_store(changes.held, changes.lots)
-        stored += holdings.statements_to_store_locks(changes.locks)
+        if changes.locks:
+            stored += holdings.statements_to_store_locks(changes.locks)
         defer_joined(db, usages.additions_of(made) + usages.links_of(organization_id, linked) + stored)
 
     def _coupon_rows(self, changes: CouponChanges) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
