@@ -213,6 +213,20 @@ def test_each_member_shares_a_budget_across_campaigns(shop, ana):
     assert limits(shop, one) == limits(shop, other) == [(None, None, None)]
 
 
+def test_example_6_points_that_wait_count_at_once(shop, ana):
+    rule = {"scope": "campaign", "type": "points", "period": "total", "limit": 1000}
+    waiting = mint(600, availableAfter="P14D")
+    made = budgeted(shop, rule, effects=(waiting,), partial=True, eventType=GENERIC)
+    found = [shop.track_one(event(ana))["effects"][0] for _ in range(3)]
+    assert [(applied["status"], applied["params"][0]["value"]) for applied in found] == [
+        ("executed", 600),
+        ("partial", 400),
+        ("skipped", 0),
+    ]
+    assert limits(shop, made) == [(1000, 0, None)]
+    assert shop.balance(ana) == 0
+
+
 # --- what counts -----------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +242,16 @@ def test_points_count_with_their_worth(shop, ana):
     assert limits(shop, made) == [(Decimal("4.98"), Decimal("0.02"), None)]
     assert shop.balance(ana, account["ledgerAccountId"]) == 166
     assert shop.balance(ana) == 2
+
+
+def test_points_are_worth_money_in_the_currency_in_which_they_pay(shop, ana):
+    account = shop.account(fiatPerPoint=1, redemption={"pointsPerUnit": 1, "currency": "USD"})
+    points = mint(2, ledgerAccountKey=account["ledgerAccountKey"])
+    in_euros = budgeted(shop, money(5), effects=(points,))
+    in_dollars = budgeted(shop, money(5), effects=(points,), currency="USD")
+    shop.track(order(ana, 10), order(ana, 10, currency="USD"), order(ana, 10, currency="USD"))
+    assert limits(shop, in_euros) == [(0, 5, None)]
+    assert limits(shop, in_dollars) == [(4, 1, None)]
 
 
 def test_without_parts_an_action_is_skipped_by_what_all_its_effects_are_worth(shop, ana):

@@ -27,9 +27,12 @@ GOLD_BONUS = 5
 def campaigns(gold_key: str, badge_key: str, book_key: str) -> Sequence[tuple[Mapping[str, Any], str | None, Any]]:
     """The campaigns of the program: body, rule and effect of each."""
     limit = {"scope": "member", "type": "transactions", "period": "yearly", "limit": BONUSES}
+    # Budgets that are never exhausted, to see what they count.
+    points = {"scope": "campaign", "type": "points", "period": "total", "limit": 10**9, "sharedKey": "points"}
+    coupons = {"scope": "location", "type": "coupons", "period": "total", "limit": 10**9}
     of_orders = {"eventType": ORDER_CREATED}
     return (
-        ({**of_orders, "code": "a-dollars"}, None, mint(("=", "floor(order.total)"))),
+        ({**of_orders, "code": "a-dollars", "limitRules": [points]}, None, mint(("=", "floor(order.total)"))),
         ({**of_orders, "code": "b-first-orders", "limitRules": [limit]}, None, mint(BONUS)),
         (
             {**of_orders, "code": "c-badge"},
@@ -37,9 +40,13 @@ def campaigns(gold_key: str, badge_key: str, book_key: str) -> Sequence[tuple[Ma
             effect("assign-badge", badgeKey=badge_key, amount=1),
         ),
         ({"eventType": GENERIC, "code": "d-price"}, f"balances.points >= {RICH}", effect("burn-points", amount=PRICE)),
-        ({**of_orders, "code": "e-gold", "loyaltyTierKeys": [gold_key]}, None, mint(GOLD_BONUS)),
         (
-            {**of_orders, "code": "f-coupon"},
+            {**of_orders, "code": "e-gold", "loyaltyTierKeys": [gold_key], "limitRules": [points]},
+            None,
+            mint(GOLD_BONUS),
+        ),
+        (
+            {**of_orders, "code": "f-coupon", "limitRules": [coupons]},
             f"order.total >= {COUPON_TOTAL}",
             effect("assign-coupon", couponBookKey=book_key, amount=1),
         ),

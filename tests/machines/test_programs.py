@@ -40,6 +40,10 @@ SELECT m.loyalty_member_id AS name,
 FROM members m WHERE m.organization_id = %s
 """
 EVENT_KEY = "SELECT loyalty_event_key::text FROM events WHERE organization_id = %s AND system_unique_key = %s"
+USED = """
+SELECT coalesce(sum(used) FILTER (WHERE type = 'points'), 0), coalesce(sum(used) FILTER (WHERE type = 'coupons'), 0)
+FROM campaign_limit_counters WHERE organization_id = %s AND member_id = 0
+"""
 EVENTS = """
 SELECT system_unique_key, status FROM events
 WHERE organization_id = %s AND event_type = ANY (%s) ORDER BY 1
@@ -103,6 +107,11 @@ class Program:
                 (m["balance"]["timesAchieved"] for m in missions if m["missionId"] == self.mission_id), 0
             )
         return state
+
+    def used(self) -> tuple[int, int]:
+        """The points and the coupons that the budgets of all members have counted."""
+        [(points, coupons)] = self._rows(USED)
+        return points, coupons
 
     def statuses(self) -> dict[str, str]:
         """The status of each event that somebody sent, by its key."""
@@ -276,11 +285,15 @@ def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs:
     run = Run(Program.new(api, list(histories.model.members)), way, with_jobs=with_jobs)
     run.take(histories.steps(steps))
     assert run.program.state() == expected(histories.model)
+    points, coupons = run.program.used()
+    assert points > 0
+    assert coupons == sum(member.total("coupons") for member in histories.model.members.values())
     assert run.program.statuses().items() >= dict.fromkeys(histories.model.sent, "success").items()
     run.program.shop.check_ledger()
     run.undo(histories.model)
     nothing = {"balance": 0, "badges": 0, "coupons": 0, "bonuses": 0, "tier": "Basic", "achieved": 0}
     assert run.program.state() == {name: {"name": name, **nothing} for name in histories.model.members}
+    assert run.program.used() == (0, 0)
     run.program.shop.check_ledger()
 
 
