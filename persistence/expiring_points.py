@@ -51,8 +51,8 @@ def find_expiring(
     ]
     if not pairs:
         return []
-    asked = {"pairs": as_json(pairs), "organization_id": organization_id, "now": now, "known_at": known_at}
-    return [(wallet, account, moment, amount) for wallet, account, moment, amount in query(db, _EXPIRING, asked)]
+    parameters = {"pairs": as_json(pairs), "organization_id": organization_id, "now": now, "known_at": known_at}
+    return [(wallet, account, moment, amount) for wallet, account, moment, amount in query(db, _EXPIRING, parameters)]
 
 
 def with_expiring(

@@ -102,7 +102,7 @@ def next_wallets(
     policies: list[Mapping[str, Any]] = []
     for begin, end in windows if policy is not None else ():
         policies += ledger_lots.policy_rows({account.ledger_account_id: policy}, begin - _INSTANT, end)
-    asked = {
+    parameters = {
         "organization_id": account.organization_id,
         "ledger_account_id": account.ledger_account_id,
         "windows": as_json([{"begins": begin, "ends": end} for begin, end in windows]),
@@ -110,7 +110,7 @@ def next_wallets(
         "after": after,
         "limit": limit,
     }
-    return [row[0] for row in query(db, _WALLETS, asked)]
+    return [row[0] for row in query(db, _WALLETS, parameters)]
 
 
 def find_amounts(
@@ -144,8 +144,8 @@ def first_due(
     for account, schedule in schedules:
         windows = [schedule.window(days_before, after, until) for days_before in schedule.days_before]
         rows = [{"ledger_account_id": account.ledger_account_id, "begins": b, "ends": e} for b, e in windows]
-        asked = {"organization_id": organization.organization_id, "windows": as_json(rows)}
-        expiries = [expires_at for (expires_at,) in query(db, _FIRST_EXPIRIES, asked)]
+        parameters = {"organization_id": organization.organization_id, "windows": as_json(rows)}
+        expiries = [expires_at for (expires_at,) in query(db, _FIRST_EXPIRIES, parameters)]
         policy = account.idle_policy(organization.zone)
         if policy is not None:
             policies = {account.ledger_account_id: policy}
