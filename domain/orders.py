@@ -9,6 +9,9 @@ from typing import Any
 from domain.fields import Personal
 from domain.problems import Conflict, NotFound
 
+# The tender of an order's payments that are paid with points.
+POINTS = "points"
+
 _EVENT_PREFIX = "member-purchase-order-"
 CREATED, CONFIRMED, CANCELLED = "created", "confirmed", "cancelled"
 REJECTED, RETURNED, PARTIALLY_RETURNED = "rejected", "returned", "partially-returned"
@@ -73,6 +76,8 @@ class Order:
 
     `currency` is its own, else that of the organization when it was created.
 
+    `payments` are how it was paid, by tender, with what returns have refunded; None if nobody said so.
+
     `event_ids` are the events that led to it, the creation first: their results are reversed in proportion to returns.
     """
 
@@ -98,10 +103,17 @@ class Order:
     referral_code: Personal[str | None]
     channel: Personal[str | None]
     coupons: Personal[Mapping[str, Any]]
+    payments: Personal[tuple[Mapping[str, Any], ...] | None]
     status: str
     returned_total: Decimal
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def money_total(self) -> Decimal:
+        """The part of the total that was not paid with points."""
+        in_points = [Decimal(payment["amount"]) for payment in self.payments or () if payment["tender"] == POINTS]
+        return self.total - sum(in_points, Decimal(0))
 
     @property
     def happened_at(self) -> datetime:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from domain.currencies import digits_of
+from domain.currencies import CurrencyMismatch, digits_of
 from domain.ledger.records import LedgerAccount, fraction_fault
 from domain.problems import Conflict, FieldFault, InvalidRequest
 
@@ -108,6 +108,12 @@ def quote_of(redemption: RedemptionPolicy, order_total: Decimal, balance: Decima
     points = redemption.max_points(order_total, balance)
     reason = None if points else (BELOW_MINIMUM if balance > 0 else NO_POINTS)
     return Quote(points, redemption.value_of(points), balance, redemption.min_points, redemption.multiple_of, reason)
+
+
+def refuse_other_currency(of_points: str, of_order: str | None) -> None:
+    """Raise CurrencyMismatch for an order in another currency than that in which the points are worth something."""
+    if of_order not in (None, of_points):
+        raise CurrencyMismatch(f"The points pay amounts in {of_points}, the order is in {of_order}.")
 
 
 def complete_redemption(policy: Mapping[str, Any] | None, decimals: int) -> Mapping[str, Any] | None:

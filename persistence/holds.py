@@ -33,7 +33,7 @@ def find_hold_states(
             _p.c.status == SETTLED,
             *last,
         )
-        .lateral("returned")
+        .lateral("reverts")
     )
     statement = (
         select(

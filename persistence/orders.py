@@ -18,8 +18,9 @@ ITEMS = Records(order_items, OrderItem)
 
 _MOVE = """
 UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, event_ids = x.event_ids,
-    updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(order_id bigint, status text, returned_total numeric, event_ids bigint[])
+    payments = x.payments, updated_at = %s
+FROM jsonb_to_recordset(%s::jsonb)
+    AS x(order_id bigint, status text, returned_total numeric, event_ids bigint[], payments jsonb)
 WHERE o.organization_id = %s AND o.order_id = x.order_id
 """
 
@@ -75,13 +76,14 @@ def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderIte
 
 
 def move_orders(db: Connection, organization_id: int, changed_orders: Iterable[Order], at: datetime) -> None:
-    """Store the status of orders, the events that led to it, and their returned amounts."""
+    """Store the status of orders, the events that led to it, and their returned and refunded amounts."""
     rows: list[dict[str, Any]] = [
         {
             "order_id": order.order_id,
             "status": order.status,
             "returned_total": order.returned_total,
             "event_ids": order.event_ids,
+            "payments": order.payments,
         }
         for order in changed_orders
     ]

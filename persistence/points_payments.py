@@ -1,7 +1,31 @@
 """Payments with points; the transactions that hold their points are beside them."""
 
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from sqlalchemy import Connection
+
 from domain.points_payments import PointsPayment
+from persistence.connections import defer
 from persistence.records import Records
+from persistence.rows import recordset_of, update_by_id
 from persistence.tables.points_payments import points_payments
 
 PAYMENTS = Records(points_payments, PointsPayment)
+
+_STORE_ORDERS = update_by_id(points_payments, "points_payment_id", "order_external_id", "updated_at")
+
+
+def find_by_keys(db: Connection, organization_id: int, keys: Collection[str]) -> list[PointsPayment]:
+    """The payments that have these keys."""
+    return PAYMENTS.find_all(db, organization_id, points_payment_key=keys)
+
+
+def store_orders(db: Connection, organization_id: int, orders: Mapping[int, str], at: datetime) -> None:
+    """Store the external ids of the orders that have captured payments, by the id of the payment."""
+    rows = [
+        {"points_payment_id": payment_id, "order_external_id": external_id, "updated_at": at}
+        for payment_id, external_id in orders.items()
+    ]
+    if rows:
+        defer(db, _STORE_ORDERS, (*recordset_of(rows), organization_id))

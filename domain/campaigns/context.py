@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from domain.campaigns.discounts import Basket
-from domain.campaigns.variables import ITEM, MEMBER, ORDER, ORDER_FIELDS, PAYMENT, PRODUCT
+from domain.campaigns.variables import ITEM, MEMBER, ORDER, ORDER_FIELDS, ORDER_PAYMENT, PAYMENT, PRODUCT
 from domain.events import IncomingEvent
 from domain.expressions import Budget, EvaluationError
 from domain.fields import field_name
@@ -22,9 +22,9 @@ from domain.orders import Order, OrderItem
 from domain.profiles import visible_profile
 
 # Fields of records by their names in expressions; the others are made below.
+_MADE = frozenset({"tags", "items", "payments", "moneyTotal", "profile", *ORDER_FIELDS})
 _ORDER, _ITEM, _MEMBER = (
-    [(name, field_name(name)) for name in variable.fields if name not in ("tags", "items", "profile", *ORDER_FIELDS)]
-    for variable in (ORDER, ITEM, MEMBER)
+    [(name, field_name(name)) for name in variable.fields if name not in _MADE] for variable in (ORDER, ITEM, MEMBER)
 )
 _PAYMENT = [name for name in PAYMENT.fields if name not in ("memberInfo", "products")]
 
@@ -49,8 +49,14 @@ def order_variable(order: Order | None, items: tuple[OrderItem, ...]) -> dict[st
         return None
     variable: dict[str, Any] = {name: getattr(order, field) for name, field in _ORDER}
     variable["tags"] = list(order.tags)
+    variable["payments"] = [*map(_tender_variable, order.payments)] if order.payments else []
+    variable["moneyTotal"] = order.money_total if order.payments else order.total
     variable["items"] = [{name: getattr(item, field) for name, field in _ITEM} for item in items]
     return variable
+
+
+def _tender_variable(payment: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{name: payment.get(name) for name in ORDER_PAYMENT.fields}, "amount": Decimal(payment["amount"])}
 
 
 def payment_variable(payload: Mapping[str, Any] | None, default_currency: str | None) -> dict[str, Any] | None:

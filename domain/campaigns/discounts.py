@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from fractions import Fraction
 from typing import Any, NamedTuple
 
+from domain.allocation import allocate, fraction_digits
 from domain.currencies import digits_of
 from domain.problems import Conflict
 
@@ -110,7 +110,7 @@ class Basket:
         self._left = list(self._totals)
         # An item without a total could hold any part of a discount on the whole order.
         self._is_itemized = any(self._totals) and all(item["total"] is not None for item in items)
-        self._unit = Decimal(1).scaleb(-max(digits_of(currency), _fraction_digits(total)))
+        self._unit = Decimal(1).scaleb(-max(digits_of(currency), fraction_digits(total)))
         self._remainder: dict[str, Any] | None = None
 
     def discount(self, terms: DiscountTerms) -> Discount:
@@ -133,7 +133,7 @@ class Basket:
         if not (terms.is_of_items or self._is_itemized):
             return Discount(requested, min(requested, self.left))
         amount = min(requested, self.left, sum(limits, _ZERO))
-        shares = _allocate(amount, weights, limits, self._unit)
+        shares = allocate(amount, weights, limits, self._unit)
         return Discount(requested, amount, tuple(map(ItemDiscount, places, shares)))
 
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
@@ -146,7 +146,7 @@ class Basket:
         """A discount that was computed at this point, cut to an amount; each item keeps its part of it."""
         shares = [share.amount for share in discount.allocation]
         cut = discount.cut(amount)
-        allocated = _allocate(cut.amount, shares, shares, self._unit) if shares else []
+        allocated = allocate(cut.amount, shares, shares, self._unit) if shares else []
         places = (share.item_index for share in discount.allocation)
         return replace(cut, allocation=tuple(map(ItemDiscount, places, allocated)))
 
@@ -182,41 +182,3 @@ class Basket:
         if terms.kind == PERCENTAGE:
             amount = _WIDE.divide(_WIDE.multiply(whole, terms.value), Decimal(100))
         return max(_ZERO, amount).quantize(self._unit, ROUND_HALF_UP, _WIDE)
-
-
-def _fraction_digits(*amounts: Decimal) -> int:
-    exponents = [amount.normalize(_WIDE).as_tuple().exponent for amount in amounts]
-    return max([0, *(-exponent for exponent in exponents if isinstance(exponent, int))])
-
-
-def _allocate(amount: Decimal, weights: Sequence[Decimal], limits: Sequence[Decimal], unit: Decimal) -> list[Decimal]:
-    """Split an amount by weight, each share at most the limit of its place; the shares add up exactly.
-
-    Shares are rounded by largest remainder to `unit`, or to the digits of the amounts if these are finer; of equal
-    remainders the first is rounded up. The places with a weight must hold the amount.
-    """
-    digits = _fraction_digits(unit, amount, *limits)
-    missing = int(amount.scaleb(digits, _WIDE))
-    most = [int(limit.scaleb(digits, _WIDE)) for limit in limits]
-    shares, open_places = [0] * len(most), [place for place, limit in enumerate(most) if limit]
-    while missing:
-        whole = sum((Fraction(weights[place]) for place in open_places), Fraction(0))
-        exact = {place: missing * Fraction(weights[place]) / whole for place in open_places}
-        full = [place for place in open_places if exact[place] >= most[place]]
-        if not full:
-            _round_shares(shares, exact, missing)
-            break
-        for place in full:
-            shares[place] = most[place]
-            missing -= most[place]
-        open_places = [place for place in open_places if place not in full]
-    return [Decimal(share).scaleb(-digits, _WIDE) for share in shares]
-
-
-def _round_shares(shares: list[int], exact: Mapping[int, Fraction], whole: int) -> None:
-    """Set the shares to the exact ones, rounded so that they add up to the whole."""
-    for place, share in exact.items():
-        shares[place] = int(share)
-    by_remainder = sorted(exact, key=lambda place: int(exact[place]) - exact[place])
-    for place in by_remainder[: whole - sum(shares[place] for place in exact)]:
-        shares[place] += 1

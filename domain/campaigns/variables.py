@@ -59,6 +59,16 @@ ITEM = _object(
     },
 )
 
+ORDER_PAYMENT = _object(
+    "order payment",
+    {
+        "tender": (STRING, "tender"),
+        "amount": (DECIMAL, "amount"),
+        "pointsPaymentKey": (STRING, "points payment"),
+        "reference": (STRING, "reference"),
+    },
+)
+
 ORDER = _object(
     "order",
     {
@@ -78,6 +88,8 @@ ORDER = _object(
         "status": (STRING, "status"),
         "customAttributes": (ATTRIBUTES, "attribute"),
         "items": (ListOf(ITEM), "items"),
+        "payments": (ListOf(ORDER_PAYMENT), "payments"),
+        "moneyTotal": (DECIMAL, "total in money"),
     },
 )
 

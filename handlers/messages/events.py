@@ -9,6 +9,7 @@ from domain.campaigns.limits import CAMPAIGN, LOCATION, MEMBER
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
 from domain.events import IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
+from domain.tenders import TenderRefund
 from handlers.messages.base import Body, Shape, exact_number, json_able
 
 # What only some answers show, and what no answer does.
@@ -52,6 +53,15 @@ def track_result(
     if error is not None:
         result["error"] = error.as_problem()
     return result
+
+
+def tender_refund(refund: TenderRefund) -> dict[str, Any]:
+    """The part of a tender that a return refunds."""
+    return {
+        "tender": refund.tender,
+        "amount": exact_number(refund.amount),
+        "points": None if refund.points is None else exact_number(refund.points),
+    }
 
 
 def completed_result(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -76,6 +76,8 @@ LEFT_OUT = {
     ("ProblemFault", "parameter"),
     ("ProblemFault", "pointer"),
     ("ProblemFault", "start"),
+    ("PurchaseOrder", "payments"),
+    ("TrackResult", "refunds"),
     ("TrackResult", "reverted"),
 }
 # Written parts that null clears, as the interface has it; answers leave them out or have them empty.

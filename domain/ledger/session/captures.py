@@ -31,7 +31,7 @@ class CaptureSession(Returns):
         """
         reserved = self.amount_of(stored)
         amount = reserved if amount is None else amount
-        if self._status(stored) != PENDING or stored.is_timed:
+        if self.status_of(stored) != PENDING or stored.is_timed:
             raise NotPending(f"Transaction {stored.ledger_transaction_id} is not pending.")
         if amount > reserved:
             raise CaptureExceedsHold(f"{amount} is more than the {reserved} that are held.")
@@ -77,7 +77,7 @@ class CaptureSession(Returns):
 
         It was decided when it was minted: nothing prevents that. Raises NotPending for any other transaction.
         """
-        if self._status(stored) != PENDING or not stored.is_timed:
+        if self.status_of(stored) != PENDING or not stored.is_timed:
             raise NotPending(f"Transaction {stored.ledger_transaction_id} does not wait.")
         amount, wallet_id = self.amount_of(stored), stored.to_wallet_id or 0
         moment = early_at or stored.available_at or self.at
@@ -177,5 +177,6 @@ class CaptureSession(Returns):
         pair = wallet_id, account.ledger_account_id
         self._undo_log.put(self._holdings, pair, replace(self.holding(*pair), last_transaction_date=moment))
 
-    def _status(self, stored: Stored) -> int:
+    def status_of(self, stored: Stored) -> int:
+        """The present status of a stored transaction."""
         return self._settled.get(stored.ledger_transaction_id, stored.status)

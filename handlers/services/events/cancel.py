@@ -7,7 +7,7 @@ from domain.members import Member
 from domain.orders import CONFIRMED, CREATED, OrderWithItems
 from domain.reversals import CANCELLED, EventCancelled, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
-from handlers.messages.events import track_result
+from handlers.messages.events import tender_refund, track_result
 from handlers.messages.reversals import reverted_event
 from handlers.services.events.evaluate_queued import incoming_of, lock_members_of, tracked_again
 from handlers.services.events.intake import refuse_untrackable
@@ -40,10 +40,14 @@ def cancel_event(
     orders, reversible = OrderWork(call, () if order is None else [order]), Reversals(call, [event_id])
     evaluate_derived(unit, unit.open_for_events([record], orders, reversible), EXPIRED)
     by = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
-    reverted = reversible.reverse([event_id], by, unit)
-    if order is not None:
-        orders.cancel(order, event_id)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
+    cancelled = None if order is None else orders.cancelled(order, event_id)
+    if cancelled is not None and cancelled[0].payments:
+        paid, refunds = unit.payments.refund(record, cancelled[0])
+        cancelled, answer["refunds"] = (paid, cancelled[1]), [tender_refund(refund) for refund in refunds]
+    reverted = reversible.reverse([event_id], by, unit)
+    if cancelled is not None:
+        orders.keep(cancelled)
     answer["reverted"] = [reverted_event(undone) for undone in reverted]
     unit.event_rows.add(record, SUCCESS, answer, location=event.location, reverted=reverted)
     evaluate_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)

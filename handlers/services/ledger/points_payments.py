@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from domain.currencies import CurrencyMismatch
 from domain.ledger.postings import Details, Fiat
 from domain.ledger.records import LedgerAccount
 from domain.members import Member, refuse_erased, refuse_inactive
@@ -24,7 +23,7 @@ from domain.points_payments import (
     refuse_unheld,
     view_of,
 )
-from domain.redemptions import Quote, RedemptionPolicy, quote_of
+from domain.redemptions import Quote, RedemptionPolicy, quote_of, refuse_other_currency
 from handlers.call import Call
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.post_transactions import MOVED
@@ -98,12 +97,6 @@ def _policy_of(call: Call, account: LedgerAccount, currency: str | None) -> Rede
     policy = RedemptionPolicy.of(account)
     refuse_other_currency(policy.currency, currency or call.organization.currency)
     return policy
-
-
-def refuse_other_currency(of_points: str, of_order: str | None) -> None:
-    """Raise CurrencyMismatch for an order in another currency than that in which the points are worth something."""
-    if of_order not in (None, of_points):
-        raise CurrencyMismatch(f"The points pay amounts in {of_points}, the order is in {of_order}.")
 
 
 def create_payment(call: Call, member: Member, asked: NewPayment) -> PointsPaymentView:

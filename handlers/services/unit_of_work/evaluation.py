@@ -38,14 +38,16 @@ from domain.expressions import Deadline
 from domain.orders import OrderWithItems
 from domain.problems import Refusal
 from domain.reversals import RevertedEvent
+from domain.tenders import TenderRefund
 from handlers import metrics
-from handlers.messages.events import track_result
+from handlers.messages.events import tender_refund, track_result
 from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.earlier_orders import orders_before
 from handlers.services.unit_of_work.late_events import tiers_of
+from handlers.services.unit_of_work.orders import PAID_BY
 from handlers.services.unit_of_work.reversals import Reversal, extent_of
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -131,13 +133,14 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     order: OrderWithItems | None = None
     refusal: Refusal | None = None
     reverted: list[RevertedEvent] = []
+    refunds: Sequence[TenderRefund] = ()
     if tracked.cause_id is None:
         unit.basket = None
     try:
         if tracked.order_status is not None and unit.orders is not None:
             order = unit.orders.changed_by(tracked)
         if order is not None and unit.orders is not None:
-            reverted = _reverse_effects(unit, tracked, order)
+            order, refunds, reverted = _settle_order(unit, tracked, order)
             unit.orders.keep(order)
         if unit.is_open and tracked.is_evaluated:
             if tracked.event.event_type in unit.configuration.activity_types:
@@ -146,6 +149,8 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     except Refusal as error:
         refusal = error
     result = _result(unit, tracked, evaluation, refusal, reverted)
+    if refunds:
+        result["refunds"] = [tender_refund(refund) for refund in refunds]
     if not unit.is_dry_run:
         for error_of_rule in () if evaluation is None else evaluation.errors:
             metrics.count_error(unit.organization_id, error_of_rule)
@@ -269,6 +274,29 @@ def _derived_event(
         depth=depth,
         origin=origin,
     )
+
+
+def _settle_order(
+    unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems
+) -> tuple[OrderWithItems, Sequence[TenderRefund], list[RevertedEvent]]:
+    """Capture or refund the payments of the order, and reverse effects, as far as its new status requires.
+
+    Refunds come first, so that what is clawed back finds them. Returns the order with its refunds.
+    """
+    refunds: Sequence[TenderRefund] = ()
+    if not order[0].payments or not (unit.is_open and tracked.is_evaluated):
+        return order, refunds, _reverse_effects(unit, tracked, order)
+    savepoint = unit.ledger.savepoint()
+    try:
+        if tracked.order_status in PAID_BY and tracked.order is not None and tracked.order.get("payments"):
+            unit.payments.capture(tracked, order[0])
+        elif extent_of(order[0]) is not None:
+            paid, refunds = unit.payments.refund(tracked, order[0])
+            order = paid, order[1]
+        return order, refunds, _reverse_effects(unit, tracked, order)
+    except Refusal:
+        unit.ledger.rollback_to(savepoint)
+        raise
 
 
 def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems) -> list[RevertedEvent]:

@@ -1,6 +1,6 @@
 """Purchase orders from events: the creation event creates the order, later events change its status."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -25,6 +25,7 @@ from domain.orders import (
     check_transition,
 )
 from domain.returns import with_returned
+from domain.tenders import checked_payments, refuse_other_payments
 from domain.triggers import CREATED as CREATED_ENTITY
 from domain.triggers import PURCHASE_ORDER
 from domain.triggers import UPDATED as UPDATED_ENTITY
@@ -34,6 +35,9 @@ from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.tracked import TrackedEvent
 from handlers.services.webhooks.outbox import queue_entities
 from persistence import orders
+
+# The statuses with which an event can say how its order is paid.
+PAID_BY = frozenset({CREATED, CONFIRMED})
 
 _TEXTS = {
     "description": "description",
@@ -85,6 +89,13 @@ class OrderWork:
         """The order with this external id as it was before the batch."""
         return self._orders[external_id][0] if external_id in self._stored else None
 
+    def payment_keys(self, events: Iterable[TrackedEvent]) -> set[str]:
+        """The keys of the payments with points that these events name, or the orders that existed before them."""
+        sent = (event.order for event in events if event.order is not None and event.order_status in PAID_BY)
+        payments = [payment for order in sent for payment in order.get("payments") or ()]
+        payments += [payment for name in self._stored for payment in self._orders[name][0].payments or ()]
+        return {key.lower() for payment in payments if (key := payment.get("pointsPaymentKey"))}
+
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
         """The order as an event would leave it, None for other events.
 
@@ -121,23 +132,14 @@ class OrderWork:
             self._returned.update({item.order_item_id: item for item in after[1] if item.returned_total})
             self._returned.update({item.order_item_id: item for item in after[1] if item.returned_quantity})
 
-    def cancel(self, external_id: str, loyalty_event_id: int) -> None:
-        """Cancel the order that an event created, if its status allows that."""
+    def cancelled(self, external_id: str, loyalty_event_id: int) -> OrderWithItems | None:
+        """The order that an event created, cancelled, if its status allows that; `keep` it then."""
         known = self._orders.get(external_id)
         if known is None or known[0].loyalty_event_id != loyalty_event_id:
-            return
-        if CANCELLED in TRANSITIONS.get(known[0].status, frozenset()):
-            self.keep((replace(known[0], status=CANCELLED), known[1]))
-
-    @property
-    def stored_ids(self) -> list[int]:
-        """The ids of the orders that existed before the batch and that its events are about."""
-        return [self._orders[external_id][0].order_id for external_id in self._stored]
-
-    @property
-    def present(self) -> Iterator[Order]:
-        """The orders that the events of the batch are about, as they are by now."""
-        return (order for order, _ in self._orders.values())
+            return None
+        if CANCELLED not in TRANSITIONS.get(known[0].status, frozenset()):
+            return None
+        return replace(known[0], status=CANCELLED), known[1]
 
     @property
     def new(self) -> list[OrderWithItems]:
@@ -168,7 +170,7 @@ class OrderWork:
             queue_entities(self._db, configuration, PURCHASE_ORDER, changes, self._at)
 
     def _built(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
-        dated = payload.get("externalEventDate")
+        dated, total = payload.get("externalEventDate"), Decimal(payload["total"])
         order = Order(
             organization_id=self._organization_id,
             order_id=next(self._order_ids),
@@ -179,11 +181,12 @@ class OrderWork:
             external_id=payload["externalId"],
             custom_attributes=payload.get("customAttributes") or {},
             tags=tuple(payload.get("tags") or ()),
-            total=Decimal(payload["total"]),
+            total=total,
             currency=payload.get("currency") or self._default_currency,
             discounted_total=_decimal(payload.get("discountedTotal")),
             sub_total=_decimal(payload.get("subTotal")),
             coupons=payload.get("coupons") or {},
+            payments=_payments_of(payload, total),
             status=CREATED,
             returned_total=Decimal(0),
             created_at=self._at,
@@ -222,7 +225,10 @@ def _moved(known: OrderWithItems, status: str, payload: Mapping[str, Any], loyal
     if status == RETURNED:
         return replace(order, status=status, returned_total=order.total), items
     if status == CONFIRMED:
-        return replace(order, status=status, event_ids=(*order.event_ids, loyalty_event_id)), items
+        event_ids, payments = (*order.event_ids, loyalty_event_id), _payments_of(payload, order.total)
+        if payments is not None and order.payments is not None:
+            refuse_other_payments(order, payments)
+        return replace(order, status=status, event_ids=event_ids, payments=order.payments or payments), items
     return replace(order, status=status), items
 
 
@@ -231,6 +237,12 @@ def _refuse_other_currency(order: Order, payload: Mapping[str, Any]) -> None:
     currency = payload.get("currency")
     if None not in (currency, order.currency) and currency != order.currency:
         raise CurrencyMismatch(f"The order {order.external_id} is in {order.currency}, the event names {currency}.")
+
+
+def _payments_of(payload: Mapping[str, Any], total: Decimal) -> tuple[Mapping[str, Any], ...] | None:
+    """The payments that an event names for an order of this total; raises InvalidRequest."""
+    payments = payload.get("payments")
+    return None if payments is None else checked_payments(payments, total)
 
 
 def _decimal(value: Any) -> Decimal | None:

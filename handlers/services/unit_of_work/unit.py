@@ -37,6 +37,7 @@ from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.participants.missions import MissionWork
 from handlers.services.unit_of_work.participants.outbox import OutboxWork
+from handlers.services.unit_of_work.participants.payments import PaymentWork
 from handlers.services.unit_of_work.participants.referrals import (
     ReferralWork,
     may_refer,
@@ -53,7 +54,7 @@ from persistence.rows import IdAllocator
 SPARE_IDS = 16
 
 # The participants in the order of flushing and reversing, see `persistence.locks`.
-_SUBJECTS = ("tiers", "badges", "coupons", "missions", "referrals", "outbox")
+_SUBJECTS = ("tiers", "badges", "coupons", "missions", "referrals", "payments", "outbox")
 
 
 class UnitOfWork:
@@ -65,7 +66,7 @@ class UnitOfWork:
     `members` are those locked, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the outcome of
     every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits in
     `counters`, and the tiers in `tier_assignments`. Each participant (`tiers`, `badges`, `coupons`, `missions`,
-    `referrals`, `outbox`) is loaded when it is first used.
+    `referrals`, `payments`, `outbox`) is loaded when it is first used.
     """
 
     ledger: LedgerSession
@@ -211,7 +212,13 @@ class UnitOfWork:
         self.event_rows.expect_stored(tracked)
         if self.mode == CAPTURE_ONLY:
             return []
-        if not (self.is_dry_run or reversals or any(map(self.is_looked_at, [event.event for event in tracked]))):
+        self._payment_keys = orders.payment_keys(tracked) if orders is not None else frozenset()
+        if not (
+            self.is_dry_run
+            or reversals
+            or self._payment_keys
+            or any(map(self.is_looked_at, [event.event for event in tracked]))
+        ):
             return []
         self.moments = frozenset([self.now, *[event.at for event in tracked]])
         self.event_types: frozenset[str] | None = frozenset([event.event.event_type for event in tracked])
@@ -290,6 +297,7 @@ class UnitOfWork:
     def _close(self) -> None:
         """Forget what was open; the members stay locked."""
         self.is_open, self.orders, self.reversals = False, None, None
+        self._payment_keys: Collection[str] = frozenset()
         for name in (*_SUBJECTS, "audiences", "tier_history", "order_history"):
             self.__dict__.pop(name, None)
 
@@ -336,6 +344,11 @@ class UnitOfWork:
     def referrals(self) -> ReferralWork:
         """The referral codes that may be used."""
         return ReferralWork(weakref.proxy(self))
+
+    @cached_property
+    def payments(self) -> PaymentWork:
+        """The payments with points of the orders."""
+        return PaymentWork(weakref.proxy(self), self._payment_keys)
 
     @cached_property
     def outbox(self) -> OutboxWork:

@@ -1,0 +1,154 @@
+"""Tenders: how an order is paid, in money and in points, and what a return of items refunds of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from domain.allocation import allocate
+from domain.currencies import digits_of, round_money
+from domain.orders import POINTS, UNDONE, Order
+from domain.points_payments import Tendered, refunded_part
+from domain.problems import FieldFault, InvalidRequest
+from domain.redemptions import PointRate, floor_to
+
+_POINTER = "/payload/order/payments"
+_ZERO = Decimal(0)
+
+Payment = Mapping[str, Any]
+"""A tender of an order as the payload has it: `tender`, `amount`, and of points the `pointsPaymentKey`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenderRefund:
+    """The part of a tender that a return refunds; `points` is None for money."""
+
+    tender: str
+    amount: Decimal
+    points: Decimal | None = None
+
+
+class PaidPoints(NamedTuple):
+    """A captured payment with points: the rate of its points, the value that was refunded, and what is left."""
+
+    rate: PointRate
+    refunded: Decimal
+    rest: Tendered
+
+
+def checked_payments(payments: Sequence[Payment], order_total: Decimal) -> tuple[Payment, ...]:
+    """The payments of an order, with their keys in lower case.
+
+    Raises InvalidRequest unless they add up to its total, each payment with points is named once, and no other.
+    """
+    faults = []
+    keys: set[str] = set()
+    for index, payment in enumerate(payments):
+        key = payment.get("pointsPaymentKey")
+        at = f"{_POINTER}/{index}/pointsPaymentKey"
+        if (payment["tender"] == POINTS) != (key is not None):
+            what = f"The tender {POINTS} needs the key of the payment" if key is None else f"Only {POINTS} have a key"
+            faults.append(FieldFault(what, pointer=at))
+        elif key is not None and key.lower() in keys:
+            faults.append(FieldFault(f"The payment {key} is named twice", pointer=at))
+        keys.add((key or "").lower())
+    sum_of_payments = sum((Decimal(payment["amount"]) for payment in payments), _ZERO)
+    if sum_of_payments != order_total:
+        faults.append(
+            FieldFault(f"The payments add up to {sum_of_payments}, the total is {order_total}", pointer=_POINTER)
+        )
+    if faults:
+        raise InvalidRequest(faults)
+    return tuple(
+        payment if (key := payment.get("pointsPaymentKey")) is None else {**payment, "pointsPaymentKey": key.lower()}
+        for payment in payments
+    )
+
+
+def refuse_other_payments(order: Order, payments: Sequence[Payment]) -> None:
+    """Raise InvalidRequest for payments of a later event that are not those of the order."""
+    if [*map(_as_sent, payments)] != [*map(_as_sent, order.payments or ())]:
+        raise InvalidRequest([FieldFault("The order was paid otherwise", pointer=_POINTER)])
+
+
+def _as_sent(payment: Payment) -> Payment:
+    return {name: value for name, value in payment.items() if value is not None and name != "refundedAmount"}
+
+
+def refuse_greater(payment: Payment, value: Decimal) -> None:
+    """Raise InvalidRequest for a tender that is greater than the value of its payment with points."""
+    if Decimal(payment["amount"]) > value:
+        key = payment["pointsPaymentKey"]
+        detail = f"The points payment {key} is worth {value}, the order names {payment['amount']}"
+        raise InvalidRequest([FieldFault(detail, pointer=_POINTER)])
+
+
+def keys_of(payments: Iterable[Payment]) -> list[str]:
+    """The keys of the payments with points."""
+    return [payment["pointsPaymentKey"] for payment in payments if payment["tender"] == POINTS]
+
+
+def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[TenderRefund]:
+    """The refunds of each tender of an order, which is as the return of items has left it.
+
+    Of points, all returns together refund their share of the order, rounded down; money is the rest of them, by
+    largest remainder. Nothing is left of an order that is undone. `paid_points` are the captured payments, by key.
+    """
+    payments, is_all = order.payments or (), order.status in UNDONE
+    digits = digits_of(order.currency)
+    shares = {
+        payment["pointsPaymentKey"]: Decimal(payment["amount"]) if is_all else _share(order, payment, digits)
+        for payment in payments
+        if payment["tender"] == POINTS
+    }
+    money = [payment for payment in payments if payment["tender"] != POINTS]
+    limits = [Decimal(payment["amount"]) - refunded_amount(payment) for payment in money]
+    due = sum(limits, _ZERO)
+    if not is_all:
+        share_of_money = round_money(order.returned_total, order.currency) - sum(shares.values(), _ZERO)
+        due = min(due, max(_ZERO, share_of_money - sum(map(refunded_amount, money), _ZERO)))
+    weights = [Decimal(payment["amount"]) for payment in money]
+    amounts = iter(allocate(due, weights, limits, Decimal(1).scaleb(-digits)))
+    refunds = []
+    for payment in payments:
+        if payment["tender"] != POINTS:
+            refunds.append(TenderRefund(payment["tender"], next(amounts)))
+            continue
+        key = payment["pointsPaymentKey"]
+        points, value = _points_due(shares[key], paid_points.get(key), is_all=is_all)
+        refunds.append(TenderRefund(POINTS, value, points))
+    return refunds
+
+
+def _share(order: Order, payment: Payment, digits: int) -> Decimal:
+    """The share of a payment with points that all returns have refunded, rounded down."""
+    return floor_to(
+        Fraction(Decimal(payment["amount"])) * Fraction(order.returned_total) / Fraction(order.total), digits
+    )
+
+
+def _points_due(share: Decimal, payment: PaidPoints | None, *, is_all: bool) -> Tendered:
+    """The refund of a payment with points, of which all returns are to have refunded `share`; none if not captured."""
+    if payment is None:
+        return Tendered(_ZERO, _ZERO)
+    if is_all:
+        return payment.rest
+    return refunded_part(
+        payment.rate, payment.rest, None, min(payment.rest.value, max(_ZERO, share - payment.refunded))
+    )
+
+
+def refunded_amount(payment: Payment) -> Decimal:
+    """The amount of a tender that returns have refunded so far."""
+    return Decimal(payment.get("refundedAmount") or 0)
+
+
+def with_refunds(order: Order, refunds: Sequence[TenderRefund]) -> tuple[Payment, ...]:
+    """The payments of an order after these refunds."""
+    return tuple(
+        {**payment, "refundedAmount": refunded_amount(payment) + refund.amount}
+        for payment, refund in zip(order.payments or (), refunds, strict=True)
+    )

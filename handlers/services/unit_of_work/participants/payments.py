@@ -1,0 +1,156 @@
+"""Payments with points in a unit of work: captured when an event says how an order is paid, refunded by returns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from domain.events import AUTHORIZE
+from domain.ledger.postings import Details, Fiat, Stored
+from domain.ledger.records import PENDING, REVERTED, SETTLED, LedgerAccount
+from domain.orders import CREATED, POINTS, UNDONE, Order
+from domain.points_payments import CAPTURED, HELD, RELEASED, PointsPayment, Tendered, captured_value, refuse_unheld
+from domain.problems import NotFound, Refusal
+from domain.redemptions import refuse_other_currency
+from domain.reversals import ReversedPart
+from domain.tenders import PaidPoints, Payment, TenderRefund, refunds_of, refuse_greater, with_refunds
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.reversals import Reversal
+from handlers.services.unit_of_work.tracked import TrackedEvent
+from persistence import points_payments, posting
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
+
+_DESCRIPTION = "Points payment"
+_STATUSES = {PENDING: HELD, SETTLED: CAPTURED, REVERTED: RELEASED}
+
+
+class PaymentWork:
+    """The payments with points that events of orders name, or the orders that they undo; all are loaded at once.
+
+    Their members are those of the orders, who are locked.
+    """
+
+    def __init__(self, unit: UnitOfWork, keys: Collection[str]) -> None:
+        self._unit = unit
+        payments = points_payments.find_by_keys(unit.db, unit.organization_id, keys) if keys else []
+        self._payments = {payment.points_payment_key: payment for payment in payments}
+        self._stored = posting.find_stored(
+            unit.db, unit.organization_id, [payment.ledger_transaction_id for payment in payments]
+        )
+        # The orders that have captured payments since the last flush, by the id of the payment.
+        self._orders: dict[int, str] = {}
+
+    def capture(self, tracked: TrackedEvent, order: Order) -> None:
+        """Capture the held payments that an event names, all or none; one that authorizes only checks them.
+
+        The confirmation of an order may repeat payments that the order has captured. Raises NotFound, PaymentNotHeld,
+        CurrencyMismatch, AccountInactive, or InvalidRequest for more than a payment is worth.
+        """
+        ledger, captured = self._unit.ledger, {}
+        savepoint = ledger.savepoint()
+        try:
+            for tender in order.payments or ():
+                if tender["tender"] == POINTS and not self._is_repeated(tracked, order, tender):
+                    payment = self._capture(tracked, order, tender)
+                    captured[payment.points_payment_id] = order.external_id
+        except Refusal:
+            ledger.rollback_to(savepoint)
+            raise
+        if self._unit.mode != AUTHORIZE:
+            self._orders |= captured
+
+    def _is_repeated(self, tracked: TrackedEvent, order: Order, tender: Payment) -> bool:
+        payment = self._payments.get(tender["pointsPaymentKey"])
+        if payment is None or tracked.order_status == CREATED or payment.order_external_id != order.external_id:
+            return False
+        return self._unit.ledger.status_of(self._stored[payment.ledger_transaction_id]) == SETTLED
+
+    def _capture(self, tracked: TrackedEvent, order: Order, tender: Payment) -> PointsPayment:
+        key = tender["pointsPaymentKey"]
+        payment = self._payments.get(key)
+        if payment is None or payment.member_id != tracked.member.member_id:
+            raise NotFound(f"The member has no points payment with the key {key}.")
+        ledger, stored = self._unit.ledger, self._stored[payment.ledger_transaction_id]
+        refuse_unheld(_STATUSES[ledger.status_of(stored)], key)
+        refuse_other_currency(payment.currency, order.currency)
+        refuse_greater(tender, payment.value)
+        if self._unit.mode != AUTHORIZE:
+            account = self._account_of(payment)
+            part = captured_value(payment, payment.rate(account.decimals), Decimal(tender["amount"]))
+            fiat = Fiat(part.value, currency=payment.currency)
+            ledger.capture(stored, account, part.points, fiat, tracked.stored_date(self._unit.now))
+        return payment
+
+    def refund(self, tracked: TrackedEvent, order: Order) -> tuple[Order, list[TenderRefund]]:
+        """Refund what an event has returned of an order, which is as the event has left it; what is held is released.
+
+        Returns the order with the refunds of its tenders. Raises AccountInactive or SupplyExceeded.
+        """
+        paid = {key: self._paid_points(key) for key in self._keys_of(order) if self._status_of(key) == SETTLED}
+        refunds = refunds_of(order, paid)
+        ledger, savepoint = self._unit.ledger, self._unit.ledger.savepoint()
+        try:
+            for tender, refund in zip(order.payments or (), refunds, strict=True):
+                key = tender.get("pointsPaymentKey")
+                if key in paid and (refund.points or refund.amount):
+                    payment, details = self._payments[key], self._details(tracked, key)
+                    stored = self._stored[payment.ledger_transaction_id]
+                    account, points = self._account_of(payment), refund.points or Decimal(0)
+                    ledger.refund(stored, account, points, refund.amount, details)
+            if order.status in UNDONE:
+                self._release(tracked, order)
+        except Refusal:
+            ledger.rollback_to(savepoint)
+            raise
+        return replace(order, payments=with_refunds(order, refunds)), refunds
+
+    def _release(self, tracked: TrackedEvent, order: Order) -> None:
+        """Release what payments of an undone order still hold."""
+        for key in self._keys_of(order):
+            if self._status_of(key) == PENDING:
+                payment = self._payments[key]
+                stored, account = self._stored[payment.ledger_transaction_id], self._account_of(payment)
+                self._unit.ledger.revert(stored, account, self._details(tracked, key))
+
+    def _details(self, tracked: TrackedEvent, key: str) -> Details:
+        return Details(
+            f"{tracked.key}:refund-{key}",
+            description=_DESCRIPTION,
+            external_event_date=tracked.stored_date(self._unit.now),
+            loyalty_event_id=tracked.loyalty_event_id,
+        )
+
+    def _keys_of(self, order: Order) -> list[str]:
+        """The keys of the order's payments that exist."""
+        keys = (tender.get("pointsPaymentKey") for tender in order.payments or ())
+        return [key for key in keys if key in self._payments]
+
+    def _status_of(self, key: str) -> int:
+        return self._unit.ledger.status_of(self._stored[self._payments[key].ledger_transaction_id])
+
+    def _account_of(self, payment: PointsPayment) -> LedgerAccount:
+        return self._unit.ledger.accounts[payment.ledger_account_id]
+
+    def _paid_points(self, key: str) -> PaidPoints:
+        payment, ledger = self._payments[key], self._unit.ledger
+        stored: Stored = self._stored[payment.ledger_transaction_id]
+        refunded = ledger.fiat_returned_of(stored)
+        rest = Tendered(ledger.left_of(stored), (stored.fiat_value or Decimal(0)) - refunded)
+        return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded, rest)
+
+    def take_derived(self) -> Sequence[DerivedEvent]:
+        """Empty: what happens to a payment is no event."""
+        return ()
+
+    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+        """Empty: payments are refunded with their orders."""
+        return ()
+
+    def flush(self) -> None:
+        """Store which orders have captured the payments."""
+        points_payments.store_orders(self._unit.db, self._unit.organization_id, self._orders, self._unit.now)
+        self._orders = {}

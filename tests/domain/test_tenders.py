@@ -1,0 +1,198 @@
+"""What returns refund of each tender of an order, with the numbers of each rule."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.orders import CONFIRMED, PARTIALLY_RETURNED, RETURNED, Order
+from domain.points_payments import Tendered
+from domain.problems import InvalidRequest
+from domain.redemptions import PointRate
+from domain.tenders import PaidPoints, checked_payments, refunds_of, refuse_other_payments, with_refunds
+
+KEY = "7e6d5c4b-3a2f-4e1d-8c9b-0a1f2e3d4c5b"
+
+
+def order(total, *tenders, currency="EUR"):
+    """A confirmed order, paid by tenders of a name and an amount."""
+    payments = tuple(
+        {
+            "tender": name,
+            "amount": Decimal(amount),
+            **({"pointsPaymentKey": f"{KEY}{place}"} if name == "points" else {}),
+        }
+        for place, (name, amount) in enumerate(tenders)
+    )
+    values = dict.fromkeys(field.name for field in fields(Order))
+    values |= {"total": Decimal(total), "returned_total": Decimal(0), "status": CONFIRMED, "currency": currency}
+    return Order(**values | {"payments": payments})
+
+
+class Till:
+    """Returns parts of an order, whose points are paid at so many per unit."""
+
+    def __init__(self, paid, per_unit=100, decimals=0):
+        self.order = paid
+        self.points = {}
+        for payment in paid.payments:
+            if payment["tender"] == "points":
+                rate = PointRate(
+                    points_per_unit=Decimal(per_unit),
+                    currency=paid.currency,
+                    multiple_of=Decimal(1),
+                    decimals=decimals,
+                )
+                amount = payment["amount"]
+                paid_points = Tendered(rate.points_for(amount), amount)
+                self.points[payment["pointsPaymentKey"]] = PaidPoints(rate, Decimal(0), paid_points)
+
+    def give_back(self, amount):
+        """What the return of so much more of the order refunds, as (tender, amount, points)."""
+        returned = self.order.returned_total + Decimal(amount)
+        status = RETURNED if returned == self.order.total else PARTIALLY_RETURNED
+        after = replace(self.order, returned_total=returned, status=status)
+        refunds = refunds_of(after, self.points)
+        self.order = replace(after, payments=with_refunds(after, refunds))
+        for payment, refund in zip(self.order.payments, refunds, strict=True):
+            if refund.points is not None:
+                before = self.points[payment["pointsPaymentKey"]]
+                rest = Tendered(before.rest.points - refund.points, before.rest.value - refund.amount)
+                self.points[payment["pointsPaymentKey"]] = PaidPoints(
+                    before.rate, before.refunded + refund.amount, rest
+                )
+        return [(refund.tender, refund.amount, refund.points) for refund in refunds]
+
+
+def pairs(refunds):
+    """Points and money of the returns of an order paid by both."""
+    return [(points[2], points[1], money[1]) for points, money in refunds]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        pytest.param([25, 25], [(1250, "12.50", "12.50"), (1250, "12.50", "12.50")], id="4: halves"),
+        pytest.param([20, 30], [(1000, "10.00", "10.00"), (1500, "15.00", "15.00")], id="4: 20.00 first"),
+    ],
+)
+def test_example_4_a_return_refunds_each_tender_in_proportion(parts, expected):
+    till = Till(order(50, ("points", 25), ("card", 25)))
+    refunds = pairs([till.give_back(part) for part in parts])
+    assert refunds == [(points, Decimal(value), Decimal(money)) for points, value, money in expected]
+
+
+def test_example_5_three_thirds_add_up():
+    till = Till(order("33.33", ("points", "10.00"), ("card", "23.33")))
+    refunds = pairs([till.give_back("11.11") for _ in range(3)])
+    assert [points for points, _, _ in refunds] == [333, 333, 334]
+    assert [money for _, _, money in refunds] == [Decimal("7.78"), Decimal("7.78"), Decimal("7.77")]
+    assert sum(value for _, value, _ in refunds) == 10
+
+
+def test_money_is_spread_over_several_tenders_by_largest_remainder():
+    till = Till(order(100, ("card", 50), ("cash", 30), ("voucher", 20)))
+    assert [refund[1] for refund in till.give_back("10.01")] == [Decimal("5.01"), Decimal("3.00"), Decimal("2.00")]
+    assert [refund[1] for refund in till.give_back("89.99")] == [Decimal("44.99"), Decimal("27.00"), Decimal("18.00")]
+
+
+def test_every_tender_is_listed_even_if_nothing_of_it_is_refunded():
+    till = Till(order(10, ("points", "0.50"), ("card", "9.50")))
+    assert till.give_back("0.10") == [("points", 0, 0), ("card", Decimal("0.10"), None)]
+
+
+def test_what_was_refunded_by_request_is_not_refunded_again():
+    till = Till(order(20, ("points", 10), ("card", 10)))
+    [key] = till.points
+    rate = till.points[key].rate
+    till.points[key] = PaidPoints(rate, Decimal(4), Tendered(Decimal(600), Decimal(6)))
+    assert till.give_back(10) == [("points", 1, 100), ("card", 5, None)]
+    assert till.give_back(10) == [("points", 5, 500), ("card", 5, None)]
+
+
+def test_points_that_were_not_captured_are_not_refunded():
+    till = Till(order(20, ("points", 10), ("card", 10)))
+    till.points.clear()
+    after = replace(till.order, returned_total=Decimal(10), status=PARTIALLY_RETURNED)
+    assert [(r.tender, r.amount, r.points) for r in refunds_of(after, {})] == [("points", 0, 0), ("card", 5, None)]
+
+
+def test_yen_are_refunded_without_fractions():
+    till = Till(order(1000, ("points", 500), ("card", 500), currency="JPY"), per_unit=1)
+    assert till.give_back(333) == [("points", 166, 166), ("card", 167, None)]
+
+
+amounts = st.decimals("0.01", "500", places=2)
+
+
+@given(
+    points=st.lists(amounts, min_size=0, max_size=2),
+    money=st.lists(amounts, min_size=0, max_size=3),
+    weights=st.lists(st.integers(1, 50), min_size=1, max_size=8),
+    per_unit=st.sampled_from(["0.3", "1", "3", "100", "142.857"]),
+    decimals=st.integers(0, 2),
+    currency=st.sampled_from(["EUR", "JPY", "KWD", None]),
+)
+def test_the_refunds_of_any_split_of_returns_add_up_to_the_payment(
+    points, money, weights, per_unit, decimals, currency
+):
+    tenders = [*(("points", amount) for amount in points), *((f"m{i}", amount) for i, amount in enumerate(money))]
+    total = sum((amount for _, amount in tenders), Decimal(0))
+    if not total:
+        return
+    till = Till(order(total, *tenders, currency=currency), Decimal(per_unit), decimals)
+    paid = [till.points[payment["pointsPaymentKey"]].rest.points for payment in till.order.payments[: len(points)]]
+    sums = [[Decimal(0), Decimal(0)] for _ in tenders]
+    left = total
+    for weight in [*weights, 0]:
+        part = left if not weight else (left * weight / 100).quantize(Decimal("0.01"))
+        left -= part
+        for place, (_, amount, given_points) in enumerate(till.give_back(part) if part else []):
+            assert amount >= 0
+            sums[place][0] += amount
+            sums[place][1] += given_points or 0
+        assert all(sums[place][0] <= amount for place, (_, amount) in enumerate(tenders))
+    assert [amount for amount, _ in sums] == [amount for _, amount in tenders]
+    assert [given_points for _, given_points in sums[: len(points)]] == paid
+
+
+# --- payloads ----------------------------------------------------------------------------------------------------
+
+
+CARD = {"tender": "card", "amount": 10}
+PAID = {"tender": "points", "amount": 5, "pointsPaymentKey": KEY.upper()}
+
+
+def test_payments_add_up_to_the_order():
+    assert checked_payments([CARD, PAID], Decimal(15)) == (CARD, {**PAID, "pointsPaymentKey": KEY})
+
+
+@pytest.mark.parametrize(
+    ("payments", "total", "pointers"),
+    [
+        ([CARD], 11, [""]),
+        ([{"tender": "points", "amount": 10}], 10, ["/0/pointsPaymentKey"]),
+        ([{**CARD, "pointsPaymentKey": KEY}], 10, ["/0/pointsPaymentKey"]),
+        ([PAID, {**PAID, "pointsPaymentKey": KEY}], 10, ["/1/pointsPaymentKey"]),
+    ],
+)
+def test_other_payments_are_refused(payments, total, pointers):
+    with pytest.raises(InvalidRequest) as refused:
+        checked_payments(payments, Decimal(total))
+    assert [fault.pointer for fault in refused.value.faults] == [f"/payload/order/payments{at}" for at in pointers]
+
+
+def test_a_later_event_may_repeat_the_payments_of_the_order():
+    paid = replace(order(15), payments=({**CARD, "refundedAmount": 2}, {**PAID, "reference": None}))
+    refuse_other_payments(paid, (CARD, PAID))
+    with pytest.raises(InvalidRequest):
+        refuse_other_payments(paid, (PAID, CARD))
+
+
+def test_the_total_in_money_leaves_points_out():
+    assert order(50, ("points", 20), ("card", 30)).money_total == 30
+    assert replace(order(50), payments=None).money_total == 50
