@@ -10,14 +10,12 @@ from domain.campaigns.counters import Counters, CountersSavepoint
 from domain.campaigns.limits import (
     MONEY,
     ONE_TRANSACTION,
-    POINTS,
     Alert,
     EventLimit,
     EventLimits,
     LimitUse,
     counter_of,
 )
-from domain.ledger.records import LedgerAccount
 
 
 class LimitBudget:
@@ -108,11 +106,3 @@ class LimitBudget:
             event = self._event
             application = Application(campaign_id, event.member_id, event.loyalty_event_id, event.at)
             self._counters.applications.add(application)
-
-
-def uses_of_points(
-    account: LedgerAccount, amount: Decimal, worth: Decimal | None, currency: str | None
-) -> list[LimitUse]:
-    """The uses of minted points: points of their account, and their worth in money of a currency, if they have one."""
-    points = LimitUse(POINTS, amount, account.ledger_account_id)
-    return [points] if worth is None else [points, LimitUse(MONEY, worth, currency=currency)]

@@ -140,7 +140,7 @@ class Counters:
         applications: Applications | None = None,
     ) -> None:
         self._used = {**used, **{key: counter.total for key, counter in locked.items()}}
-        self._locked = locked
+        self.locked = locked
         self._ceilings = ceilings
         self.applications = applications or Applications()
         self._alerts: dict[CounterKey, list[str]] = {}
@@ -155,7 +155,7 @@ class Counters:
 
         Raises StartOver if the part has less, since other parts may have more.
         """
-        counter = self._locked.get(key)
+        counter = self.locked.get(key)
         if counter is None or counter.quota is None:
             return max(ZERO, limit - self.used(key))
         left = counter.quota - self.used(key)
@@ -190,7 +190,7 @@ class Counters:
 
     def is_reported(self, key: CounterKey, alert: str) -> bool:
         """True if an alert of the counter was reported before, or by this unit of work."""
-        counter = self._locked.get(key)
+        counter = self.locked.get(key)
         return alert in self._alerts.get(key, ()) or (counter is not None and alert in counter.alerts)
 
     def report(self, key: CounterKey, alert: str) -> None:
@@ -204,10 +204,10 @@ class Counters:
         for key, amount, *_ in self.journal:
             totals[key] = totals.get(key, ZERO) + amount
             largest[key] = max(largest.get(key, ZERO), amount)
-        split = {key: ZERO for key, counter in self._locked.items() if counter.parts and not counter.part}
+        split = {key: ZERO for key, counter in self.locked.items() if counter.parts and not counter.part}
         rows: list[CounterRow] = []
         for key, amount in {**split, **totals}.items():
-            counter = self._locked.get(key)
+            counter = self.locked.get(key)
             if counter is None:
                 rows.append(CounterRow(key, 0, amount))
             elif counter.part:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any
 
-from domain.campaigns.budgets import LimitBudget, uses_of_points
+from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.context import EventFacts
 from domain.campaigns.effects import SPONSOR
-from domain.campaigns.limits import POINTS, EventLimit, LimitUse
+from domain.campaigns.limits import MONEY, POINTS, EventLimit, LimitUse
 from domain.campaigns.outcomes import (
     EXECUTED,
     FAILED,
@@ -65,7 +65,7 @@ class PointEffects:
             wallet_id = self._wallet_id(params)
             account = self._account(campaign, params)
             amount = round_down(account, params["amount"])
-            granted, limit = self._within_limits(campaign, account, amount)
+            granted, limit = self._within_limits(campaign, account, amount) if campaign.limits else (amount, None)
             refusal: Conflict | None = None if limit is None else LimitReached.of(limit)
             self.discarded += amount - granted
             if account.max_balance is not None:
@@ -90,7 +90,8 @@ class PointEffects:
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         worth = self._worth(account, granted)
-        self._allowances.count(campaign, *uses_of_points(account, granted, worth, self._currency_of(account)))
+        if campaign.limits:
+            self._allowances.count(campaign, *self._uses(account, granted))
         return Done(PARTIAL if refusal else EXECUTED, refusal, granted, worth=worth, wait=minted.wait)
 
     def _within_limits(
@@ -98,7 +99,7 @@ class PointEffects:
     ) -> tuple[Decimal, EventLimit | None]:
         """As many of the points as the limits leave, and the limit that does not leave all of them, if there is one."""
         granted, strictest = amount, None
-        for use in self._uses(account, amount) if campaign.limits else ():
+        for use in self._uses(account, amount):
             left, limit = self._allowances.left(campaign, use)
             if limit is not None:
                 points = left if use.type == POINTS else _points_worth(left, account.fiat_per_point)
@@ -107,7 +108,9 @@ class PointEffects:
         return granted, strictest
 
     def _uses(self, account: LedgerAccount, amount: Decimal) -> list[LimitUse]:
-        return uses_of_points(account, amount, self._worth(account, amount), self._currency_of(account))
+        """The uses of minted points: points of their account, and their worth in money, if they have one."""
+        points, worth = LimitUse(POINTS, amount, account.ledger_account_id), self._worth(account, amount)
+        return [points] if worth is None else [points, LimitUse(MONEY, worth, currency=self._currency_of(account))]
 
     def _worth(self, account: LedgerAccount, amount: Decimal) -> Decimal | None:
         """The worth of points in money, None for points without one."""

@@ -434,7 +434,8 @@ class UnitOfWork:
         changed_tiers = self.tier_assignments.changed
         if changed_tiers:
             member_tiers.move(self.db, self.organization_id, changed_tiers, self.now)
-        limit_counters.store(self.db, self.organization_id, self.counters.changes())
+        if self.counters.journal or self.counters.locked:
+            limit_counters.store(self.db, self.organization_id, self.counters.changes())
         for participant in self.used_participants():
             participant.flush()
         for member_program, held in changed_tiers.items():
