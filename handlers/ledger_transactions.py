@@ -18,6 +18,7 @@ from handlers.schemas.ledger_transactions import (
     CAPTURES,
     MINT,
     MOVEMENT,
+    RELEASES,
     REVERT,
     BatchBody,
     BatchedMovement,
@@ -26,6 +27,7 @@ from handlers.schemas.ledger_transactions import (
     MintRequest,
     MovementRequest,
     Processed,
+    Releases,
     RevertBatch,
     RevertRequest,
     SetBody,
@@ -36,7 +38,8 @@ from handlers.schemas.ledger_transactions import (
 )
 from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.movements import Movement
-from handlers.services.ledger.post_transactions import capture, mint_and_answer, post_and_answer
+from handlers.services.ledger.post_transactions import mint_and_answer, post_and_answer
+from handlers.services.ledger.settle_pending import capture, release
 from persistence import ledger, ledger_lots, ledger_transactions
 from persistence.paging import Page, Paged
 
@@ -143,6 +146,13 @@ def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintReq
 def capture_ledger_transactions(call: Call, account: LedgerAccount, body: Captures) -> Mapping[str, bool]:
     """Capture pending transactions, all or none."""
     capture(call, account, [(int(one.ledger_transaction_id), one.capture_amount) for one in body.transactions])
+    return {"ok": True}
+
+
+@operation("releaseLedgerTransactions", body=RELEASES, audit="ledger-transaction")
+def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releases) -> Mapping[str, bool]:
+    """Make points that wait available now, all or none."""
+    release(call, account, [int(one.ledger_transaction_id) for one in body.transactions])
     return {"ok": True}
 
 

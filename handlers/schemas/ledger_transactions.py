@@ -104,6 +104,20 @@ class Captures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRequest:
+    """The early release of a mint that waits."""
+
+    ledger_transaction_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releases:
+    """Mints to release, all or none."""
+
+    transactions: Sequence[ReleaseRequest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartialFiatValue:
     """How much of the fiat value of a transaction is reverted."""
 
@@ -127,6 +141,7 @@ MINT = Body(MintRequest)
 REVERT = Body(RevertRequest)
 SUPPLY = Body(SupplyChange)
 CAPTURES = Body(Captures)
+RELEASES = Body(Releases)
 BATCH_REVERT = Body(RevertBatch)
 _SET_ITEM = Body(_SetItem)
 _BATCH_ITEM = Body(_BatchItem)

@@ -41,6 +41,7 @@ EXTENSIONS = {
         *("refundPointsPayment", "releasePointsPayment"),
     },
     "administration": {
+        "releaseLedgerTransactions",
         *("cancelExport", "cancelImport", "createExport", "createImport", "createLedger", "createPartnerApiKey"),
         *("createPermissionGroup", "eraseMember", "evaluateEvent", "getAudience", "getExport", "getExportPart"),
         *("getImport", "getImportErrors", "getMission", "listAuditLog", "listDeadLetterEvents", "listExports"),

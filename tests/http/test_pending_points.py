@@ -150,6 +150,24 @@ class TestWaiting:
         minted = points.mint(points.wallet(), 10, availableAfter="P1D")
         assert points.capture((minted, None), expect=409)["type"] == "/problems/not-pending"
 
+    def test_what_waits_is_released_early(self, clock, points):
+        wallet = points.wallet()
+        minted = points.mint(wallet, 10, availableAfter="P1D")
+        settled = points.mint(wallet, 5)
+
+        def release(*ids, expect=200):
+            body = {"transactions": [{"ledgerTransactionId": str(i)} for i in ids]}
+            return points.admin.post(f"{points.path}/releases", body, expect=expect)
+
+        assert release(minted, settled, expect=409)["type"] == "/problems/not-pending"
+        assert points.balance(wallet) == 5
+        assert release(minted) == {"ok": True}
+        assert points.balance(wallet) == 15
+        assert release(minted, expect=409)["type"] == "/problems/not-pending"
+        clock.advance("2026-03-03T09:00:00Z")
+        assert points.balance(wallet) == 15
+        assert points.verify() == []
+
     def test_what_waits_is_reverted_to_nothing(self, clock, points):
         wallet = points.wallet()
         minted = points.mint(wallet, 10, availableAfter="P1D")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from domain.idempotency import ResultsByKey
 from domain.ledger.postings import Details, Fiat, Posting, Stored
-from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount
+from domain.ledger.records import TRANSACTION_TYPES
 from domain.ledger.refusals import (
     SetFailed,
     UnknownLedgerAccount,
@@ -349,34 +349,6 @@ def _answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[T
         else rows[transaction_id]
         for movement, transaction_id in posted
     ]
-
-
-def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
-    """Capture pending transactions of the account, all or none; raises the first refusal."""
-    unit = UnitOfWork(call)
-    ids, account_ids = {transaction_id for transaction_id, _ in amounts}, {account.ledger_account_id}
-    stored = posting.find_stored(call.db, unit.organization_id, ids)
-    sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
-    unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
-    # Read again, now that nobody else can move them.
-    stored = posting.find_stored(call.db, unit.organization_id, ids)
-    with opened(unit, MOVED, account_ids=account_ids):
-        for index, (transaction_id, amount) in enumerate(amounts):
-            transaction = stored.get(transaction_id)
-            if transaction is None or transaction.ledger_account_id != account.ledger_account_id:
-                raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
-            try:
-                unit.ledger.capture(transaction, unit.ledger.accounts[account.ledger_account_id], amount)
-            except InvalidRequest as invalid:
-                place = f"/transactions/{index}/captureAmount"
-                raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
-            call.audit.add(
-                "ledger-transaction",
-                transaction_id,
-                before={"isPending": True},
-                after={"isPending": False, "captureAmount": amount},
-                wallet_ids=(transaction.from_wallet_id, transaction.to_wallet_id),
-            )
 
 
 def _keyed(movement: Movement, call: Call) -> Movement:

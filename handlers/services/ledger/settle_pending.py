@@ -1,0 +1,66 @@
+"""Settling pending transactions by request: captures, and early releases of mints that wait."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+
+from domain.ledger.postings import Stored
+from domain.ledger.records import LedgerAccount
+from domain.ledger.refusals import UnknownLedgerTransaction
+from domain.problems import InvalidRequest
+from handlers.call import Call
+from handlers.services.ledger.post_transactions import MOVED
+from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence import posting
+
+
+def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
+    """Capture pending transactions of the account, all or none; raises the first refusal."""
+    with _pending(call, account, [transaction_id for transaction_id, _ in amounts]) as (unit, stored):
+        for index, (transaction, (_, amount)) in enumerate(zip(stored, amounts, strict=True)):
+            try:
+                unit.ledger.capture(transaction, unit.ledger.accounts[account.ledger_account_id], amount)
+            except InvalidRequest as invalid:
+                place = f"/transactions/{index}/captureAmount"
+                raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
+            _add_to_audit_log(call, transaction, {"isPending": False, "captureAmount": amount})
+
+
+def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) -> None:
+    """Make mints of the account that wait available now, all or none; raises the first refusal."""
+    with _pending(call, account, transaction_ids) as (unit, stored):
+        for transaction in posting.with_orders(call.db, unit.organization_id, stored):
+            unit.ledger.make_available(transaction, unit.ledger.accounts[account.ledger_account_id], call.now)
+            _add_to_audit_log(call, transaction, {"isPending": False, "availableAt": call.now})
+
+
+@contextmanager
+def _pending(
+    call: Call, account: LedgerAccount, transaction_ids: Collection[int]
+) -> Iterator[tuple[UnitOfWork, list[Stored]]]:
+    """An open unit of work with transactions of the account, their wallets locked; flushed at the end of the block."""
+    unit, account_ids = UnitOfWork(call), {account.ledger_account_id}
+    stored = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
+    sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
+    unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
+    # Read again, now that nobody else can move them.
+    stored = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
+    with opened(unit, MOVED, account_ids=account_ids):
+        for transaction_id in transaction_ids:
+            transaction = stored.get(transaction_id)
+            if transaction is None or transaction.ledger_account_id != account.ledger_account_id:
+                raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
+        yield unit, [stored[transaction_id] for transaction_id in transaction_ids]
+
+
+def _add_to_audit_log(call: Call, transaction: Stored, after: dict[str, object]) -> None:
+    """Add an entry to the audit log about a transaction that is not pending any more."""
+    call.audit.add(
+        "ledger-transaction",
+        transaction.ledger_transaction_id,
+        before={"isPending": True},
+        after=after,
+        wallet_ids=(transaction.from_wallet_id, transaction.to_wallet_id),
+    )
