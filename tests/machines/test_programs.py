@@ -40,6 +40,7 @@ SELECT m.loyalty_member_id AS name,
 FROM members m WHERE m.organization_id = %s
 """
 EVENT_KEY = "SELECT loyalty_event_key::text FROM events WHERE organization_id = %s AND system_unique_key = %s"
+VALUE = "SELECT coalesce(sum(remaining_value), 0) FROM coupon_lots WHERE organization_id = %s"
 USED = """
 SELECT coalesce(sum(used) FILTER (WHERE type = 'points'), 0), coalesce(sum(used) FILTER (WHERE type = 'coupons'), 0)
 FROM campaign_limit_counters WHERE organization_id = %s AND member_id = 0
@@ -68,6 +69,8 @@ class Program:
         book = {
             "name": "Free",
             "type": "codeless",
+            "isValueCoupon": True,
+            "faceValue": 12,
             "publishingStatus": "published",
             "maxAssignedPerMember": program_model.COUPONS,
         }
@@ -112,6 +115,11 @@ class Program:
         """The points and the coupons that the budgets of all members have counted."""
         [(points, coupons)] = self._rows(USED)
         return points, coupons
+
+    def value(self) -> int:
+        """What is left of the values of all coupons."""
+        [(value,)] = self._rows(VALUE)
+        return value
 
     def statuses(self) -> dict[str, str]:
         """The status of each event that somebody sent, by its key."""
@@ -288,12 +296,13 @@ def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs:
     points, coupons = run.program.used()
     assert points > 0
     assert coupons == sum(member.total("coupons") for member in histories.model.members.values())
+    assert run.program.value() == 12 * coupons
     assert run.program.statuses().items() >= dict.fromkeys(histories.model.sent, "success").items()
     run.program.shop.check_ledger()
     run.undo(histories.model)
     nothing = {"balance": 0, "badges": 0, "coupons": 0, "bonuses": 0, "tier": "Basic", "achieved": 0}
     assert run.program.state() == {name: {"name": name, **nothing} for name in histories.model.members}
-    assert run.program.used() == (0, 0)
+    assert (run.program.used(), run.program.value()) == ((0, 0), 0)
     run.program.shop.check_ledger()
 
 
