@@ -99,9 +99,10 @@ def next_wallets(
 ) -> list[int]:
     """The next wallets, by id, with points of the account that may expire in one of the windows."""
     policy = account.idle_policy(organization.zone)
+    by_account = {} if policy is None else {account.ledger_account_id: policy}
     policies: list[Mapping[str, Any]] = []
-    for begin, end in windows if policy is not None else ():
-        policies += ledger_lots.policy_rows({account.ledger_account_id: policy}, begin - _INSTANT, end)
+    for begin, end in windows:
+        policies += ledger_lots.policy_rows(by_account, begin - _INSTANT, end)
     parameters = {
         "organization_id": account.organization_id,
         "ledger_account_id": account.ledger_account_id,

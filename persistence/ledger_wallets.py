@@ -331,13 +331,13 @@ def _balance_by_now(
         values["pending_debit_balance"],
     )
     last_transaction_date, last_activity_date = values["last_transaction_date"], values["last_activity_date"]
-    end = policy and policy.end(last_transaction_date, last_activity_date)
+    end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
     for mint in arrived:
         balance, expired = unexpired(balance, reserved, expired, end=end, now=mint.available_at), _ZERO
         balance += mint.left(debt, now)
         debt -= min(debt, mint.amount)
         last_transaction_date = max(last_transaction_date, mint.available_at)
-        end = policy and policy.end(last_transaction_date, last_activity_date)
+        end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
     return unexpired(balance, reserved, expired, end=end, now=now)
 
 
