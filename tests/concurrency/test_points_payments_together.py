@@ -1,0 +1,82 @@
+"""Payments with points that several tills are after at the same moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from tests.builders.tracking import key, order
+from tests.concurrency.together import together
+
+
+@pytest.fixture
+def member(shop):
+    """A member with 500 points on an account whose points pay, 100 a euro."""
+    created = shop.organization.created
+    body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    body["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
+    shop.administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", body)
+    member = shop.member()
+    shop.give(member, 500)
+    return member
+
+
+def statuses(replies):
+    return Counter((reply.status, reply.json.get("type")) for reply in replies)
+
+
+def creation(shop, member, points=100, request_key=None):
+    body = {"points": points, "orderTotal": 50, "systemUniqueKey": request_key or key()}
+    return partial(shop.integration.request, "POST", f"/members/{member}/points-payments", body)
+
+
+def action(shop, payment, name, body=None):
+    path = f"/points-payments/{payment['pointsPaymentKey']}/{name}"
+    return partial(shop.integration.request, "POST", path, body)
+
+
+def test_of_20_payments_of_100_from_500_five_succeed(shop, member):
+    replies = together([creation(shop, member) for _ in range(20)])
+    assert statuses(replies) == {(201, None): 5, (409, "/problems/insufficient-balance"): 15}
+    payments = [reply.json["pointsPayment"] for reply in replies if reply.status == 201]
+    together([action(shop, payment, "capture") for payment in payments])
+    assert shop.balance(member) == 0
+    shop.check_ledger()
+
+
+def test_20_repetitions_of_a_payment_hold_once(shop, member):
+    replies = together([creation(shop, member, request_key="checkout-1")] * 20)
+    assert statuses(replies) == {(201, None): 20}
+    assert len({reply.text for reply in replies}) == 1
+
+
+def test_example_7_of_captures_at_once_one_succeeds(shop, member):
+    payment = creation(shop, member)().json["pointsPayment"]
+    replies = together([action(shop, payment, "capture") for _ in range(20)])
+    assert statuses(replies) == {(200, None): 1, (409, "/problems/payment-not-held"): 19}
+    assert shop.balance(member) == 400
+
+
+def test_20_refunds_give_back_no_more_than_the_payment(shop, member):
+    payment = creation(shop, member, 500)().json["pointsPayment"]
+    action(shop, payment, "capture")()
+    refunds = [action(shop, payment, "refund", {"points": 100, "systemUniqueKey": key()}) for _ in range(20)]
+    assert statuses(together(refunds)) == {(200, None): 5, (409, "/problems/refund-exceeds-payment"): 15}
+    assert shop.balance(member) == 500
+    shop.check_ledger()
+
+
+def test_of_20_orders_with_one_payment_one_is_stored(shop, member):
+    payment = creation(shop, member, 500)().json["pointsPayment"]
+    tender = {"tender": "points", "amount": 5, "pointsPaymentKey": payment["pointsPaymentKey"]}
+    sent = [{"events": [order(member, 5, payments=[tender])]} for _ in range(20)]
+    replies = together([partial(shop.integration.request, "POST", "/events/track", body) for body in sent])
+    results = [reply.json["results"][0] for reply in replies]
+    assert Counter(result.get("error", {}).get("type") for result in results) == {
+        None: 1,
+        "/problems/payment-not-held": 19,
+    }
+    assert len(shop.rows("purchase_orders")) == 1
+    assert shop.balance(member) == 0
