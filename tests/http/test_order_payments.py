@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from tests.builders.campaigns import mint
 from tests.builders.tracking import ORDER_CREATED, key, order, running
@@ -317,3 +321,47 @@ def test_a_policy_that_changes_leaves_payments_as_they_were(rich):
     buy(rich, tenders(payment))
     rich.allow({**POLICY, "pointsPerUnit": 1})
     assert refunds(bring_back(rich, 25))[0] == ("points", Decimal("12.5"), 1250)
+
+
+class Killed(RuntimeError):
+    """Stands in for the end of the server."""
+
+
+@contextmanager
+def killed_at(engine: Any, number: int) -> Iterator[None]:
+    """Let the server end before it sends its nth statement."""
+    statements = count(1)
+
+    def end(*args: Any) -> None:
+        if next(statements) == number:
+            raise Killed
+
+    event.listen(engine, "before_cursor_execute", end)
+    try:
+        yield
+    finally:
+        event.remove(engine, "before_cursor_execute", end)
+
+
+def is_paid(till: Till, payment: Any) -> bool:
+    """Whether the payment is captured and the order stored; never one of both."""
+    orders = till.shop.rows("purchase_orders")
+    assert (till.read(payment)["status"], len(orders)) in (("held", 0), ("captured", 1))
+    return bool(orders)
+
+
+def test_a_server_killed_at_any_statement_has_captured_the_payment_and_stored_the_order_or_neither(rich):
+    payment = rich.pay(points=2500)
+    body = {"events": [order(rich.member, 50, external_id="1718", payments=tenders(payment))]}
+    kills = 0
+    while not is_paid(rich, payment):
+        assert kills < 100
+        kills += 1
+        with killed_at(rich.shop.engine, kills):
+            rich.shop.integration.request("POST", "/events/track", body)
+        rich.shop.check_ledger()
+    assert kills > 5
+    assert rich.balance == 500
+    [result] = rich.shop.track(*body["events"])
+    assert result["status"] == "success"
+    assert rich.balance == 500
