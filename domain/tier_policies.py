@@ -65,7 +65,21 @@ class TierPolicy:
         """The points that count at a moment."""
         if not self.has_period:
             return points.earned if self.basis == EARNED else points.balance
-        return sum((e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO)
+        counted = sum((e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO)
+        return max([counted, *self._of_ended_years(points, at)])
+
+    def _of_ended_years(self, points: TierPoints, at: datetime) -> Iterator[Decimal]:
+        """The points of each ended year of which some were released in the present one: until its end, they count."""
+        if self.period != CALENDAR:
+            return
+        year = self._begins(at)
+        ended = {
+            self._begins(e.moment)
+            for e in points.earnings
+            if e.released_at is not None and self._ends(e.moment) <= year <= e.released_at <= at
+        }
+        for begin in ended:
+            yield sum((e.amount for e in points.earnings if self._begins(e.moment) == begin), ZERO)
 
     def changes(self, points: TierPoints, at: datetime) -> Iterator[tuple[datetime, Decimal]]:
         """Later moments at which the counted points change merely by time, each with the points from then on."""
@@ -79,6 +93,11 @@ class TierPolicy:
             ):
                 if moment > at:
                     steps[moment] = steps.get(moment, ZERO) + amount
+        released = [e.released_at for e in points.earnings if e.released_at is not None]
+        if self.period == CALENDAR and any(self._begins(at) <= moment <= at for moment in released):
+            steps.setdefault(self._ends(at), ZERO)
+            yield from ((moment, self.counted(points, moment)) for moment in sorted(steps))
+            return
         counted = self.counted(points, at)
         for moment in sorted(steps):
             counted += steps[moment]

@@ -72,15 +72,22 @@ def balances_of_wallets(
     return balances
 
 
+# Points that waited may be released in a later year than theirs, of which all points are needed then. None of
+# them waits for more than two years.
 _EARNINGS = """
 SELECT t.to_wallet_id, t.ledger_account_id, coalesce(t.external_event_date, t.captured_at, t.created_at) AS moment,
-    sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0))
+    sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)),
+    CASE WHEN t.available_at IS NOT NULL THEN t.captured_at END
 FROM unnest(%s::bigint[]) AS w(wallet_id)
 CROSS JOIN jsonb_to_recordset(%s::jsonb) AS x(ledger_account_id bigint, since timestamptz)
 JOIN ledger_transactions t ON t.organization_id = %s AND t.to_wallet_id = w.wallet_id
     AND t.ledger_account_id = x.ledger_account_id AND t.transaction_type = 1 AND t.status = 1
-    AND coalesce(t.external_event_date, t.captured_at, t.created_at) >= x.since
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+    AND coalesce(t.external_event_date, t.captured_at, t.created_at) >= x.since - CASE WHEN EXISTS (
+        SELECT FROM ledger_transactions l WHERE l.organization_id = t.organization_id AND l.to_wallet_id = w.wallet_id
+            AND l.ledger_account_id = x.ledger_account_id AND l.available_at IS NOT NULL
+            AND (l.captured_at >= x.since OR l.status = 0) AND l.external_event_date < x.since
+        ) THEN interval '3 years' ELSE interval '0' END
+GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3, 5
 """
 
 
@@ -90,10 +97,10 @@ def find_earnings(
     """The wallets' earnings of each account since a moment, with their times; without reverted mints."""
     rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
     earnings: dict[Pair, list[Earning]] = {}
-    for wallet_id, account_id, moment, amount in query(
+    for wallet_id, account_id, moment, amount, released_at in query(
         db, _EARNINGS, (list(wallet_ids), as_json(rows), organization_id)
     ):
-        earnings.setdefault((wallet_id, account_id), []).append(Earning(moment, amount))
+        earnings.setdefault((wallet_id, account_id), []).append(Earning(moment, amount, released_at))
     return {pair: tuple(earned) for pair, earned in earnings.items()}
 
 

@@ -16,10 +16,14 @@ ZERO = Decimal(0)
 
 
 class Earning(NamedTuple):
-    """Qualifying points of a mint for something that happened at `moment`; a negative amount was reverted."""
+    """Qualifying points of a mint for something that happened at `moment`; a negative amount was reverted.
+
+    Points that had to wait count from `released_at` on.
+    """
 
     moment: datetime
     amount: Decimal
+    released_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,6 +201,8 @@ ledger_transactions = tenant_table(
     # Wallets with holds that have ended.
     index("ix_ledger_transactions_held", "from_wallet_id", where="status = 0 AND held_until IS NOT NULL"),
     index("ix_ledger_transactions_pending_to", "to_wallet_id", where="status = 0"),
+    # A wallet's mints that were not available at once.
+    index("ix_ledger_transactions_timed", "to_wallet_id", "ledger_account_id", where="available_at IS NOT NULL"),
     # Mints that wait for a moment, or for an event until one.
     index(
         "ix_ledger_transactions_waiting",

@@ -345,3 +345,22 @@ class TestOrders:
         shop.campaign(running(mint_effect(5, **terms)))
         [effect] = self.buy(shop, shop.member())["effects"]
         assert (effect["status"], effect["error"]["type"]) == ("failed", "/problems/expires-before-available")
+
+
+def test_points_of_an_ended_year_give_its_tier_until_the_year_of_their_release_ends(api):
+    """Rule 6: 950 and 50 of December, of which the 50 are released in January, are gold until the end of that year."""
+    clock = Clock.new(api, "2025-12-20T09:00:00Z", timezone="UTC")
+    shop = Shop(clock.organization)
+    tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=1000)
+    member, other = shop.member(), shop.member()
+    mint(shop, member, 950)
+    mint(shop, member, 50, availableAfter="P14D")
+    mint(shop, other, 950)
+    clock.advance("2026-01-02T09:00:00Z")
+    assert (tiers.of(member), tiers.of(other)) == ("Basic", "Basic")
+    clock.advance("2026-01-03T09:00:00Z")
+    assert (tiers.of(member), tiers.of(other)) == ("Gold", "Basic")
+    clock.advance("2026-12-31T23:59:59Z")
+    assert tiers.of(member) == "Gold"
+    clock.advance("2027-01-01T00:00:00Z")
+    assert tiers.of(member) == "Basic"

@@ -168,12 +168,19 @@ class Balances(ABC):
         self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
         return held, amount - repaid
 
-    def _earn(self, account: LedgerAccount, wallet_id: int, amount: Decimal, moment: datetime) -> None:
+    def _earn(
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        amount: Decimal,
+        moment: datetime,
+        released_at: datetime | None = None,
+    ) -> None:
         """Count points as earned by something that happened at a moment; a negative amount does not count any more."""
         pair = (wallet_id, account.ledger_account_id)
         held = self.holding(*pair)
         self._undo_log.put(self._holdings, pair, replace(held, earned=held.earned + amount))
-        self._undo_log.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount)))
+        self._undo_log.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount, released_at)))
 
     def _debit(self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal) -> tuple[Entry, ...]:
         """Debit a wallet, `shortfall` of it into debt; returns an entry for each part."""

@@ -87,6 +87,9 @@ class CaptureSession(Returns):
             stored.policy_expires_at if is_planned else self._expiry_of_mint(account, wallet_id, happened_at, moment)
         )
         before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
+        stored = replace(stored, available_at=moment)
+        # What counts as earned counts from this moment on, which may be an early one.
+        stored = replace(stored, available_at=moment)
         qualifying = self._settle_qualifying(stored, account, amount)
         expiry = stored.pending_expires_at or by_policy
         entries, moves = self._settle(stored, account, amount, (), (), expiry)
@@ -133,7 +136,8 @@ class CaptureSession(Returns):
         if stored.transaction_type == MINT:
             entries += (Entry(None, -amount),)
             if stored.qualifying is None:
-                self._earn(account, stored.to_wallet_id or 0, amount, stored.external_event_date or self.at)
+                happened_at = stored.external_event_date or self.at
+                self._earn(account, stored.to_wallet_id or 0, amount, happened_at, stored.available_at)
             if account.point_tracking_enabled and to_lots:
                 moves.append(NewLot(stored.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
         elif stored.transaction_type == BURN:

@@ -108,7 +108,9 @@ class Claims(Movements):
         earned = share_of(account, qualifying, amount, amount + released)
         if earned < qualifying:
             self._undo_log.put(self._unearned, stored.ledger_transaction_id, qualifying - earned)
-        self._earn(account, stored.to_wallet_id or 0, earned, stored.external_event_date or self.at)
+        self._earn(
+            account, stored.to_wallet_id or 0, earned, stored.external_event_date or self.at, stored.available_at
+        )
         return qualifying
 
     def _unearn(self, stored: Stored, account: LedgerAccount, in_all: Decimal) -> bool:
@@ -120,7 +122,9 @@ class Claims(Movements):
         if in_all <= before:
             return False
         self._undo_log.put(self._unearned, stored.ledger_transaction_id, in_all)
-        self._earn(account, stored.to_wallet_id or 0, before - in_all, stored.happened_at or self.at)
+        self._earn(
+            account, stored.to_wallet_id or 0, before - in_all, stored.happened_at or self.at, stored.available_at
+        )
         return True
 
     def _note_missing(self, stored: Stored, posting: Posting, missing: Decimal) -> None:
