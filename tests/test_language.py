@@ -209,7 +209,7 @@ def bound_names(module: ast.Module) -> Iterator[tuple[int, str]]:
 def test_no_name_is_a_bare_participle():
     names = {
         f"{name}:{line}: {identifier}"
-        for folder in FOLDERS
+        for folder in (*FOLDERS, "tests/contract")
         for name, module in modules(folder)
         if not name.startswith(WITH_PARTICIPLES)
         for line, identifier in bare_participles(module)

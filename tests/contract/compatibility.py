@@ -54,7 +54,7 @@ def bare(node: Any, *, are_names: bool = False) -> Any:
     }
 
 
-def broken(old: Document, new: Document) -> list[str]:
+def breaking_changes(old: Document, new: Document) -> list[str]:
     """Every change that breaks a program, as the place in quotes and what became of it."""
     return sorted(set(_Comparison(old, new).operations()))
 
@@ -114,8 +114,8 @@ class _Comparison:
                     yield f"`{name}`: the status {status} is gone"
                 continue
             before, after = resolve(self._old, node), resolve(self._new, new[status])
-            gone = before.get("headers", {}).keys() - after.get("headers", {}).keys()
-            yield from (f"`{name}`: the header {header} of {status} is gone" for header in gone)
+            removed_headers = before.get("headers", {}).keys() - after.get("headers", {}).keys()
+            yield from (f"`{name}`: the header {header} of {status} is gone" for header in removed_headers)
             yield from self._contents(f"{name}.{status}", before.get("content", {}), after.get("content", {}), _ANSWER)
 
     def _callbacks(self, name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
@@ -164,8 +164,8 @@ class _Comparison:
         if direction == _REQUEST:
             yield from (f"`{place}.{name}`: the field is required" for name in new_required - required)
         else:
-            gone = (required - new_required) & after.keys()
-            yield from (f"`{place}.{name}`: the field may be left out of an answer" for name in gone)
+            optional_fields = (required - new_required) & after.keys()
+            yield from (f"`{place}.{name}`: the field may be left out of an answer" for name in optional_fields)
         extras = [schema.get("additionalProperties", True) for schema in (old, new)]
         if all(isinstance(extra, dict) for extra in extras):
             yield from self._schema(f"{place}.*", *extras, direction)
@@ -189,8 +189,8 @@ def _scalar_faults(old: dict[str, Any], new: dict[str, Any], direction: str) -> 
         if old.get(keyword) != new.get(keyword):
             yield f"the {keyword} is {new.get(keyword)}, was {old.get(keyword)}"
     for keyword in ("enum", "x-extensible-enum"):
-        gone = [value for value in old.get(keyword, ()) if value not in new.get(keyword, old[keyword])]
-        yield from (f"the value {value} is gone" for value in gone)
+        removed_values = [value for value in old.get(keyword, ()) if value not in new.get(keyword, old[keyword])]
+        yield from (f"the value {value} is gone" for value in removed_values)
     if direction == _ANSWER:
         if new.get("nullable") and not old.get("nullable"):
             yield "may be null in an answer"

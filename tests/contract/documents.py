@@ -45,14 +45,14 @@ def resolve(document: Document, node: Any) -> Any:
 
 def operations(document: Document) -> list[Documented]:
     """Every operation of the document, in its order."""
-    found = []
+    results = []
     for path, item in document["paths"].items():
         for method in METHODS:
             if method in item:
                 declared = [*item.get("parameters", ()), *item[method].get("parameters", ())]
                 parameters = tuple(resolve(document, parameter) for parameter in declared)
-                found.append(Documented(path, method, item[method], parameters))
-    return found
+                results.append(Documented(path, method, item[method], parameters))
+    return results
 
 
 def path_parameters(path: str) -> set[str]:
@@ -71,25 +71,25 @@ def responses(document: Document, documented: Documented) -> dict[str, dict[str,
 
 def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     """The schemas that clients write: parameters and JSON bodies."""
-    found: list[tuple[Place, dict[str, Any]]] = []
+    schemas: list[tuple[Place, dict[str, Any]]] = []
     for operation in operations(document):
         for parameter in operation.parameters:
-            found.append(((operation.operation_id, parameter["name"]), parameter["schema"]))
+            schemas.append(((operation.operation_id, parameter["name"]), parameter["schema"]))
         for media_type, content in body_contents(document, operation).items():
             if media_type == "application/json":
-                found.append(((operation.operation_id, "body"), content["schema"]))
-    return found
+                schemas.append(((operation.operation_id, "body"), content["schema"]))
+    return schemas
 
 
 def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     """The schemas that the server answers with, and those of the messages that it sends."""
-    answered = [
+    schemas = [
         ((operation.operation_id, status), content["schema"])
         for operation in operations(document)
         for status, response in responses(document, operation).items()
         for content in response.get("content", {}).values()
     ]
-    return answered + [(place, content["schema"]) for place, content in callback_contents(document)]
+    return schemas + [(place, content["schema"]) for place, content in callback_contents(document)]
 
 
 def callbacks(document: Document) -> list[tuple[Place, dict[str, Any]]]:
@@ -111,18 +111,18 @@ def callback_contents(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     ]
 
 
-def reached(
+def reachable_schemas(
     document: Document, roots: Sequence[tuple[Place, dict[str, Any]]]
 ) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Every schema reached from the roots, each component once; a component's place starts with its name."""
-    seen: set[str] = set()
+    names: set[str] = set()
     todo = list(roots)
     while todo:
         place, schema = todo.pop()
         if "$ref" in schema:
             name = schema["$ref"].rsplit("/", 1)[1]
-            if name not in seen:
-                seen.add(name)
+            if name not in names:
+                names.add(name)
                 todo.append(((name,), resolve(document, schema)))
             continue
         yield place, schema

@@ -56,8 +56,8 @@ def faults(documents: Sequence[Path]) -> str:
         )
         for script, *options in (spectral, redocly)
     ]
-    said = [process.communicate()[0] for process in running]
-    return "\n".join(text for text, process in zip(said, running, strict=True) if process.returncode)
+    outputs = [process.communicate()[0] for process in running]
+    return "\n".join(text for text, process in zip(outputs, running, strict=True) if process.returncode)
 
 
 def main() -> None:

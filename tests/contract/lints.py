@@ -24,7 +24,7 @@ from tests.contract.documents import (
     operations,
     path_parameters,
     problem_types,
-    reached,
+    reachable_schemas,
     resolve,
     responses,
     texts,
@@ -109,42 +109,42 @@ BOUNDED_FORMATS = {"uuid", "date", "date-time"}
 def described(document: Document) -> list[str]:
     """Every operation has one declared tag, a unique camelCase id, a summary, a description and security."""
     tags = {tag["name"] for tag in document["tags"] if tag.get("description")}
-    found = []
+    faults = []
     for operation in operations(document):
         name = operation.operation_id
         if len(operation.operation.get("tags", ())) != 1 or operation.operation["tags"][0] not in tags:
-            found.append(f"{name}: not exactly one declared tag")
+            faults.append(f"{name}: not exactly one declared tag")
         if not re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", name):
-            found.append(f"{name}: not camelCase")
+            faults.append(f"{name}: not camelCase")
         if not operation.operation.get("summary") or len(operation.operation["summary"]) > 80:
-            found.append(f"{name}: no summary of at most 80 characters")
+            faults.append(f"{name}: no summary of at most 80 characters")
         if len(operation.operation.get("description", "")) < 40:
-            found.append(f"{name}: no description")
+            faults.append(f"{name}: no description")
         if "security" not in operation.operation:
-            found.append(f"{name}: no security of its own")
-        found += [
+            faults.append(f"{name}: no security of its own")
+        faults += [
             f"{name}: parameter {p['name']} is not described" for p in operation.parameters if not p.get("description")
         ]
-    counted = Counter(operation.operation_id for operation in operations(document))
-    return found + [f"{name}: {count} times" for name, count in counted.items() if count > 1]
+    counts = Counter(operation.operation_id for operation in operations(document))
+    return faults + [f"{name}: {count} times" for name, count in counts.items() if count > 1]
 
 
 def brief(document: Document) -> list[str]:
     """A description says what the operation does in 60 words, the rules in short lists, and the rest on a page."""
-    found = []
+    faults = []
     for operation in operations(document):
         text = operation.operation.get("description", "")
         parts = re.split(r"\n\n|\n(?=- )", text)
         items = [part for part in parts if part.startswith("- ")]
         prose = sum(len(part.split()) for part in parts if not part.startswith("- "))
         if prose > 60:
-            found.append(f"{operation.operation_id}: {prose} words beside lists, at most 60")
+            faults.append(f"{operation.operation_id}: {prose} words beside lists, at most 60")
         if len(text.split()) > 160:
-            found.append(f"{operation.operation_id}: {len(text.split())} words, at most 160")
-        found += [f"{operation.operation_id}: {item[:40]}... is too long for a list" for item in items if _long(item)]
+            faults.append(f"{operation.operation_id}: {len(text.split())} words, at most 160")
+        faults += [f"{operation.operation_id}: {item[:40]}... is too long for a list" for item in items if _long(item)]
         if re.search(r"^(\||#)", text, re.M):
-            found.append(f"{operation.operation_id}: a table or a heading, which belongs on a page")
-    return found
+            faults.append(f"{operation.operation_id}: a table or a heading, which belongs on a page")
+    return faults
 
 
 def _long(item: str) -> bool:
@@ -153,80 +153,80 @@ def _long(item: str) -> bool:
 
 def pages(document: Document) -> list[str]:
     """Texts and tags link to pages and headings that the server has; every tag has a page."""
-    found = [f"{tag['name']}: no externalDocs" for tag in document["tags"] if "externalDocs" not in tag]
+    faults = [f"{tag['name']}: no externalDocs" for tag in document["tags"] if "externalDocs" not in tag]
     linked = [((tag["name"],), f"]({tag['externalDocs']['url']})") for tag in document["tags"] if "externalDocs" in tag]
     for place, text in [*texts(document), *linked]:
         for name, _, fragment in re.findall(r"\]\(/docs/([\w/-]+)(#([\w-]+))?\)", text):
             page = DOCS / f"{name}.md"
             if not page.exists() or (fragment and fragment not in anchors(page)):
-                found.append(f"{'.'.join(place)}: no page {name}, or no heading {fragment} on it")
-    return found
+                faults.append(f"{'.'.join(place)}: no page {name}, or no heading {fragment} on it")
+    return faults
 
 
 def answers(document: Document) -> list[str]:
     """Every operation documents one success and the problems that can happen, each in its form and with its headers."""
-    found = []
+    faults = []
     for operation in operations(document):
-        answered = responses(document, operation)
-        missing = _expected_statuses(document, operation) - answered.keys()
-        found += [f"{operation.operation_id}: no {status}" for status in sorted(missing)]
-        if "414" in answered and "414" not in _expected_statuses(document, operation):
-            found.append(f"{operation.operation_id}: 414, although no request line gets so long")
-        if len([status for status in answered if status.startswith("2")]) != 1:
-            found.append(f"{operation.operation_id}: not exactly one success")
-        for status, response in answered.items():
-            found += [
+        responses_by_status = responses(document, operation)
+        missing_statuses = _expected_statuses(document, operation) - responses_by_status.keys()
+        faults += [f"{operation.operation_id}: no {status}" for status in sorted(missing_statuses)]
+        if "414" in responses_by_status and "414" not in _expected_statuses(document, operation):
+            faults.append(f"{operation.operation_id}: 414, although no request line gets so long")
+        if len([status for status in responses_by_status if status.startswith("2")]) != 1:
+            faults.append(f"{operation.operation_id}: not exactly one success")
+        for status, response in responses_by_status.items():
+            faults += [
                 f"{operation.operation_id} {status}: {fault}" for fault in _response_faults(operation, status, response)
             ]
-    return found
+    return faults
 
 
 def _expected_statuses(document: Document, each: Documented) -> set[str]:
-    expected = {"400", "401", "503"}
+    statuses = {"400", "401", "503"}
     if each.operation_id not in OAUTH:
-        expected.add("403")
+        statuses.add("403")
     if path_parameters(each.path):
-        expected.add("404")
+        statuses.add("404")
     if body_contents(document, each):
-        expected |= {"413", "415"}
+        statuses |= {"413", "415"}
     if longest_request_line(document, each) > LONGEST_REQUEST_LINE:
-        expected.add("414")
-    return expected
+        statuses.add("414")
+    return statuses
 
 
 def _response_faults(each: Documented, status: str, response: dict[str, Any]) -> list[str]:
-    found = []
+    faults = []
     headers = {"X-Request-Id"} | {"401": {"WWW-Authenticate"}, "503": {"Retry-After"}}.get(status, set())
-    found += [f"no header {name}" for name in sorted(headers - response.get("headers", {}).keys())]
+    faults += [f"no header {name}" for name in sorted(headers - response.get("headers", {}).keys())]
     content = response.get("content", {})
     if (each.operation_id, status) in BODILESS:
-        return [*found, *(["has a body"] if content else [])]
+        return [*faults, *(["has a body"] if content else [])]
     if status == "304":
-        return found + (["a body"] if content else [])
+        return faults + (["a body"] if content else [])
     if status.startswith("2") or (each.operation_id in OAUTH and status in ("400", "401", "403")):
-        expected = "application/json"
+        media_type = "application/json"
     else:
-        expected = "application/problem+json"
-        if content.get(expected, {}).get("schema") != {"$ref": "#/components/schemas/Problem"}:
-            found.append("the body is no Problem")
+        media_type = "application/problem+json"
+        if content.get(media_type, {}).get("schema") != {"$ref": "#/components/schemas/Problem"}:
+            faults.append("the body is no Problem")
     further = FURTHER_TYPES if status.startswith("2") and "406" in each.operation["responses"] else ((),)
-    allowed = [[]] if status == "204" else [[expected, *types] for types in further]
-    if list(content) not in allowed:
-        found.append(f"content is not exactly {', '.join(allowed[0])}")
-    return found
+    possible_types = [[]] if status == "204" else [[media_type, *types] for types in further]
+    if list(content) not in possible_types:
+        faults.append(f"content is not exactly {', '.join(possible_types[0])}")
+    return faults
 
 
 def parameters(document: Document) -> list[str]:
     """Parameters have a type at the top, never object; the path's are declared; names differ in more than case."""
-    found = []
+    faults = []
     for operation in operations(document):
         declared = {p["name"] for p in operation.parameters if p["in"] == "path"}
         if declared != path_parameters(operation.path):
-            found.append(
+            faults.append(
                 f"{operation.operation_id}: path parameters {sorted(declared ^ path_parameters(operation.path))}"
             )
         names = Counter(p["name"].lower() for p in operation.parameters)
-        found += [
+        faults += [
             f"{operation.operation_id}: {name} twice"
             for name, count in names.items()
             if count > 1 and (operation.operation_id, name) not in IN_PATH_AND_QUERY
@@ -235,18 +235,18 @@ def parameters(document: Document) -> list[str]:
             schema = resolve(document, parameter["schema"])
             at = f"{operation.operation_id} {parameter['name']}"
             if schema.get("type") not in ("string", "integer", "number", "boolean", "array"):
-                found.append(f"{at}: no scalar or array type")
+                faults.append(f"{at}: no scalar or array type")
             if schema.get("type") == "array" and (parameter.get("style"), parameter.get("explode")) != ("form", False):
-                found.append(f"{at}: an array that is not comma-separated")
+                faults.append(f"{at}: an array that is not comma-separated")
             if schema.get("nullable"):
-                found.append(f"{at}: nullable")
-    return found
+                faults.append(f"{at}: nullable")
+    return faults
 
 
 def bounded(document: Document) -> list[str]:
     """What clients write has a bound: strings, arrays, numbers, free objects."""
-    found = []
-    for place, schema in reached(document, written_schemas(document)):
+    faults = []
+    for place, schema in reachable_schemas(document, written_schemas(document)):
         kind = schema.get("type")
         if kind is None:
             # The forms of a choice are reached themselves.
@@ -264,40 +264,40 @@ def bounded(document: Document) -> list[str]:
         else:
             bound = True
         if not bound:
-            found.append(f"{'.'.join(place)}: {kind or 'untyped'} without a bound")
-    return found
+            faults.append(f"{'.'.join(place)}: {kind or 'untyped'} without a bound")
+    return faults
 
 
 def numbers(document: Document) -> list[str]:
     """Every `number` is a component by itself, which Go reads as text; its name tells people what it is."""
-    found = []
-    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+    faults = []
+    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         at = ".".join(place)
         if schema.get("format") in ("float", "double"):
-            found.append(f"{at}: a binary float")
+            faults.append(f"{at}: a binary float")
         if schema.get("type") != "number":
             continue
         if len(place) > 1 or place[0] not in document["components"]["schemas"]:
-            found.append(f"{at}: a number without a name")
+            faults.append(f"{at}: a number without a name")
         # The generated code imports encoding/json already; an import of our own would be a second one of that name.
         if schema.get("x-go-type") != "json.Number" or "x-go-type-import" in schema:
-            found.append(f"{at}: not just x-go-type: json.Number")
-    return found
+            faults.append(f"{at}: not just x-go-type: json.Number")
+    return faults
 
 
-def closed(document: Document) -> list[str]:
+def closed_objects(document: Document) -> list[str]:
     """Every object says whether it takes other members; only free objects do, which name no required ones."""
-    found = []
-    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+    faults = []
+    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         if schema.get("type") != "object":
             continue
         if "additionalProperties" not in schema:
-            found.append(f"{'.'.join(place)}: does not say whether it takes other members")
+            faults.append(f"{'.'.join(place)}: does not say whether it takes other members")
         elif schema["additionalProperties"] is True and "required" in schema and not place[0].startswith(_OPEN):
-            found.append(f"{'.'.join(place)}: takes other members")
+            faults.append(f"{'.'.join(place)}: takes other members")
         unknown = set(schema.get("required", ())) - schema.get("properties", {}).keys()
-        found += [f"{'.'.join(place)}: requires {name}, which it does not describe" for name in sorted(unknown)]
-    return found
+        faults += [f"{'.'.join(place)}: requires {name}, which it does not describe" for name in sorted(unknown)]
+    return faults
 
 
 _OPEN = ("Problem", "ItemProblem")
@@ -308,51 +308,51 @@ def complete_records(document: Document) -> list[str]:
 
     And `totalIsExact`, which marks the few lists whose total is not exact.
     """
-    found = []
-    for place, schema in reached(document, answered_schemas(document)):
+    faults = []
+    for place, schema in reachable_schemas(document, answered_schemas(document)):
         for name in sorted(schema.get("properties", {}).keys() - set(schema.get("required", ()))):
             child = schema["properties"][name]
             is_object = "$ref" in child and resolve(document, child).get("type") == "object"
             if not is_object and (*place, name) not in LEFT_OUT and name != "totalIsExact":
-                found.append(f"{'.'.join((*place, name))}: not required")
-    return found
+                faults.append(f"{'.'.join((*place, name))}: not required")
+    return faults
 
 
-def named(document: Document) -> list[str]:
+def named_objects(document: Document) -> list[str]:
     """Every object with members of its own is a named component, and names suit client generators."""
     components = document["components"]["schemas"]
-    found = [f"{name}: not a usable name" for name in components if not re.fullmatch(r"(?!Nullable)[A-Z]\w+", name)]
+    faults = [f"{name}: not a usable name" for name in components if not re.fullmatch(r"(?!Nullable)[A-Z]\w+", name)]
     folded = Counter(name.lower() for name in components)
-    found += [f"{name}: names differ only in case" for name, count in folded.items() if count > 1]
+    faults += [f"{name}: names differ only in case" for name, count in folded.items() if count > 1]
     # In Go, the function that makes a User is called NewUser.
-    found += [
+    faults += [
         f"New{name}: named like the constructor of {name}"
         for name, schema in components.items()
         if schema.get("type") == "object" and f"New{name}" in components
     ]
-    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         if "properties" in schema and (len(place) > 1 or place[0] not in components):
-            found.append(f"{'.'.join(place)}: an object without a name")
+            faults.append(f"{'.'.join(place)}: an object without a name")
         members = Counter(name.lower() for name in schema.get("properties", {}))
-        found += [
+        faults += [
             f"{'.'.join(place)}.{name}: names differ only in case" for name, count in members.items() if count > 1
         ]
         # In Python, code that reads such a field would have one variable for it and for the whole object.
-        found += [
+        faults += [
             f"{'.'.join(place)}.{name}: named like the object that holds it"
             for name, child in schema.get("properties", {}).items()
             if place[-1].lower() == name.lower() and resolve(document, child).get("type") in ("object", "array")
         ]
         values = Counter(re.sub(r"[^a-z0-9]", "", str(value).lower()) for value in schema.get("enum", ()))
-        found += [f"{'.'.join(place)}: {value} is ambiguous" for value, count in values.items() if count > 1]
-    return found
+        faults += [f"{'.'.join(place)}: {value} is ambiguous" for value, count in values.items() if count > 1]
+    return faults
 
 
 def plain_nulls(document: Document) -> list[str]:
     """`nullable` stands beside a scalar type only, or in a named enum that lists null: not on objects, arrays."""
     return [
         f"{'.'.join(place)}: nullable"
-        for place, schema in reached(document, written_schemas(document) + answered_schemas(document))
+        for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document))
         if schema.get("nullable")
         and not (len(place) == 1 and place[0] in CLEARED)
         and (
@@ -364,18 +364,18 @@ def plain_nulls(document: Document) -> list[str]:
 
 def enumerations(document: Document) -> list[str]:
     """Enums of words are no patterns, those of integers tell names for code, choices between forms have a name."""
-    found = []
-    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+    faults = []
+    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         at = ".".join(place)
         if schema.get("type") == "integer" and "enum" in schema:
             names = schema.get("x-enum-varnames", ())
             if len(set(names)) != len(schema["enum"]) or not all(re.fullmatch(r"([A-Z][a-z]*)+", n) for n in names):
-                found.append(f"{at}: not a name for each value")
+                faults.append(f"{at}: not a name for each value")
         if re.fullmatch(r"\^\(\w+(\|\w+)*\)\$", schema.get("pattern", "")):
-            found.append(f"{at}: an enum in a pattern")
+            faults.append(f"{at}: an enum in a pattern")
         if "oneOf" in schema and len(place) > 1:
-            found.append(f"{at}: a choice without a name")
-    return found
+            faults.append(f"{at}: a choice without a name")
+    return faults
 
 
 def shared_enumerations(document: Document) -> list[str]:
@@ -389,9 +389,9 @@ def shared_enumerations(document: Document) -> list[str]:
             return
         values = node.get("enum")
         if isinstance(values, list):
-            known = frozenset(value for value in values if value is not None)
+            distinct_values = frozenset(value for value in values if value is not None)
             names = tuple(node.get("x-enum-varnames", ()))
-            places.setdefault((known, names, None in values), []).append(place)
+            places.setdefault((distinct_values, names, None in values), []).append(place)
         for name, child in node.items():
             if name not in ("example", "examples"):
                 look(child, f"{place}/{name}")
@@ -402,7 +402,9 @@ def shared_enumerations(document: Document) -> list[str]:
 
 def defaults(document: Document) -> list[str]:
     """Defaults of fields are told in prose: generators make fields with a `default` required, or send it."""
-    return [".".join(place) for place, schema in reached(document, _components(document)) if "default" in schema]
+    return [
+        ".".join(place) for place, schema in reachable_schemas(document, _components(document)) if "default" in schema
+    ]
 
 
 def _components(document: Document) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
@@ -413,7 +415,7 @@ def counts(document: Document) -> list[str]:
     """What is counted in answers is int64."""
     return [
         f"{'.'.join(place)}: not int64"
-        for place, schema in reached(document, answered_schemas(document))
+        for place, schema in reachable_schemas(document, answered_schemas(document))
         if schema.get("type") == "integer"
         and re.search(r"(Count|^total\w*)$", place[-1])
         and schema.get("format") != "int64"
@@ -424,36 +426,36 @@ def known_problems(document: Document) -> list[str]:
     """The type of a problem lists those of the table, and leaves room for more."""
     schema = document["components"]["schemas"]["ProblemType"]
     listed = schema.get("x-extensible-enum", [])
-    found = ["ProblemType: a closed enum"] if "enum" in schema else []
-    return found + [f"ProblemType: {name}" for name in set(listed) ^ problem_types(document).keys()]
+    faults = ["ProblemType: a closed enum"] if "enum" in schema else []
+    return faults + [f"ProblemType: {name}" for name in set(listed) ^ problem_types(document).keys()]
 
 
 def patterns(document: Document) -> list[str]:
     """Patterns are anchored and compile as linear-time expressions, as the server compiles them."""
-    found = []
-    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+    faults = []
+    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         if "pattern" not in schema:
             continue
         if not (schema["pattern"].startswith("^") and schema["pattern"].endswith("$")):
-            found.append(f"{'.'.join(place)}: not anchored")
+            faults.append(f"{'.'.join(place)}: not anchored")
         try:
             jsonschema_rs.Draft202012Validator(
                 {"type": "string", "pattern": schema["pattern"]}, pattern_options=jsonschema_rs.RegexOptions()
             )
         except (ValueError, jsonschema_rs.ValidationError) as error:
-            found.append(f"{'.'.join(place)}: {error}")
-    return found
+            faults.append(f"{'.'.join(place)}: {error}")
+    return faults
 
 
 def twins(document: Document) -> list[str]:
     """Operations whose names collide with the twins that generators make of others have names of their own."""
     by_id = {operation.operation_id: operation.operation for operation in operations(document)}
-    found = []
+    faults = []
     for name in sorted(name for name in by_id if name.removesuffix("Async") in by_id.keys() - {name}):
         pair = [by_id[each].get("x-operation-name") for each in (name.removesuffix("Async"), name)]
         is_apart = None not in pair and pair[1] != f"{pair[0]}Async" and pair[1] not in by_id
-        found += [] if is_apart else [f"{name}: is the name of a twin, and has no x-operation-name of its own"]
-    return found
+        faults += [] if is_apart else [f"{name}: is the name of a twin, and has no x-operation-name of its own"]
+    return faults
 
 
 # Escapes, groups and classes that only some of ECMA-262, PCRE, RE2 and Ruby read, or read alike.
@@ -471,25 +473,27 @@ UNPORTABLE = {
 
 def portable_patterns(document: Document) -> list[str]:
     """Patterns have a meaning in ECMA-262, PCRE, RE2 and Ruby; what the server refuses beyond is told in words."""
-    found = []
+    faults = []
     parameters = [
         ((operation.operation_id, parameter["name"]), parameter["schema"])
         for operation in operations(document)
         for parameter in operation.parameters
     ]
-    for place, schema in reached(document, written_schemas(document) + answered_schemas(document) + parameters):
+    for place, schema in reachable_schemas(
+        document, written_schemas(document) + answered_schemas(document) + parameters
+    ):
         pattern = schema.get("pattern", "")
         # Escaped brackets begin and end no class.
         plain = re.sub(r"\\[\[\]]", "_", pattern)
-        found += [f"{'.'.join(place)}: {what}" for form, what in UNPORTABLE.items() if re.search(form, plain)]
+        faults += [f"{'.'.join(place)}: {what}" for form, what in UNPORTABLE.items() if re.search(form, plain)]
         if SERVER_PATTERN in schema and not (pattern and PATTERN_FAULT in schema):
-            found.append(f"{'.'.join(place)}: {SERVER_PATTERN} without a pattern and {PATTERN_FAULT}")
-    return found
+            faults.append(f"{'.'.join(place)}: {SERVER_PATTERN} without a pattern and {PATTERN_FAULT}")
+    return faults
 
 
 def deprecations(document: Document) -> list[str]:
     """What is deprecated says since when, as a quoted date; an operation that has it answers `Deprecation`."""
-    found = []
+    faults = []
 
     def walk(node: Any, place: tuple[str, ...]) -> None:
         if isinstance(node, dict):
@@ -497,7 +501,7 @@ def deprecations(document: Document) -> list[str]:
             if node.get("deprecated") is True and not (
                 isinstance(since, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", since)
             ):
-                found.append(f"{'.'.join(place)}: deprecated since when?")
+                faults.append(f"{'.'.join(place)}: deprecated since when?")
             for key, child in node.items():
                 walk(child, (*place, key))
         elif isinstance(node, list):
@@ -510,56 +514,56 @@ def deprecations(document: Document) -> list[str]:
             ((operation.operation_id,), content["schema"]) for content in body_contents(document, operation).values()
         ]
         marked = [p for p in operation.parameters if p.get("deprecated")]
-        marked += [schema for _, schema in reached(document, body) if schema.get("deprecated")]
+        marked += [schema for _, schema in reachable_schemas(document, body) if schema.get("deprecated")]
         if marked and "Deprecation" not in responses(document, operation)[operation.success]["headers"]:
-            found.append(f"{operation.operation_id}: no header Deprecation")
-    return found
+            faults.append(f"{operation.operation_id}: no header Deprecation")
+    return faults
 
 
 def received(document: Document) -> list[str]:
     """Callbacks have a unique id of their own and ask for no token of ours: receivers check the signature."""
     ids = Counter(each.operation_id for each in operations(document))
     ids.update(operation.get("operationId", "") for _, operation in callbacks(document))
-    found = []
+    faults = []
     for place, operation in callbacks(document):
         name = operation.get("operationId", "")
         if not name.startswith("receive") or ids[name] > 1:
-            found.append(f"{'.'.join(place)}: no unique operationId that begins with receive")
+            faults.append(f"{'.'.join(place)}: no unique operationId that begins with receive")
         if operation.get("security") != []:
-            found.append(f"{'.'.join(place)}: security is not empty")
-    return found
+            faults.append(f"{'.'.join(place)}: security is not empty")
+    return faults
 
 
 def secured(document: Document) -> list[str]:
     """A token is described in both ways, by roles and plainly, so that any client can send one."""
     schemes = document["components"]["securitySchemes"]
-    found = [] if schemes["bearerAuth"].get("scheme") == "bearer" else ["bearerAuth: not the scheme bearer"]
+    faults = [] if schemes["bearerAuth"].get("scheme") == "bearer" else ["bearerAuth: not the scheme bearer"]
     for operation in operations(document):
         names = [name for requirement in operation.operation.get("security", ()) for name in requirement]
         if {"oauth2", "bearerAuth"} & set(names) and [*dict.fromkeys(names)] != ["oauth2", "bearerAuth"]:
-            found.append(f"{operation.operation_id}: not exactly oauth2 or bearerAuth")
-    return found
+            faults.append(f"{operation.operation_id}: not exactly oauth2 or bearerAuth")
+    return faults
 
 
 def links(document: Document) -> list[str]:
     """Links lead to operations of this document and give every path parameter, from where it can be found."""
     by_id = {operation.operation_id: operation for operation in operations(document)}
-    found = []
+    faults = []
     for each in by_id.values():
         for name, link in responses(document, each)[each.success].get("links", {}).items():
             at = f"{each.operation_id} -> {name}"
             target = by_id.get(link.get("operationId", ""))
             if target is None or name != target.operation_id:
-                found.append(f"{at}: leads nowhere")
+                faults.append(f"{at}: leads nowhere")
                 continue
             if set(link.get("parameters", {})) != path_parameters(target.path):
-                found.append(f"{at}: does not give exactly the path parameters")
-            found += [
+                faults.append(f"{at}: does not give exactly the path parameters")
+            faults += [
                 f"{at}: {expression} is not there"
                 for expression in link.get("parameters", {}).values()
                 if not _is_there(document, each, expression)
             ]
-    return found
+    return faults
 
 
 def _is_there(document: Document, each: Documented, expression: str) -> bool:
@@ -600,7 +604,7 @@ WITHOUT_RECORD = {"createMemberAccessToken"}
 
 def examples(document: Document) -> list[str]:
     """Bodies and answers have an example, and every example has the form of its schema."""
-    found = []
+    faults = []
     for operation in operations(document):
         contents = [
             (f"{operation.operation_id} body", content) for content in body_contents(document, operation).values()
@@ -610,18 +614,18 @@ def examples(document: Document) -> list[str]:
                 (f"{operation.operation_id} {status}", content) for content in response.get("content", {}).values()
             ]
         for at, content in contents:
-            found += _example_faults(document, at, content)
+            faults += _example_faults(document, at, content)
         for parameter in operation.parameters:
             if "example" in parameter:
                 wrong = schemas.faults(document, parameter["schema"], parameter["example"])
-                found += [f"{operation.operation_id} {parameter['name']}{fault}" for fault in wrong]
+                faults += [f"{operation.operation_id} {parameter['name']}{fault}" for fault in wrong]
     for place, content in callback_contents(document):
-        found += _example_faults(document, " ".join(place), content)
-    for place, schema in reached(document, written_schemas(document) + answered_schemas(document)):
+        faults += _example_faults(document, " ".join(place), content)
+    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         for key in ("example", "default"):
             if key in schema:
-                found += [f"{'.'.join(place)} {key}{fault}" for fault in schemas.faults(document, schema, schema[key])]
-    return found
+                faults += [f"{'.'.join(place)} {key}{fault}" for fault in schemas.faults(document, schema, schema[key])]
+    return faults
 
 
 def _example_faults(document: Document, at: str, content: dict[str, Any]) -> list[str]:
@@ -637,12 +641,12 @@ def templates(document: Document) -> list[str]:
 
 def prose_of_problems(document: Document) -> list[str]:
     """Every problem type that a description names is in the list of problem types."""
-    known = problem_types(document)
+    existing_types = problem_types(document)
     return [
         f"{'.'.join(place)}: {slug}"
         for place, text in texts(document)
         for slug in re.findall(r"/problems/[a-z-]+", text)
-        if slug not in known
+        if slug not in existing_types
     ]
 
 
@@ -654,9 +658,9 @@ ALL: tuple[Lint, ...] = (
     parameters,
     bounded,
     numbers,
-    closed,
+    closed_objects,
     complete_records,
-    named,
+    named_objects,
     plain_nulls,
     enumerations,
     shared_enumerations,

@@ -45,9 +45,9 @@ def faults_of_message(headers: Mapping[str, str], body: bytes) -> list[str]:
     if type_ not in _document()["components"]["messages"]:
         return [f"ce-type {type_!r} is not documented"]
     message = json.loads(body)
-    seen: dict[str, Any] = {**headers, "webhook-timestamp": int(headers["webhook-timestamp"])}
+    typed_headers: dict[str, Any] = {**headers, "webhook-timestamp": int(headers["webhook-timestamp"])}
     return [
         f"{type_}: /{'/'.join(map(str, error.instance_path))}: {error.message}"
-        for pointer, value in ((f"messages/{type_}/payload", message), ("messageTraits/headers/headers", seen))
+        for pointer, value in ((f"messages/{type_}/payload", message), ("messageTraits/headers/headers", typed_headers))
         for error in _validator(pointer).iter_errors(value)
     ]

@@ -61,8 +61,8 @@ class Operation:
     def partner(self) -> str | None:
         """The partner whose API key the operation takes."""
         schemes = DOCUMENTS[self.surface]["components"]["securitySchemes"]
-        found = [schemes[name] for each in self.documented.operation["security"] for name in each]
-        return next((scheme["x-partner"] for scheme in found if scheme["type"] == "apiKey"), None)
+        schemes_used = [schemes[name] for each in self.documented.operation["security"] for name in each]
+        return next((scheme["x-partner"] for scheme in schemes_used if scheme["type"] == "apiKey"), None)
 
     @property
     def records(self) -> set[str]:
@@ -88,12 +88,12 @@ class Operation:
                 body = {**body, name: values[name]}
         surface = api.surface(token=None if key else token)
         headers = {"x-api-key": key} if key else {}
-        needed = [
+        required = [
             parameter
             for parameter in self.documented.parameters
             if parameter["in"] == "query" and parameter.get("required")
         ]
-        query = {each["name"]: each.get("example", "") for each in needed}
+        query = {each["name"]: each.get("example", "") for each in required}
         return surface.request(self.documented.method.upper(), path, body, headers=headers, **query)
 
 
@@ -178,23 +178,23 @@ def records(organization: Organization) -> dict[str, Any]:
     collection = organization.integration.post("/content/collections", collection)["collection"]
     document_path = f"/content/collections/{MARKER}/documents/{DOCUMENT_KEY}/locales/default"
     organization.integration.put(document_path, {"attrs": {"title": MARKER}, "status": "published"})
-    gone = organization.member(f"{MARKER}-gone")
+    member_to_remove = organization.member(f"{MARKER}-gone")
     account = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     account["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
     account["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
     administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", account)
-    asked = {"amount": 40, "systemUniqueKey": MARKER}
+    body = {"amount": 40, "systemUniqueKey": MARKER}
     allowances = f"/members/{member['loyaltyMemberId']}/offline-allowances"
-    allowance = organization.integration.post(allowances, asked)["offlineAllowance"]
+    allowance = organization.integration.post(allowances, body)["offlineAllowance"]
     organization.integration.post(f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel", expect=200)
     payments = f"/members/{member['loyaltyMemberId']}/points-payments"
-    asked = {"points": 200, "orderTotal": 9, "systemUniqueKey": f"{MARKER}-paid"}
-    payment = organization.integration.post(payments, asked)["pointsPayment"]
+    body = {"points": 200, "orderTotal": 9, "systemUniqueKey": f"{MARKER}-paid"}
+    payment = organization.integration.post(payments, body)["pointsPayment"]
     lockable = CouponBooks(organization).make(type="codeless")
     locks = f"/members/{member['loyaltyMemberId']}/coupon-books/{lockable['couponBookKey']}/lock"
     lock = organization.integration.post(locks, {"autoAssign": True, "systemUniqueKey": MARKER})["couponLock"]
     return {
-        "eraseMember": {"memberId": gone["memberId"]},
+        "eraseMember": {"memberId": member_to_remove["memberId"]},
         "collectionKeyOrSlug": collection["collectionKey"],
         "documentKeyOrSlug": DOCUMENT_KEY,
         "locale": "es",
@@ -283,8 +283,8 @@ def test_without_the_role(api: Api, organization: Organization, records: dict[st
 @by_name(SECURED)
 def test_with_a_members_token(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
     token = organization.member_token(records["loyaltyMemberId"])
-    expected = {200, 201} if operation.is_for_members else {403}
-    assert operation.call(api, token, records).status in expected
+    statuses = {200, 201} if operation.is_for_members else {403}
+    assert operation.call(api, token, records).status in statuses
 
 
 @by_name(SECURED)

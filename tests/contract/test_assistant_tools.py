@@ -47,10 +47,10 @@ def test_arguments_become_path_and_query():
 def test_a_simulation_is_always_a_dry_run():
     events = [{"loyaltyMemberId": "ana", "eventType": "member-created"}]
     _, _, body = TOOLS[SIMULATE].request({"events": events}, 3)
-    [sent] = body.pop("events")
+    [event] = body.pop("events")
     assert body == {"executionMode": "dryRun"}
-    assert sent.pop("systemUniqueKey").startswith("simulation-")
-    assert sent == events[0]
+    assert event.pop("systemUniqueKey").startswith("simulation-")
+    assert event == events[0]
     with pytest.raises(ValueError, match="not known: executionMode"):
         TOOLS[SIMULATE].request({"events": events, "executionMode": "full"}, 3)
 

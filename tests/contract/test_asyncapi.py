@@ -32,9 +32,9 @@ def test_every_message_of_the_callbacks_is_in_it_and_no_other():
         for _, content in callback_contents(document)
         for type_ in resolve(document, content["schema"])["properties"]["type"]["enum"]
     }
-    made = asyncapi.document()
-    assert set(made["components"]["messages"]) == described
-    assert {type_ for channel in made["channels"].values() for type_ in channel["messages"]} == described
+    messages = asyncapi.document()
+    assert set(messages["components"]["messages"]) == described
+    assert {type_ for channel in messages["channels"].values() for type_ in channel["messages"]} == described
 
 
 def test_there_is_a_channel_for_each_type_of_trigger():
@@ -53,9 +53,9 @@ def test_the_schemas_are_those_of_the_documents():
 
 def test_a_message_that_the_document_does_not_allow_is_found():
     headers = {"ce-type": "loyalty.user.invited", "webhook-timestamp": "1"}
-    found = faults_of_message(headers, b'{"type": "user.left", "timestamp": "2026-03-02T08:15:02Z", "data": {}}')
-    assert any('"user.invited" was expected' in fault for fault in found)
-    assert any("ce-id" in fault for fault in found)
+    faults = faults_of_message(headers, b'{"type": "user.left", "timestamp": "2026-03-02T08:15:02Z", "data": {}}')
+    assert any('"user.invited" was expected' in fault for fault in faults)
+    assert any("ce-id" in fault for fault in faults)
     assert faults_of_message({"ce-type": "loyalty.other"}, b"{}") == ["ce-type 'other' is not documented"]
 
 
@@ -65,7 +65,7 @@ def test_the_parser_of_asyncapi_accepts_it_without_a_warning(tmp_path: Path):
         pytest.skip("the parser needs Node")
     modules = npm.installed(PARSER)
     text = json.dumps(asyncapi.document())
-    done = subprocess.run(
+    process = subprocess.run(
         [node, "-e", PARSE], input=text, cwd=modules.parent, capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout) == []
+    assert json.loads(process.stdout) == []

@@ -38,16 +38,16 @@ def test_a_command_has_the_fields_of_its_document(
 ):
     fields = {field.metadata.get("wire") or wire_name(field.name): field for field in dataclasses.fields(body.command)}
     hints = get_type_hints(body.command)
-    needed = {
+    required_fields = {
         wire
         for wire, field in fields.items()
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     cleared = {wire for wire, declared in schema["properties"].items() if resolve(document, declared).get("nullable")}
-    without_none = {wire for wire in needed & cleared if NoneType not in get_args(hints[fields[wire].name])}
+    without_none = {wire for wire in required_fields & cleared if NoneType not in get_args(hints[fields[wire].name])}
 
     assert fields.keys() >= schema["properties"].keys()
     # Null is the default of a field, and None where it has none.
     assert without_none == set()
     # An update leaves out any field: its defaults are seen where the record is created.
-    assert not is_whole or needed <= set(schema.get("required", ()))
+    assert not is_whole or required_fields <= set(schema.get("required", ()))

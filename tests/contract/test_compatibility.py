@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import openapi
-from tests.contract.compatibility import bare, broken, released
+from tests.contract.compatibility import bare, breaking_changes, released
 from tests.contract.documents import Document, callbacks, operations
 
 CHANGELOG = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -23,13 +23,13 @@ def told_in_changelog() -> str:
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_what_breaks_programs_is_in_the_changelog(surface: str) -> None:
-    told = told_in_changelog()
-    changes = broken(released(surface), openapi.bundle(surface))
-    missing = [change for change in changes if change.split(": ")[0] not in told]
-    assert not missing, (
+    entries = told_in_changelog()
+    changes = breaking_changes(released(surface), openapi.bundle(surface))
+    unlisted = [change for change in changes if change.split(": ")[0] not in entries]
+    assert not unlisted, (
         f"Since the last release the {surface} document changed in ways that break programs. Take the change back, or "
         f"name each place, in quotes as here, below the heading {HEADING} in the part Unreleased of CHANGELOG.md:\n"
-        + "\n".join(missing)
+        + "\n".join(unlisted)
     )
 
 
@@ -37,10 +37,10 @@ def test_what_the_changelog_tells_has_happened() -> None:
     places = {
         change.split(": ")[0]
         for surface in openapi.SURFACES
-        for change in broken(released(surface), openapi.bundle(surface))
+        for change in breaking_changes(released(surface), openapi.bundle(surface))
     }
-    named = re.findall(r"^- (`[^`]+`)", told_in_changelog(), re.M)
-    assert set(named) <= places
+    listed_places = re.findall(r"^- (`[^`]+`)", told_in_changelog(), re.M)
+    assert set(listed_places) <= places
 
 
 @cache
@@ -140,11 +140,11 @@ HARMLESS = [
 def test_a_change_that_breaks_programs_is_named(place: str, change: Any) -> None:
     new = openapi.bundle("administration")
     change(new)
-    assert place in {each.split(": ")[0] for each in broken(_administration(), new)}
+    assert place in {each.split(": ")[0] for each in breaking_changes(_administration(), new)}
 
 
 @pytest.mark.parametrize("change", HARMLESS)
 def test_a_change_that_breaks_no_program_is_none(change: Any) -> None:
     new = openapi.bundle("administration")
     change(new)
-    assert broken(_administration(), new) == []
+    assert breaking_changes(_administration(), new) == []

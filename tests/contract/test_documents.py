@@ -85,13 +85,13 @@ def test_documents_are_handed_out_as_copies() -> None:
 
 
 def test_every_declared_component_is_used() -> None:
-    used = {
+    references = {
         (section, name)
         for surface in openapi.SURFACES
         for section, entries in openapi.bundle(surface)["components"].items()
         for name in entries
     }
-    assert openapi.declared_components().keys() - used == set()
+    assert openapi.declared_components().keys() - references == set()
 
 
 @pytest.mark.parametrize("name", ["ActionRules", "CouponBookCondition"])
@@ -105,32 +105,32 @@ def test_a_condition_is_a_text_or_a_tree(name: str) -> None:
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_every_path_of_the_files_is_in_the_index(surface: str) -> None:
     index = openapi.load(f"{surface}.yaml")["paths"]
-    written = {}
+    files_by_path = {}
     for file in sorted((ROOT / surface).glob("*.yaml")):
         for path in openapi.load(f"{surface}/{file.name}"):
             if not path.startswith("x-"):
-                written[path] = f"{surface}/{file.name}#/{path.replace('/', '~1')}"
-    assert {path: item["$ref"] for path, item in index.items()} == written
+                files_by_path[path] = f"{surface}/{file.name}#/{path.replace('/', '~1')}"
+    assert {path: item["$ref"] for path, item in index.items()} == files_by_path
 
 
 def _repeated_keys(text: str) -> Iterator[str]:
     """The keys that a mapping has twice: YAML would silently let the last one win."""
-    todo, seen = [yaml.compose(text)], set()
+    todo, visited = [yaml.compose(text)], set()
     while todo:
         node = todo.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             todo.extend(node.value)
         elif isinstance(node, yaml.MappingNode):
-            counted = Counter(key.value for key, _ in node.value)
-            yield from (f"{key}, line {node.start_mark.line}" for key, count in counted.items() if count > 1)
+            counts = Counter(key.value for key, _ in node.value)
+            yield from (f"{key}, line {node.start_mark.line}" for key, count in counts.items() if count > 1)
             todo.extend(value for _, value in node.value)
 
 
 def test_no_file_has_a_key_twice() -> None:
     files = sorted(ROOT.rglob("*.yaml"))
     assert len(files) > 20
-    assert {file.name: found for file in files if (found := list(_repeated_keys(file.read_text("utf-8"))))} == {}
+    assert {file.name: keys for file in files if (keys := list(_repeated_keys(file.read_text("utf-8"))))} == {}
     assert list(_repeated_keys("a: 1\nb: {c: [{d: 1, d: 2}]}")) == ["d, line 1"]

@@ -25,22 +25,26 @@ def unmarked(document: dict[str, Any]) -> Iterator[str]:
 
     What is inside a marked field needs no mark of its own. A reference is marked where it leads to.
     """
-    seen: set[str] = set(LEFT_OPEN)
+    names: set[str] = set(LEFT_OPEN)
     for operation in operations(document):
         if not operation.operation.get("x-extension"):
-            yield from _unmarked_in(document, [operation.parameters, operation.operation], operation.operation_id, seen)
+            yield from _unmarked_in(
+                document, [operation.parameters, operation.operation], operation.operation_id, names
+            )
 
 
-def _unmarked_in(document: dict[str, Any], node: Any, place: str, seen: set[str]) -> Iterator[str]:
+def _unmarked_in(document: dict[str, Any], node: Any, place: str, names: set[str]) -> Iterator[str]:
     if isinstance(node, list):
         for item in node:
-            yield from _unmarked_in(document, item, place, seen)
+            yield from _unmarked_in(document, item, place, names)
     if not isinstance(node, dict):
         return
     if "$ref" in node:
-        if node["$ref"] not in seen:
-            seen.add(node["$ref"])
-            yield from _unmarked_in(document, _target(document, node), node["$ref"].removeprefix("#/components/"), seen)
+        if node["$ref"] not in names:
+            names.add(node["$ref"])
+            yield from _unmarked_in(
+                document, _target(document, node), node["$ref"].removeprefix("#/components/"), names
+            )
         return
     if _is_marked(document, node):
         return
@@ -52,7 +56,7 @@ def _unmarked_in(document: dict[str, Any], node: Any, place: str, seen: set[str]
             yield f"{place}: {name}"
     for key, value in node.items():
         if key not in ("example", "examples", "enum", "default", "links", "callbacks"):
-            yield from _unmarked_in(document, value, place, seen)
+            yield from _unmarked_in(document, value, place, names)
 
 
 def _is_schema(node: dict[str, Any]) -> bool:

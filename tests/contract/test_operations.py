@@ -192,7 +192,7 @@ def test_each_operation_has_a_handler_and_each_handler_an_operation() -> None:
 
 @pytest.mark.parametrize("key", DOCUMENTED, ids=lambda key: "-".join(key))
 def test_operation_is_as_planned(key: tuple[str, str]) -> None:
-    planned, each = PLANNED[key], DOCUMENTED[key]
+    plan, each = PLANNED[key], DOCUMENTED[key]
     assert {
         "tag": each.operation["tags"],
         "method": each.method.upper(),
@@ -200,11 +200,11 @@ def test_operation_is_as_planned(key: tuple[str, str]) -> None:
         "security": each.operation["security"],
         "success": each.success,
     } == {
-        "tag": [planned["tag"]],
-        "method": planned["method"],
-        "path": planned["path"],
-        "security": _security(planned["access"], planned["path"]),
-        "success": planned["success"],
+        "tag": [plan["tag"]],
+        "method": plan["method"],
+        "path": plan["path"],
+        "security": _security(plan["access"], plan["path"]),
+        "success": plan["success"],
     }
 
 
@@ -278,8 +278,10 @@ def test_every_list_pages_as_agreed() -> None:
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_operations_of_our_own_are_marked_as_extensions(surface):
-    found = {each.operation_id for each in operations(openapi.bundle(surface)) if each.operation.get("x-extension")}
-    assert found == EXTENSIONS[surface]
+    extensions = {
+        each.operation_id for each in operations(openapi.bundle(surface)) if each.operation.get("x-extension")
+    }
+    assert extensions == EXTENSIONS[surface]
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

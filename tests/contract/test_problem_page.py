@@ -19,9 +19,9 @@ SECTION = re.compile(r"^### `(?P<type>[^`]+)`\n\n(?P<text>.+?)\n\n```json\n(?P<e
 
 def sections() -> dict[str, tuple[str, Any]]:
     """The description and the example of each type on the page."""
-    found = list(SECTION.finditer(PAGE.read_text(encoding="utf-8")))
-    assert len(found) == len({each["type"] for each in found})
-    return {each["type"]: (each["text"], json.loads(each["example"])) for each in found}
+    matches = list(SECTION.finditer(PAGE.read_text(encoding="utf-8")))
+    assert len(matches) == len({each["type"] for each in matches})
+    return {each["type"]: (each["text"], json.loads(each["example"])) for each in matches}
 
 
 def test_every_type_is_described_once_and_no_other() -> None:
@@ -43,8 +43,10 @@ def test_examples_are_problems_with_the_status_of_the_type() -> None:
 
 def test_examples_have_the_title_of_the_type() -> None:
     titles = {f"/problems/{refusal.slug}": (refusal.title, STATUS_OF_KIND[refusal.kind]) for refusal in refusals()}
-    found = {name: (example["title"], example["status"]) for name, (_, example) in sections().items() if name in titles}
-    assert found == titles
+    examples = {
+        name: (example["title"], example["status"]) for name, (_, example) in sections().items() if name in titles
+    }
+    assert examples == titles
 
 
 def test_types_stand_under_the_heading_of_their_status() -> None:

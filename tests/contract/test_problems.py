@@ -38,10 +38,10 @@ def _below(base: type[Refusal]) -> Iterator[type[Refusal]]:
         yield from _below(subclass)
 
 
-def _refused() -> dict[str, int]:
+def _status_of_refusals() -> dict[str, int]:
     return {f"/problems/{refusal.slug}": STATUS_OF_KIND[refusal.kind] for refusal in refusals()}
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_every_refusal_is_documented_with_its_status(surface: str) -> None:
-    assert problem_types(openapi.bundle(surface)) == _refused() | PROTOCOL
+    assert problem_types(openapi.bundle(surface)) == _status_of_refusals() | PROTOCOL

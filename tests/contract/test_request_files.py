@@ -20,13 +20,13 @@ URL = "http://loyalty.test/v2"
 def _bodies(surface: str) -> dict[str, Any]:
     """The first example of each operation that has a JSON body, by the operation's summary."""
     document = openapi.bundle(surface)
-    found = {}
+    bodies = {}
     for operation in operations(document):
         content = body_contents(document, operation).get("application/json")
         if content is not None:
             examples = [example["value"] for example in content.get("examples", {}).values()]
-            found[operation.operation["summary"]] = examples[0] if examples else content["example"]
-    return found
+            bodies[operation.operation["summary"]] = examples[0] if examples else content["example"]
+    return bodies
 
 
 def _in_http_file(surface: str) -> Iterator[tuple[str, str, dict[str, str], str]]:
@@ -34,7 +34,7 @@ def _in_http_file(surface: str) -> Iterator[tuple[str, str, dict[str, str], str]
     variables, *parts = http_file(openapi.bundle(surface), URL).split("\n### ")
     values = dict(re.findall(r"^@(\w+) = (.*)$", variables, re.M))
     for part in parts:
-        name, *lines = re.sub(r"{{(\w+)}}", lambda found: values[found[1]], part).split("\n")
+        name, *lines = re.sub(r"{{(\w+)}}", lambda match: values[match[1]], part).split("\n")
         head, _, body = "\n".join(line for line in lines if not line.startswith("#")).partition("\n\n")
         line, *headers = head.strip().split("\n")
         yield name, line, dict(header.split(": ", 1) for header in headers if ": " in header), body.strip()
@@ -46,12 +46,12 @@ def test_a_collection_has_every_operation_with_its_example(surface: str) -> None
     items = [item for folder in postman(document, URL)["item"] for item in folder["item"]]
     assert sorted(item["name"] for item in items) == sorted(each.operation["summary"] for each in operations(document))
     raw = [(item["name"], item["request"].get("body", {})) for item in items]
-    sent = [(name, body["raw"]) for name, body in raw if body.get("options") == {"raw": {"language": "json"}}]
-    assert {name: json.loads(text) for name, text in sent} == _bodies(surface)
+    bodies = [(name, body["raw"]) for name, body in raw if body.get("options") == {"raw": {"language": "json"}}]
+    assert {name: json.loads(text) for name, text in bodies} == _bodies(surface)
     for item in items:
         url = item["request"]["url"]
-        named = {part.removeprefix(":") for part in url["path"] if part.startswith(":")}
-        assert named == {variable["key"] for variable in url["variable"]}
+        variables = {part.removeprefix(":") for part in url["path"] if part.startswith(":")}
+        assert variables == {variable["key"] for variable in url["variable"]}
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
@@ -59,13 +59,13 @@ def test_a_file_of_requests_has_every_operation_with_its_example(surface: str) -
     document = openapi.bundle(surface)
     requests = list(_in_http_file(surface))
     assert [name for name, *_ in requests] == [each.operation["summary"] for each in operations(document)]
-    sent = {name: json.loads(body) for name, _, _, body in requests if body.startswith("{")}
-    assert sent == _bodies(surface)
+    bodies = {name: json.loads(body) for name, _, _, body in requests if body.startswith("{")}
+    assert bodies == _bodies(surface)
 
 
 def test_the_server_takes_requests_of_the_file(api: Api) -> None:
     organization = api.organization()
-    taken = {}
+    statuses = {}
     for name, line, headers, body in _in_http_file("integration"):
         method, url = line.split(" ")
         if name in ("List badges", "Create a badge", "Create a member", "List members"):
@@ -75,5 +75,5 @@ def test_the_server_takes_requests_of_the_file(api: Api) -> None:
                 json.loads(body) if body else None,
                 headers={**headers, "Authorization": f"Bearer {organization.token}"},
             )
-            taken[name] = reply.status
-    assert taken == {"List badges": 200, "Create a badge": 201, "Create a member": 201, "List members": 200}
+            statuses[name] = reply.status
+    assert statuses == {"List badges": 200, "Create a badge": 201, "Create a member": 201, "List members": 200}

@@ -60,33 +60,33 @@ def _patterns(node: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]
 def test_every_pattern_is_told_in_words(surface):
     document = openapi.bundle(surface)
     schemas = Schemas(surface, document)
-    found = list(_patterns(document))
-    assert len(found) > 40
+    patterns = list(_patterns(document))
+    assert len(patterns) > 40
     wrong = []
-    for where, schema in found:
+    for where, schema in patterns:
         alone = {
             name: schema[name] for name in ("type", "pattern", "x-server-pattern", "x-pattern-fault") if name in schema
         }
         validator = schemas.validator({"type": "object", "properties": {"field": alone}})
-        told = {
+        descriptions = {
             detail.partition(" Did you")[0] for text in CANDIDATES for _, detail in validator.faults({"field": text})
         }
-        if len(told) != 1:
-            wrong.append(f"{where}: no text that it refuses is known, or it is told in several ways: {told}")
-        wrong += [f"{where}: {detail}" for detail in told if _faults_of(detail) or "the pattern" in detail]
+        if len(descriptions) != 1:
+            wrong.append(f"{where}: no text that it refuses is known, or it is told in several ways: {descriptions}")
+        wrong += [f"{where}: {detail}" for detail in descriptions if _faults_of(detail) or "the pattern" in detail]
     assert wrong == []
 
 
 def _faults_of(text: str) -> list[str]:
     """What is wrong with the words of a text."""
-    found = _hard_words_of(text)
+    faults = _hard_words_of(text)
     if OF_A_PATTERN.search(text):
-        found.append("shows a pattern")
+        faults.append("shows a pattern")
     if RULES_AS_FAULTS.search(text):
-        found.append("tells the rule as if it were the fault")
+        faults.append("tells the rule as if it were the fault")
     if re.search(r"[!:;,]$|\s$|  ", text):
-        found.append("is no sentence")
-    return found
+        faults.append("is no sentence")
+    return faults
 
 
 def _hard_words_of(text: str) -> list[str]:
@@ -101,23 +101,23 @@ def _classes(trees: dict[Path, ast.Module]) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
-    found = {"Refusal", "HttpProblem"}
-    while more := {name for name, of in bases.items() if of & found} - found:
-        found |= more
-    return found
+    names = {"Refusal", "HttpProblem"}
+    while more := {name for name, of in bases.items() if of & names} - names:
+        names |= more
+    return names
 
 
-def _written(node: ast.expr | None) -> Iterator[str]:
+def _string_parts(node: ast.expr | None) -> Iterator[str]:
     """The texts that an expression can come to, with `{}` for what is put in."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
         yield "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
     elif isinstance(node, ast.IfExp):
-        yield from _written(node.body)
-        yield from _written(node.orelse)
+        yield from _string_parts(node.body)
+        yield from _string_parts(node.orelse)
     elif isinstance(node, ast.BinOp):
-        yield from (f"{text}{{}}" for text in _written(node.left))
+        yield from (f"{text}{{}}" for text in _string_parts(node.left))
 
 
 def _texts() -> Iterator[tuple[str, str, str]]:
@@ -129,10 +129,10 @@ def _texts() -> Iterator[tuple[str, str, str]]:
         for scope in ast.walk(tree):
             if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            named: dict[str, list[str]] = {}
+            texts_by_name: dict[str, list[str]] = {}
             for node in ast.walk(scope):
                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                    named.setdefault(node.targets[0].id, []).extend(_written(node.value))
+                    texts_by_name.setdefault(node.targets[0].id, []).extend(_string_parts(node.value))
             for node in ast.walk(scope):
                 if not isinstance(node, ast.Call):
                     continue
@@ -141,8 +141,10 @@ def _texts() -> Iterator[tuple[str, str, str]]:
                     continue
                 place = 1 if name == "HttpProblem" else 0
                 argument = node.args[place] if len(node.args) > place else None
-                said = named.get(argument.id, []) if isinstance(argument, ast.Name) else _written(argument)
-                yield from ((f"{path.relative_to(ROOT)}:{node.lineno}", name, text) for text in said)
+                texts = (
+                    texts_by_name.get(argument.id, []) if isinstance(argument, ast.Name) else _string_parts(argument)
+                )
+                yield from ((f"{path.relative_to(ROOT)}:{node.lineno}", name, text) for text in texts)
 
 
 def _is_a_command(path: Path) -> bool:
@@ -151,14 +153,14 @@ def _is_a_command(path: Path) -> bool:
 
 def _field_names() -> set[str]:
     """The names of all fields and parameters."""
-    found = {"attrs", "jsonschema", "$ref", "$id", "$schema", "pattern", "{}"}
+    names = {"attrs", "jsonschema", "$ref", "$id", "$schema", "pattern", "{}"}
 
     def look(node: Any) -> None:
         if isinstance(node, dict):
             if isinstance(node.get("properties"), dict):
-                found.update(node["properties"])
+                names.update(node["properties"])
             if "in" in node and isinstance(node.get("name"), str):
-                found.add(node["name"])
+                names.add(node["name"])
             for child in node.values():
                 look(child)
         elif isinstance(node, list):
@@ -167,7 +169,7 @@ def _field_names() -> set[str]:
 
     for surface in openapi.SURFACES:
         look(openapi.bundle(surface))
-    return found
+    return names
 
 
 def test_texts_are_sentences_that_begin_with_their_subject():
@@ -202,7 +204,7 @@ def test_titles_of_problems_are_easy_to_read():
         if isinstance(node, ast.ClassDef) and node.name in refusals
         for statement in node.body
         if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "title"
-        for text in _written(statement.value)
+        for text in _string_parts(statement.value)
     }
     assert len(titles) > 100
     assert {title: faults for title in titles if (faults := _hard_words_of(title))} == {}
@@ -211,23 +213,23 @@ def test_titles_of_problems_are_easy_to_read():
 def test_examples_of_problems_are_easy_to_read():
     """In the documents and on the page of the problems."""
     page = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
-    shown = re.findall(r'"(?:title|detail)": "(.*)"', page)
+    texts = re.findall(r'"(?:title|detail)": "(.*)"', page)
     for surface in openapi.SURFACES:
-        shown += _shown(openapi.bundle(surface))
-    assert len(shown) > 250
-    assert {text: faults for text in shown if (faults := _hard_words_of(text))} == {}
+        texts += _texts_of_examples(openapi.bundle(surface))
+    assert len(texts) > 250
+    assert {text: faults for text in texts if (faults := _hard_words_of(text))} == {}
 
 
-def _shown(node: Any) -> Iterator[str]:
+def _texts_of_examples(node: Any) -> Iterator[str]:
     """The titles and details of examples of problems."""
     if isinstance(node, dict):
         if str(node.get("type", "")).startswith("/problems/"):
             yield from (node[name] for name in ("title", "detail") if isinstance(node.get(name), str))
         for child in node.values():
-            yield from _shown(child)
+            yield from _texts_of_examples(child)
     elif isinstance(node, list):
         for child in node:
-            yield from _shown(child)
+            yield from _texts_of_examples(child)
 
 
 def test_no_text_begins_with_a_place_and_a_noun():
@@ -237,7 +239,7 @@ def test_no_text_begins_with_a_place_and_a_noun():
         for tree in _trees().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "_refuse" and node.args
-        for text in _written(node.args[0])
+        for text in _string_parts(node.args[0])
     ]
     assert len(texts) > 15
     assert [text for text in texts if re.match(r"\S*: ", text)] == []

@@ -28,10 +28,10 @@ def test_the_schedule_is_the_real_one() -> None:
     units = {"second": 1, "minute": 60, "hour": 3600}
     flat = " ".join(PAGE.split())
     sentence = flat[flat.index("sent again after 5 seconds") :].partition("each a tenth")[0]
-    told = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (second|minute|hour)", sentence)]
-    assert told == [delay.total_seconds() for delay in DELAYS]
+    seconds = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (second|minute|hour)", sentence)]
+    assert seconds == [delay.total_seconds() for delay in DELAYS]
     assert f"{SECONDS:g} seconds" in flat
-    hours = sum(told) // units["hour"]
+    hours = sum(seconds) // units["hour"]
     trigger = openapi.bundle("administration")["paths"]["/organizations/{organizationId}/triggers"]["post"]
     for text in (flat, " ".join(trigger["description"].split())):
         assert f"about {hours} hours" in text
