@@ -161,6 +161,7 @@ class Evaluator:
     def _decide(self, contest: Stacking, actions: Sequence[CampaignAction]) -> None:
         """Let the actions of a stacking group compete, all at this point of the evaluation, and apply the winners."""
         entries: list[tuple[CampaignAction, Sequence[ComputedEffect], Bid]] = []
+        computed: Sequence[ComputedEffect]
         for campaign, action in actions:
             self._budget.zone = campaign.zone
             computed = list(map(self._effects.compute, action.effects))
@@ -206,10 +207,11 @@ class Evaluator:
         won: WonItems | None = None,
     ) -> None:
         """Run the effects of an action whose rule holds; its discounts only on items that it has `won`, if any."""
-        blocked = self._effects.blocked_by(campaign, computed, won)
-        if blocked is not None:
-            self._skip(campaign, action, computed, *blocked)
-            return
+        if campaign.limits or campaign.cooldown is not None:
+            blocked = self._effects.blocked_by(campaign, computed, won)
+            if blocked is not None:
+                self._skip(campaign, action, computed, *blocked)
+                return
         if self._explaining:
             self._explain(campaign, action.action, True, None, self._trace(campaign, action))
         campaign_id, moves_points = campaign.campaign.campaign_id, False
