@@ -71,7 +71,7 @@ class LedgerSession(CaptureSession):
 
         The amount is at most what is left of the burn. Raises AlreadyReverted, AccountInactive or SupplyExceeded.
         """
-        if amount == self.left_of(stored):
+        if amount == self.unreverted_of(stored):
             return self.revert(stored, account, details)
         self._refuse_revert(stored, account, details, None)
         before, returned_before = self._available_of(stored), self.taken_back_of(stored)
@@ -119,7 +119,7 @@ class LedgerSession(CaptureSession):
 
     def _post_revert(self, stored: Stored, posting: Posting, *, is_mint: bool) -> None:
         """Post a revert and mark the transaction as reverted; a mint may be spent, and is not earned any more."""
-        left = self.left_of(stored)
+        left = self.unreverted_of(stored)
         self._undo_log.put(self._settled, stored.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         if is_mint:
@@ -195,7 +195,7 @@ class LedgerSession(CaptureSession):
     ) -> Posting:
         wallet_id = stored.to_wallet_id or 0
         available = self.holding(wallet_id, account.ledger_account_id).available
-        amount, shortfall = self.left_of(stored), ZERO
+        amount, shortfall = self.unreverted_of(stored), ZERO
         if amount > available:
             if allow_overdraft and overdraft_of(account):
                 shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
@@ -216,7 +216,7 @@ class LedgerSession(CaptureSession):
         if partial_fiat is not None and partial_fiat > (left or ZERO):
             raise FiatExceedsBurn(f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {left or ZERO}.")
         fiat = left if partial_fiat is None else partial_fiat
-        return self._give_back(stored, account, details, self.left_of(stored), fiat)
+        return self._give_back(stored, account, details, self.unreverted_of(stored), fiat)
 
     def _give_back(
         self, stored: Stored, account: LedgerAccount, details: Details, amount: Decimal, fiat: Decimal | None
@@ -233,7 +233,7 @@ class LedgerSession(CaptureSession):
         return replace(posting, fiat_value=fiat)
 
     def _revert_transfer(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
-        sender, receiver, amount = stored.from_wallet_id or 0, stored.to_wallet_id or 0, self.left_of(stored)
+        sender, receiver, amount = stored.from_wallet_id or 0, stored.to_wallet_id or 0, self.unreverted_of(stored)
         self._refuse_unavailable(account, receiver, amount)
         returned = self._debit(account, receiver, amount, ZERO)
         held, to_lots = self._credit(account, sender, amount)
@@ -244,7 +244,7 @@ class LedgerSession(CaptureSession):
         entries = (*returned, Entry(sender, amount, held.current))
         return reversal(stored, account, details, amount, entries, lot_moves=moves)
 
-    def left_of(self, stored: Stored) -> Decimal:
+    def unreverted_of(self, stored: Stored) -> Decimal:
         """The part of a transaction that is not reverted yet."""
         return max(ZERO, self.reversible_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
 

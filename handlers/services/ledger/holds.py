@@ -3,6 +3,8 @@
 from collections.abc import Collection
 
 from domain.members import Member
+from domain.offline_allowances import OfflineAllowance
+from domain.points_payments import PointsPayment
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.ledger.post_transactions import MOVED
@@ -23,7 +25,7 @@ def release_holds(call: Call, members: Collection[Member]) -> None:
     member_ids = {member.member_id for member in members}
     allowances = find_held(call.db, ALLOWANCES, unit.organization_id, member_ids, call.now)
     payments = find_held(call.db, PAYMENTS, unit.organization_id, member_ids, call.now)
-    holds = [*allowances, *payments]
+    holds: list[OfflineAllowance | PointsPayment] = [*allowances, *payments]
     if not holds:
         return
     unit.lock(member_ids={hold.member_id for hold in holds})

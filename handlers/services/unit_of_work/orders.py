@@ -1,6 +1,6 @@
 """Purchase orders from events: the creation event creates the order, later events change its status."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -89,12 +89,12 @@ class OrderWork:
         """The order with this external id as it was before the batch."""
         return self._orders[external_id][0] if external_id in self._stored else None
 
-    def payment_keys(self, events: Iterable[TrackedEvent]) -> set[str]:
+    def payment_keys(self, events: Iterable[TrackedEvent]) -> frozenset[str]:
         """The keys of the payments with points that these events name, or the orders that existed before them."""
         sent = (event.order for event in events if event.order is not None and event.order_status in PAID_BY)
         payments = [payment for order in sent for payment in order.get("payments") or ()]
         payments += [payment for name in self._stored for payment in self._orders[name][0].payments or ()]
-        return {key.lower() for payment in payments if (key := payment.get("pointsPaymentKey"))}
+        return frozenset(key.lower() for payment in payments if (key := payment.get("pointsPaymentKey")))
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
         """The order as an event would leave it, None for other events.
@@ -140,6 +140,16 @@ class OrderWork:
         if CANCELLED not in TRANSITIONS.get(known[0].status, frozenset()):
             return None
         return replace(known[0], status=CANCELLED), known[1]
+
+    @property
+    def stored_ids(self) -> list[int]:
+        """The ids of the orders that existed before the batch and that its events are about."""
+        return [self._orders[external_id][0].order_id for external_id in self._stored]
+
+    @property
+    def present(self) -> Iterator[Order]:
+        """The orders that the events of the batch are about, as they are by now."""
+        return (order for order, _ in self._orders.values())
 
     @property
     def new(self) -> list[OrderWithItems]:

@@ -212,7 +212,7 @@ class UnitOfWork:
         self.event_rows.expect_stored(tracked)
         if self.mode == CAPTURE_ONLY:
             return []
-        self._payment_keys = orders.payment_keys(tracked) if orders is not None else frozenset()
+        self._payment_keys = frozenset() if orders is None else orders.payment_keys(tracked)
         if not (
             self.is_dry_run
             or reversals
@@ -297,7 +297,7 @@ class UnitOfWork:
     def _close(self) -> None:
         """Forget what was open; the members stay locked."""
         self.is_open, self.orders, self.reversals = False, None, None
-        self._payment_keys: Collection[str] = frozenset()
+        self._payment_keys = frozenset()
         for name in (*_SUBJECTS, "audiences", "tier_history", "order_history"):
             self.__dict__.pop(name, None)
 

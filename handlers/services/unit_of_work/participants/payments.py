@@ -139,7 +139,7 @@ class PaymentWork:
         payment, ledger = self._payments[key], self._unit.ledger
         stored: Stored = self._stored[payment.ledger_transaction_id]
         refunded = ledger.fiat_returned_of(stored)
-        rest = Tendered(ledger.left_of(stored), (stored.fiat_value or Decimal(0)) - refunded)
+        rest = Tendered(ledger.unreverted_of(stored), (stored.fiat_value or Decimal(0)) - refunded)
         return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded, rest)
 
     def take_derived(self) -> Sequence[DerivedEvent]:
