@@ -213,6 +213,8 @@ def _points_worth(money: Decimal, rate: Decimal | None) -> Decimal:
 def _availability(params: Mapping[str, Any]) -> Availability | None:
     """The terms on which an effect's points become available; raises BadParameter. None if it names none."""
     terms = Availability.of(params)
+    if not terms.names:
+        return None
     for _, detail in terms.faults():
         raise BadParameter(f"{detail}.")
-    return terms if terms.names else None
+    return terms

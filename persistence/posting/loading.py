@@ -319,7 +319,7 @@ class _IdleBalances:
     def ends(self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]) -> dict[Pair, datetime]:
         """When the stored lots of balances expired, because they were idle."""
         for pair in pairs:
-            if pair[1] in accounts:
+            if pair[1] in accounts and accounts[pair[1]].expiration_policies:
                 self._expire_idle(pair, accounts[pair[1]], self._session.at)
         return self._ends
 

@@ -86,15 +86,10 @@ class LedgerEvents:
         self._steps = len(steps)
         # What happens by time is not reported as transactions.
         self._postings = len([step for step in steps if isinstance(step, Posting)])
-        return (
-            self._arrived(steps)
-            + self._expired(steps)
-            + [
-                event
-                for wallet_id, member_id in self._member_ids.items()
-                for event in self._moved(wallet_id, member_id, {*settled_accounts, *changed.get(wallet_id, ())})
-            ]
-        )
+        events = self._arrived(steps) + self._expired(steps) if steps else []
+        for wallet_id, member_id in self._member_ids.items():
+            events += self._moved(wallet_id, member_id, {*settled_accounts, *changed.get(wallet_id, ())})
+        return events
 
     def take_derived(self) -> list[DerivedEvent]:
         """The events of the new steps, in their order; those of tiers last."""

@@ -271,7 +271,8 @@ class UnitOfWork:
         self.ledger = posting.open_session(
             self.db, self.organization, self.ledger_ids, accounts, self.now, lock=lock, since=since
         )
-        self._add_owners_of_arrivals()
+        if self.ledger.steps:
+            self._add_owners_of_arrivals()
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
         schedules = self.configuration.tier_schedules
         earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now)
