@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -44,13 +44,16 @@ ORDER BY m.member_id LIMIT %(limit)s
 """
 
 # What a member has by expiry, and what counts for tiers by the quarter of an hour in which it was earned: midnight of
-# every time zone is the end of one, so that each period gets what is its own.
+# every time zone is the end of one, so that each period gets what is its own. What waits for a moment has both in one
+# row.
+_EARNED = "coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)"
+_QUARTER = f"date_bin('15 minutes', coalesce(t.external_event_date, t.captured_at, t.created_at), '{_EPOCH}')"
 _BALANCES = f"""
 SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at, held.qualifying,
-    held.earned_at, a.ledger_account_id
+    held.earned_at, held.available_at, a.ledger_account_id
 FROM (
     SELECT organization_id, wallet_id, ledger_account_id, sum(amount) AS amount, expires_at, 0 AS qualifying,
-        CAST(NULL AS timestamptz) AS earned_at, min(ledger_lot_id) AS row
+        CAST(NULL AS timestamptz) AS earned_at, CAST(NULL AS timestamptz) AS available_at, min(ledger_lot_id) AS row
     FROM (
         SELECT organization_id, wallet_id, ledger_account_id, remaining AS amount, expires_at, ledger_lot_id
         FROM ledger_lots
@@ -72,23 +75,38 @@ FROM (
     WHERE expires_at IS NULL OR expires_at > %(now)s
     GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
     UNION ALL
-    SELECT b.organization_id, b.wallet_id, b.ledger_account_id, b.current_balance, NULL, 0, NULL, 0
+    SELECT b.organization_id, b.wallet_id, b.ledger_account_id, free.amount, NULL, 0, NULL, NULL, 0
     FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-    WHERE b.organization_id = %(organization_id)s AND b.wallet_id = ANY(%(wallet_ids)s) AND b.current_balance > 0
+    CROSS JOIN LATERAL (
+        SELECT b.current_balance + greatest(coalesce(sum(t.amount), 0) - b.current_overdraft_balance, 0) AS amount
+        FROM ledger_transactions t
+        WHERE t.organization_id = b.organization_id AND t.to_wallet_id = b.wallet_id
+            AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.transaction_type = 1
+            AND t.available_at <= %(now)s
+    ) free
+    WHERE b.organization_id = %(organization_id)s AND b.wallet_id = ANY(%(wallet_ids)s) AND free.amount > 0
         AND NOT a.point_tracking_enabled
     UNION ALL
-    SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, 0, NULL,
-        sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)),
-        date_bin('15 minutes', coalesce(t.external_event_date, t.captured_at, t.created_at), '{_EPOCH}') AS earned_at, 0
+    SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, 0, NULL, sum({_EARNED}), {_QUARTER} AS earned_at,
+        NULL, 0
     FROM ledger_transactions t
     WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
-        AND t.transaction_type = 1 AND t.status = 1
+        AND t.transaction_type = 1 AND (t.status = 1 OR t.status = 0 AND t.available_at <= %(now)s)
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, earned_at
-    HAVING sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)) > 0
+    HAVING sum({_EARNED}) > 0
+    UNION ALL
+    SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, sum(t.amount),
+        coalesce(t.pending_expires_at, t.policy_expires_at) AS ends_at, sum({_EARNED}), {_QUARTER} AS earned_at,
+        t.available_at, 0
+    FROM ledger_transactions t
+    WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
+        AND t.transaction_type = 1 AND t.status = 0 AND t.available_at > %(now)s
+    GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, ends_at, earned_at, t.available_at
 ) held
 JOIN ledger_accounts a USING (organization_id, ledger_account_id)
 WHERE true{filtered({LEDGER_ACCOUNT_ID: f"a.ledger_account_id = %({LEDGER_ACCOUNT_ID})s"})}
-ORDER BY wallet_id, ledger_account_id, held.earned_at NULLS FIRST, held.expires_at NULLS LAST, held.row
+ORDER BY wallet_id, ledger_account_id, held.available_at NULLS FIRST, held.earned_at NULLS FIRST,
+    held.expires_at NULLS LAST, held.row
 """
 
 
@@ -111,7 +129,10 @@ def next_members(
 
 
 class ExportedBalance(NamedTuple):
-    """The amount of an account in a wallet until `expires_at`, or the points that count for tiers from `earned_at`."""
+    """The amount of an account in a wallet until `expires_at`, or the points that count for tiers from `earned_at`.
+
+    What is not available yet has both, and the moment from which on it is.
+    """
 
     wallet_id: int
     account: str
@@ -119,6 +140,7 @@ class ExportedBalance(NamedTuple):
     expires_at: datetime | None
     qualifying: Decimal
     earned_at: datetime | None
+    available_at: datetime | None
     ledger_account_id: int
 
 
@@ -143,15 +165,16 @@ def _until_idle(
     for account_id, policy in policies.items():
         for wallet_id, *dates in ledger_lots.find_last_dates(db, export_range.organization_id, account_id, wallet_ids):
             ends[wallet_id, account_id] = policy.end(*dates)
-    until: dict[tuple[int, int, datetime | None, datetime | None], ExportedBalance] = {}
+    until: dict[tuple[Any, ...], ExportedBalance] = {}
     for balance in balances:
         expires_at = balance.expires_at
-        end = ends.get((balance.wallet_id, balance.ledger_account_id)) if balance.amount else None
+        is_held = balance.amount and balance.available_at is None
+        end = ends.get((balance.wallet_id, balance.ledger_account_id)) if is_held else None
         if end is not None and end <= export_range.now:
             continue
         if end is not None and (expires_at is None or end < expires_at):
             expires_at = end
-        key = (balance.wallet_id, balance.ledger_account_id, expires_at, balance.earned_at)
+        key = (balance.wallet_id, balance.ledger_account_id, expires_at, balance.earned_at, balance.available_at)
         before = until[key].amount if key in until else Decimal(0)
         until[key] = balance._replace(expires_at=expires_at, amount=balance.amount + before)
     return list(until.values())

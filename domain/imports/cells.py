@@ -106,6 +106,7 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "pending": _truth,
         "earnedAt": _text,
         "qualifyingAmount": _number,
+        "availableAt": _text,
         "externalId": _text,
         "description": _text,
         "tags": _texts,

@@ -15,7 +15,7 @@ from handlers.services.exports import rows as export_rows
 from handlers.services.exports import write
 from handlers.services.exports.rows import ROWS, csv_header, csv_row
 from handlers.services.exports.write import ExportWriter
-from persistence import exports, transactions
+from persistence import exports, organizations, transactions
 from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
 from tests.builders.campaigns import mint
@@ -24,6 +24,7 @@ from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts
 from tests.builders.missions import create
 from tests.builders.statements import count
+from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, Shop, event, order, running
 
 PROFILE = {
@@ -96,6 +97,66 @@ def test_balances_come_in_as_they_went_out(api, organization, shop):
     Imports(other).run("".join(lines), kind="balances", file_format="ndjson")
     assert exported(other, "balances") == lines
     Shop(other).check_ledger()
+
+
+def test_points_that_wait_come_in_as_they_went_out(api):
+    clock, other = Clock.new(api), Clock.new(api)
+    rows = [
+        "ana,30,,2026-03-15,2026-02-01,,",
+        "ana,5,stars,2026-03-15T09:00:00Z,,2026-04-01,2",
+        "ana,4,stars,2026-03-15T09:00:00Z,,,",
+        "ana,3,stars,,,,",
+        "ana,2,,2026-02-28,,,",
+    ]
+    for each in (clock, other):
+        shop = Shop(each.organization)
+        terms = {"availableAfter": "P14D"}
+        shop.account(pointTrackingEnabled=True, alias="stars", expiresInMonths=12, defaultAvailability=terms)
+        shop.member(loyalty_member_id="ana")
+    header = "loyaltyMemberId,amount,account,availableAt,earnedAt,expiresAt,qualifyingAmount"
+    done = Imports(clock.organization).run("\n".join([header, *rows]), kind="balances")
+    assert counts(done)[2:] == (5, 0), Imports(clock.organization).errors(done)
+
+    def lines_of(one):
+        with one.organization.api.engine.connect() as db:
+            now = organizations.find_time(db, one.organization.id)
+        return exported(one.organization, "balances", now=now)
+
+    lines = lines_of(clock)
+    begin, until = "2026-03-01T09:00:00Z", "2026-03-15T09:00:00Z"
+    assert [tuple(json.loads(line).values())[1:] for line in lines] == [
+        (2, "points", 0),
+        (0, "points", 2, begin),
+        (30, "points", 30, "2026-01-31T23:00:00Z", "2026-03-14T23:00:00Z"),
+        (3, "stars", "2027-03-01T09:00:00Z", 0),
+        (0, "stars", 3, begin),
+        (5, "stars", "2026-04-01T22:00:00Z", 2, begin, until),
+        (4, "stars", "2027-03-15T09:00:00Z", 4, begin, until),
+    ]
+    Imports(other.organization).run("".join(lines), kind="balances", file_format="ndjson")
+    assert lines_of(other) == lines
+    # From their moment on they are no different from others, whether or not the worker has been there.
+    now = datetime.fromisoformat(until)
+    unsettled = [exported(one.organization, "balances", now=now) for one in (clock, other)]
+    for one in (clock, other):
+        one.advance(until)
+        assert lines_of(one) == unsettled[0] == unsettled[1]
+        Shop(one.organization).check_ledger()
+    assert "availableAt" not in "".join(unsettled[0])
+
+
+def test_rows_of_points_that_cannot_wait_fail(organization):
+    organization.member("ana")
+    Shop(organization).account(pointTrackingEnabled=True, alias="stars")
+    header = "loyaltyMemberId,amount,account,availableAt,expiresAt,pending"
+    rows = ["ana,1,stars,2098-03-15,,true", "ana,1,stars,2098-03-15,2098-03-14,", "ana,1,stars,soon,,"]
+    imports = Imports(organization)
+    done = imports.run("\n".join([header, *rows]), kind="balances")
+    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+        (2, "availableAt"),
+        (3, None),
+        (4, "availableAt"),
+    ]
 
 
 def test_an_export_goes_on_behind_a_member_and_takes_changes_alone(organization):

@@ -40,7 +40,7 @@ def standing(shop, member):
     record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
     missions = shop.administration.get(f"/members/{record['memberId']}/missions", limit=100)["results"]
     return (
-        sorted(each["balance"] for each in record["ledgerBalances"]),
+        sorted((each["balance"], each["pending"], str(each.get("nextAvailable"))) for each in record["ledgerBalances"]),
         [
             (each["tier"]["name"], each["tierHold"], each["isManual"], each["points"], each["expiresAt"])
             for each in record["tierStatus"]
@@ -117,6 +117,8 @@ def rows_of(number, chance):
             row["expiresAt"] = instant_text(now + timedelta(days=chance.randint(1, 40)))
         if chance.random() < 0.5:
             row["qualifyingAmount"] = chance.randint(0, 1500)
+        if chance.random() < 0.3:
+            row["availableAt"] = instant_text(now + timedelta(hours=chance.randint(1, 23)))
         balances.append(row)
     progress = []
     for mission, goal in (("Coffees", 10), ("Teas", 3)):

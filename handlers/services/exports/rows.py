@@ -71,7 +71,7 @@ def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[Exported
     """The rows of what members hold and have earned, by member; nothing that has expired.
 
     There is one for each lot, one for each balance of an account without lots, and one for all points that were earned
-    in the same quarter of an hour.
+    in the same quarter of an hour. Those among them that are not available yet have one for each moment of it.
     """
     for page in _pages(db, export_range):
         names = {member.wallet_id: member for member, _ in page}
@@ -84,6 +84,7 @@ def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[Exported
                 "expiresAt": _moment(balance.expires_at),
                 "qualifyingAmount": exact_number(balance.qualifying),
                 "earnedAt": _moment(balance.earned_at),
+                "availableAt": _moment(balance.available_at),
             }
             cells = {name: value for name, value in values.items() if value is not None}
             yield ExportedRow(member.member_id, cells)
@@ -124,7 +125,7 @@ def csv_row(kind: str, row: ExportedRow) -> str:
     return csv_line(neutralised(_cell(row.values.get(name))) for name in _columns(kind))
 
 
-_BALANCE_COLUMNS = ("loyaltyMemberId", "amount", "account", "expiresAt", "qualifyingAmount", "earnedAt")
+_BALANCE_COLUMNS = ("loyaltyMemberId", "amount", "account", "expiresAt", "qualifyingAmount", "earnedAt", "availableAt")
 
 
 def _columns(kind: str) -> Sequence[str]:

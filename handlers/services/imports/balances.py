@@ -8,6 +8,7 @@ from typing import Any
 
 from domain.idempotency import ResultsByKey
 from domain.imports.records import UPSERT, FailedRow, ImportJob, RowFault
+from domain.ledger.availability import AT_ONCE, Availability
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
 from domain.members import Member
@@ -38,6 +39,7 @@ class _BalanceRow:
     qualifying: Decimal | None
     is_pending: bool
     expires_at: datetime | None
+    availability: Availability
     details: Details
 
     @property
@@ -96,14 +98,15 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
     earned_at = moment_in(values, "earnedAt", name_of, zone)
     if earned_at is not None and earned_at > now:
         raise RowFault(f"{name_of('earnedAt')} is in the future.", name_of("earnedAt"))
+    available_at = moment_in(values, "availableAt", name_of, zone)
     is_pending = bool(values.get("pending", False))
+    if is_pending and available_at is not None:
+        raise RowFault(f"{name_of('availableAt')} does not go with {name_of('pending')}.", name_of("availableAt"))
     name, account_id = values["loyaltyMemberId"], account.ledger_account_id
     asked: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
-    qualifying = None
-    if "qualifyingAmount" in values:
-        # Without it, the row says what it said before there was the column.
-        qualifying = Decimal(values["qualifyingAmount"])
-        asked = (*asked, qualifying)
+    qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
+    # Without them, the row says what it said before there were the columns.
+    asked += tuple(value for value in (qualifying, available_at) if value is not None)
     details = Details(
         system_unique_key=key_of(job, row),
         request_digest=digest_of(asked),
@@ -115,7 +118,9 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
         counts_as_activity=False,
     )
     amount = Decimal(values["amount"])
-    return _BalanceRow(row, name, account, amount, qualifying, is_pending, expires_at, details)
+    # What members have elsewhere is theirs already: the terms of the account are for what they get from now on.
+    availability = AT_ONCE if available_at is None else Availability(available_at)
+    return _BalanceRow(row, name, account, amount, qualifying, is_pending, expires_at, availability, details)
 
 
 def _post(call: Call, job: ImportJob, read: Sequence[_BalanceRow], failed: list[FailedRow], name_of: NameOf) -> None:
@@ -176,6 +181,7 @@ def _mint(unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]], failed: 
                     balance_row.is_pending,
                     balance_row.qualifying,
                     is_limited=False,
+                    availability=balance_row.availability,
                 )
             except Refusal as refusal:
                 unit.ledger.rollback_to(savepoint)
