@@ -23,6 +23,7 @@ from domain.timeline.rows import (
     MESSAGE,
     MISSION,
     POINTS,
+    POINTS_RELEASE,
     PROFILE,
     REFERRAL,
     TIER,
@@ -72,6 +73,15 @@ SOURCES: Mapping[str, _Source] = {
         "t.loyalty_event_id",
         span="FROM ledger_entries n JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)"
         " WHERE n.organization_id = :o AND n.wallet_id = :w",
+    ),
+    "pointsReleases": _Source(
+        POINTS,
+        "FROM events e WHERE e.organization_id = :o AND e.member_id = :m AND e.event_type = 'points-available'"
+        " AND e.reason IS NOT NULL",
+        "e.loyalty_event_id",
+        "e.created_at",
+        "e.cause_loyalty_event_id",
+        facts_name=POINTS_RELEASE,
     ),
     "couponUsages": _Source(
         COUPON,

@@ -9,8 +9,20 @@ from domain.members import Member
 from domain.timeline.contacts import MessageFact, ProfileFact
 from domain.timeline.events import EventFact, MissionFact, ReferralFact, TierFact
 from domain.timeline.holdings import BadgeFact, CouponFact, CouponLockFact
-from domain.timeline.points import PointsFact
-from domain.timeline.rows import BADGE, COUPON, COUPON_LOCK, EVENT, MESSAGE, MISSION, POINTS, PROFILE, REFERRAL, TIER
+from domain.timeline.points import PointsFact, PointsReleaseFact
+from domain.timeline.rows import (
+    BADGE,
+    COUPON,
+    COUPON_LOCK,
+    EVENT,
+    MESSAGE,
+    MISSION,
+    POINTS,
+    POINTS_RELEASE,
+    PROFILE,
+    REFERRAL,
+    TIER,
+)
 from persistence.rows import AnyRow, as_json
 
 # The events `e` with some ids, each looked up by itself: for several ids the planner may take it for cheaper to read
@@ -39,8 +51,10 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             a.name, t.transaction_type, t.status, t.amount, t.reserved_amount, t.captured_at,
             n.moved, n.balance, t.is_expiry, t.request_digest IS NOT NULL, t.system_unique_key, t.description,
             t.from_wallet_id = :w, t.reverted_ledger_transaction_id, t.reversal_ledger_transaction_id,
-            t.loyalty_event_id
-        FROM ledger_transactions t
+            t.loyalty_event_id, t.is_timed
+        FROM (
+            SELECT *, available_at IS NOT NULL OR available_on IS NOT NULL AS is_timed FROM ledger_transactions
+        ) t
         JOIN ledger_accounts a USING (organization_id, ledger_account_id)
         CROSS JOIN LATERAL (
             SELECT sum(n.amount) AS moved,
@@ -48,8 +62,27 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
                     AS balance
             FROM ledger_entries n WHERE n.organization_id = t.organization_id
                 AND n.ledger_transaction_id = t.ledger_transaction_id AND n.wallet_id = :w
+                -- The release of a mint that waited has a row of its own.
+                AND (n.entry_index = 0 OR NOT t.is_timed)
         ) n
         WHERE t.organization_id = :o AND t.ledger_transaction_id = ANY(:ids)
+        """,
+    ),
+    POINTS_RELEASE: (
+        PointsReleaseFact,
+        f"""
+        SELECT e.loyalty_event_id, e.created_at, e.external_event_date, e.loyalty_event_key, a.ledger_account_id,
+            a.ledger_account_key, a.name, CAST(e.payload ->> 'amount' AS numeric), ARRAY(
+                SELECT CAST(lot ->> 'ledgerTransactionId' AS bigint) FROM json_array_elements(e.payload -> 'lots') lot
+            ), e.cause_loyalty_event_id, (
+                SELECT min(l.actor) FROM audit_log l WHERE l.organization_id = e.organization_id
+                    AND l.request_id = e.e2e_tracking_id AND l.operation_id = 'releaseLedgerTransactions'
+                    AND l.entity_type = 'ledger-transaction'
+                    AND l.entity_id = e.payload #>> '{{lots,0,ledgerTransactionId}}'
+            )
+        FROM {_EVENTS}
+        JOIN ledger_accounts a ON a.organization_id = e.organization_id
+            AND a.ledger_account_key = CAST(e.payload ->> 'ledgerAccountKey' AS uuid)
         """,
     ),
     COUPON: (

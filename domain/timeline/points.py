@@ -6,8 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.ledger.records import PENDING, REVERT, REVERTED, TRANSACTION_TYPES, TRANSFER
-from domain.timeline.rows import POINTS, TimelineRow, amount_text, clause
+from domain.ledger.records import PENDING, REVERT, REVERTED, SETTLED, TRANSACTION_TYPES, TRANSFER
+from domain.timeline.rows import POINTS, POINTS_RELEASE, TimelineRow, amount_text, clause
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,10 @@ _REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PointsFact:
-    """A ledger transaction from the side of one wallet: `moved` is the sum of the wallet's entries."""
+    """A ledger transaction from the side of one wallet: `moved` is the sum of the wallet's entries.
+
+    A mint that waits, or has waited, `is_timed`: nothing was moved by it, but by its release.
+    """
 
     ledger_transaction_id: int
     created_at: datetime
@@ -65,6 +68,7 @@ class PointsFact:
     reverted_ledger_transaction_id: int | None
     reversal_ledger_transaction_id: int | None
     loyalty_event_id: int | None
+    is_timed: bool
 
     def row(self, source: Source, by: str | None = None) -> TimelineRow:
         """The row of the transaction, whose points came from `source`."""
@@ -75,6 +79,7 @@ class PointsFact:
             "transactionType": TRANSACTION_TYPES[self.transaction_type],
             "isPending": self.status == PENDING,
             "amount": self.moved,
+            "pending": self.reserved_amount if self.is_timed else None,
             "balance": self.balance,
             "source": source.kind,
             "campaignId": source.campaign_id,
@@ -98,7 +103,7 @@ class PointsFact:
         """Such as "30 points were received by the campaign SPRING; the balance was 130."."""
         amount = abs(self.moved) or self.reserved_amount or self.amount
         text = f"{amount_text(amount)} {self.account_name} {self._outcome(source)}{self._reason(source)}"
-        if self.captured_at is not None and self.reserved_amount is not None:
+        if self.captured_at is not None and self.reserved_amount is not None and not self.is_timed:
             text += f", of {amount_text(self.reserved_amount)} that were pending"
         if self.balance is not None:
             text += f"; the balance was {amount_text(self.balance)}"
@@ -109,6 +114,8 @@ class PointsFact:
         if not self.moved:
             if self.status == PENDING:
                 return "are set aside" if self.is_outgoing else "are pending"
+            if self.is_timed and self.status == SETTLED:
+                return "were pending"
             return "could not be taken" if self.reserved_amount is None else "were released"
         if source.kind == BY_EXPIRY:
             return "expired"
@@ -128,6 +135,45 @@ class PointsFact:
         if self.description and self.description != source.name:
             text += f": {clause(self.description)}"
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class PointsReleaseFact:
+    """Points that waited and became available at a moment, as the event of that tells it: those of some mints."""
+
+    loyalty_event_id: int
+    created_at: datetime
+    external_event_date: datetime | None
+    loyalty_event_key: str
+    ledger_account_id: int
+    ledger_account_key: str
+    account_name: str
+    amount: Decimal
+    ledger_transaction_ids: Sequence[int]
+    cause_loyalty_event_id: int | None
+    actor: str | None
+
+    def row(self) -> TimelineRow:
+        """The row of the release."""
+        details = {
+            "loyaltyEventKey": str(self.loyalty_event_key),
+            "ledgerAccountId": self.ledger_account_id,
+            "ledgerAccountKey": str(self.ledger_account_key),
+            "amount": self.amount,
+            "ledgerTransactionIds": list(self.ledger_transaction_ids),
+        }
+        by_request = "" if self.actor is None else _REASONS[BY_REQUEST]
+        return TimelineRow(
+            POINTS,
+            self.created_at,
+            self.external_event_date or self.created_at,
+            f"{amount_text(self.amount)} {self.account_name} became available{by_request}.",
+            self.actor,
+            self.cause_loyalty_event_id,
+            False,
+            details,
+            POINTS_RELEASE,
+        )
 
 
 # The effects that post transactions, and the statuses of those that did.

@@ -10,6 +10,8 @@ EVENT, POINTS, COUPON, BADGE, TIER = "event", "points", "coupon", "badge", "tier
 MISSION, REFERRAL, PROFILE, MESSAGE = "mission", "referral", "profile", "message"
 # Rows of the kind `coupon` with facts of their own.
 COUPON_LOCK = "couponLock"
+# Rows of the kind `points` with facts of their own.
+POINTS_RELEASE = "pointsRelease"
 # In the order of rows of the same moment and event, the first at the top.
 KINDS = (EVENT, TIER, MISSION, REFERRAL, COUPON, BADGE, POINTS, PROFILE, MESSAGE)
 

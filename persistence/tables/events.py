@@ -31,6 +31,8 @@ events = record_table(
         "loyalty_event_id",
         where="event_type IN ('member-tier-set', 'member-tier-removed')",
     ),
+    # The releases of a member's points that waited.
+    index("ix_events_release", "member_id", "loyalty_event_id", where="event_type = 'points-available'"),
     # Reports read the records themselves where a range begins or ends within a quarter of an hour.
     index("ix_events_date", text("coalesce(external_event_date, created_at)")),
     index("ix_events_reversal", "reversal_loyalty_event_id", where="reversal_loyalty_event_id IS NOT NULL"),

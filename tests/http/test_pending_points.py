@@ -229,6 +229,41 @@ class TestWaiting:
         batch = points.admin.post("/ledger-transactions/batch", {"items": [{**item, **terms}]}, expect=200)
         assert [failed["error"]["type"] for failed in batch["failed"]] == ["/problems/expires-before-available"]
 
+    def test_a_timeline_has_a_row_for_the_wait_and_one_for_its_end(self, clock, shop, points):
+        member = shop.member()
+
+        def rows():
+            told = shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
+            return [(row["recordedAt"], row["text"], row["by"] is not None) for row in told], told
+
+        first = mint(shop, member, 70, availableAfter="P14D")
+        mint(shop, member, 30, availableAfter="P14D")
+        early = mint(shop, member, 5, availableAfter="P14D")
+        name = points.account["name"]
+        assert rows()[0] == [
+            (START, f"{amount} {name} are pending by request; the balance was 0.", True) for amount in (5, 30, 70)
+        ]
+        assert [(row["points"]["amount"], row["points"]["pending"]) for row in rows()[1]] == [(0, 5), (0, 30), (0, 70)]
+        clock.advance("2026-03-02T09:00:00Z")
+        body = {"transactions": [{"ledgerTransactionId": str(early["ledgerTransactionId"])}]}
+        points.admin.post(f"{points.path}/releases", body, expect=200)
+        clock.advance(IN_TIME)
+        found, [release, *_, row] = rows()
+        assert found == [
+            (IN_TIME, f"100 {name} became available.", False),
+            ("2026-03-02T09:00:00Z", f"5 {name} became available by request.", True),
+            *((START, f"{amount} {name} were pending by request; the balance was 0.", True) for amount in (5, 30, 70)),
+        ]
+        assert (row["points"]["isPending"], row["points"]["amount"], row["points"]["pending"]) == (False, 0, 70)
+        [told] = [each for each in events_of(shop, member, "points-available") if each["createdAt"] == IN_TIME]
+        assert release["pointsRelease"].pop("ledgerTransactionIds")[0] == int(first["ledgerTransactionId"])
+        assert release["pointsRelease"] == {
+            "loyaltyEventKey": told["loyaltyEventKey"],
+            "ledgerAccountId": points.account_id,
+            "ledgerAccountKey": points.account["ledgerAccountKey"],
+            "amount": 100,
+        }
+
 
 class TestOrders:
     """100.00 bought on 1 March at 10:00 in Madrid gives 100 points, available 14 days later."""

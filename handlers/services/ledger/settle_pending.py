@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 
+from domain.event_types import POINTS_AVAILABLE
 from domain.ledger.postings import Stored
 from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import UnknownLedgerTransaction
@@ -30,7 +31,8 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
 
 def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) -> None:
     """Make mints of the account that wait available now, all or none; raises the first refusal."""
-    with _pending(call, account, transaction_ids) as (unit, stored):
+    # That points are available is reported whatever the configuration says.
+    with _pending(call, account, transaction_ids, reported=(POINTS_AVAILABLE,)) as (unit, stored):
         for transaction in posting.with_orders(call.db, unit.organization_id, stored):
             unit.ledger.make_available(transaction, unit.ledger.accounts[account.ledger_account_id], call.now)
             _add_to_audit_log(call, transaction, {"isPending": False, "availableAt": call.now})
@@ -38,10 +40,13 @@ def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) 
 
 @contextmanager
 def _pending(
-    call: Call, account: LedgerAccount, transaction_ids: Collection[int]
+    call: Call, account: LedgerAccount, transaction_ids: Collection[int], reported: Collection[str] = ()
 ) -> Iterator[tuple[UnitOfWork, list[Stored]]]:
-    """An open unit of work with transactions of the account, their wallets locked; flushed at the end of the block."""
-    unit, account_ids = UnitOfWork(call), {account.ledger_account_id}
+    """An open unit of work with transactions of the account, their wallets locked; flushed at the end of the block.
+
+    `reported` is as in `UnitOfWork`.
+    """
+    unit, account_ids = UnitOfWork(call, reported=reported), {account.ledger_account_id}
     stored = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)

@@ -38,6 +38,7 @@ RECEIVED = PointsFact(
     reverted_ledger_transaction_id=None,
     reversal_ledger_transaction_id=None,
     loyalty_event_id=7,
+    is_timed=False,
 )
 NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
 
@@ -126,6 +127,7 @@ def test_points_have_their_ids():
         "transactionType": "mint",
         "isPending": False,
         "amount": 30,
+        "pending": None,
         "balance": 1130,
         "source": "campaign",
         "campaignId": 3,
@@ -139,6 +141,13 @@ def test_points_have_their_ids():
 def test_pending_points_have_the_amount_0():
     row = replace(RECEIVED, **NOTHING_MOVED, status=PENDING).row(REQUEST)
     assert (row.details["isPending"], row.details["amount"], row.is_reversed) == (True, 0, False)
+
+
+def test_points_that_waited_keep_what_was_pending():
+    waited = replace(RECEIVED, moved=Decimal(0), amount=Decimal(20), reserved_amount=Decimal(30), is_timed=True)
+    row = replace(waited, captured_at=RECORDED).row(SPRING)
+    assert row.text == "30 Points were pending by the campaign SPRING; the balance was 1,130."
+    assert (row.details["isPending"], row.details["amount"], row.details["pending"]) == (False, 0, 30)
 
 
 def test_reverted_points_are_marked():
