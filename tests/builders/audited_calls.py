@@ -251,6 +251,9 @@ def _ledger(organization: Organization, made: dict[str, Any]) -> None:
     [held, *_] = a.post(f"{path}/transactions", {**burn, "captureMethod": "manual"})["transactions"]
     captures = {"transactions": [{"ledgerTransactionId": str(held["ledgerTransactionId"])}]}
     a.post(f"{path}/captures", captures, expect=200)
+    waiting = a.post(f"{mine}/mint", {"amount": 1, "availableAfter": "P14D"}, expect=200)["ledgerTransactions"][0]
+    releases = {"transactions": [{"ledgerTransactionId": str(waiting["ledgerTransactionId"])}]}
+    a.post(f"{path}/releases", releases, expect=200)
     a.post(f"{path}/wallets/{wallet_id}/burn", {"amount": 1}, expect=200)
     a.post(f"{ledger_path}/wallets/{wallet_id}/mint", {"amount": 1}, expect=200)
     done = a.post("/ledger-transactions/batch", {"items": [item, {**item, "amount": 10**9}]}, expect=200)

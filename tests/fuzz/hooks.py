@@ -79,6 +79,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     if are_valid[ParameterLocation.BODY] and isinstance(case.body, dict):
         body = json.loads(json.dumps(case.body))
         _unique(body, "externalKey", 100)
+        _shorten_durations(body)
         if operation in _BODIES:
             _BODIES[operation](body, case.path_parameters)
         case.body = body
@@ -251,6 +252,40 @@ def _one_end(body: Body, first: str, last: str) -> None:
         body[first] = None
 
 
+# Durations that every operation accepts, by the name of the field.
+_DURATIONS = {"validFor": "PT1H", "availableAfter": "P14D", "cooldown": "PT24H"}
+
+
+def _shorten_durations(node: Any) -> None:
+    """Replace durations, whose patterns allow more than the server can read."""
+    if isinstance(node, list):
+        for child in node:
+            _shorten_durations(child)
+    elif isinstance(node, dict):
+        for name, child in node.items():
+            if isinstance(child, str) and name in _DURATIONS:
+                node[name] = _DURATIONS[name]
+            else:
+                _shorten_durations(child)
+
+
+def _available(body: Body, *, is_mint: bool = True) -> None:
+    """Leave terms of availability that go with each other, and none to what mints nothing."""
+    if not is_mint or body.get("availableAt"):
+        body.pop("availableAfter", None)
+        body.pop("availableRounding", None)
+    if not is_mint:
+        body.pop("availableAt", None)
+    if not body.get("availableAfter"):
+        body.pop("availableRounding", None)
+
+
+def _pay(order: Body) -> None:
+    """Let the payments of an order add up to its total."""
+    if order.get("payments") is not None:
+        order["payments"] = [{"tender": "card", "amount": order.get("total", 0)}]
+
+
 def _whole(body: Body, *names: str) -> None:
     for name in names:
         if body.get(name) is not None:
@@ -352,8 +387,20 @@ def _program(body: Body, path: Body) -> None:
 def _account(body: Body, path: Body) -> None:
     _unique(body, "alias", 100)
     _whole(body, "overdraftLimit", "maxSupply", "maxBalance")
+    _zone(body)
     if body.get("offlineAllowance"):
         _whole(body["offlineAllowance"], "maxAmount")
+    if body.get("redemption"):
+        body["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
+    if body.get("defaultAvailability"):
+        body["defaultAvailability"] = {"availableAfter": "P14D"}
+    if body.get("tierExpirations"):
+        body["tierExpirations"] = [{"loyaltyTierKey": WORLD.keys["tier"], "months": 24}]
+    if body.get("expirationPolicies"):
+        body["expirationPolicies"] = [{"expirationType": "inactivity", "period": 12}]
+    if not body.get("expiresInMonths"):
+        body.pop("expiryRounding", None)
+        body.pop("tierExpirations", None)
     if not body["isRevolving"] and (body.get("overdraftLimit") or 0) > 0:
         body["overdraftLimit"] = 0
     if body.get("expiresInMonths") or body.get("expirationPolicies"):
@@ -369,6 +416,26 @@ def _points(body: Body, path: Body) -> None:
     # The account has no fraction digits.
     _whole(body, "amount", "qualifyingAmount")
     _expiry(body, "expirationDate")
+    _available(body)
+
+
+def _points_payment(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
+    _real(body, "ledgerAccountKey", None)
+    _real(body, "currency", "EUR")
+    if "systemUniqueKey" in body:
+        body |= {"points": 1 + next(_numbers) % 3, "value": None}
+    if "orderTotal" in body:
+        body["orderTotal"] = 100
+
+
+def _captured_payment(body: Body, path: Body) -> None:
+    body.pop("points", None)
+
+
+def _releases(body: Body, path: Body) -> None:
+    if WORLD.waiting_mints and not _now_and_then():
+        body["transactions"] = [{"ledgerTransactionId": str(WORLD.waiting_mints.pop())}]
 
 
 def _allowance(body: Body, path: Body) -> None:
@@ -394,6 +461,9 @@ def _movement(body: Body, path: Body) -> None:
     body["fromWalletId"], body["toWalletId"] = choices[next(_numbers) % len(choices)]
     is_mint, is_burn = body["fromWalletId"] is None, body["toWalletId"] is None
     (_points if is_mint else _burn)(body, path)
+    _available(body, is_mint=is_mint)
+    if not is_mint and not is_burn:
+        body.pop("countsAsActivity", None)
     if not is_burn and not _now_and_then():
         for name in ("fiatValue", "fiatGrossAmount", "fiatCurrency"):
             body.pop(name, None)
@@ -408,8 +478,9 @@ def _movement_batch(body: Body, path: Body) -> None:
     for item in body["items"]:
         _real(item, "organizationId", WORLD.ids["organizationId"])
         if item.get("revertedLedgerTransactionId"):
-            for name in ("amount", "fromWalletId", "toWalletId", "captureMethod", "expirationDate"):
+            for name in ("amount", "fromWalletId", "toWalletId", "captureMethod", "expirationDate", "countsAsActivity"):
                 item.pop(name, None)
+            _available(item, is_mint=False)
             _revert(item, path)
             for name in ("ledgerId", "ledgerAccountId"):
                 _real(item, name, WORLD.ids[name])
@@ -512,6 +583,11 @@ def _action(body: Body, path: Body) -> None:
             ],
         },
     ]
+    # An action is in one of them, and the stored one may be in the other.
+    if body.get("exclusiveGroup") is not None:
+        body["stackingGroupKey"] = None
+    elif body.get("stackingGroupKey") is not None:
+        body["exclusiveGroup"] = None
     body["effects"]["items"] = [choices[next(_numbers) % len(choices)] for _ in body["effects"]["items"]]
 
 
@@ -591,6 +667,10 @@ def _book(body: Body, path: Body) -> None:
         body.pop("validToDate", None)
     if body.get("condition"):
         body["condition"] = {"expression": "member.active && now > timestamp('2020-01-01T00:00:00Z')"}
+    if is_new and body.get("isValueCoupon"):
+        body["faceValue"] = 10
+    elif not is_new:
+        body.pop("isValueCoupon", None)
     if body.get("type") != "generated":
         body.pop("codePattern", None)
     elif body.get("codePattern") is not None:
@@ -726,6 +806,7 @@ def _referral_codes(body: Body, path: Body) -> None:
 def _payload(event: Body) -> None:
     if event.get("payload"):
         _real(event["payload"], "referralCode", REFERRAL_CODE)
+        _pay(event["payload"].get("order") or {})
 
 
 def _events(body: Body, path: Body) -> None:
@@ -850,6 +931,7 @@ def _simulation(body: Body, path: Body) -> None:
             _unique(body[name], "externalId")
             _unique(body[name], "paymentId")
             body[name].pop("status", None)
+            _pay(body[name])
     if "event" in body:
         _real(body["event"], "eventType", "cup-returned")
         _payload(body["event"])
@@ -888,6 +970,12 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateLoyaltyProgram": _program,
     "createLedgerAccount": _account,
     "updateLedgerAccount": _account,
+    "quotePointsPayment": _points_payment,
+    "createPointsPayment": _points_payment,
+    "capturePointsPayment": _captured_payment,
+    "refundPointsPayment": _points_payment,
+    "releaseLedgerTransactions": _releases,
+    "lockCoupon": _coupon,
     "createOfflineAllowance": _allowance,
     "redeemOfflineAllowance": _redemption,
     "mintMemberPoints": _points,

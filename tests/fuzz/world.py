@@ -64,6 +64,8 @@ class World:
     partner_keys: Mapping[str, str] = field(default_factory=dict)
     # Keys of documents of which nothing else is asked, so that they can be deleted.
     documents: list[str] = field(default_factory=list)
+    # Ids of mints that wait until they are available.
+    waiting_mints: list[int] = field(default_factory=list)
 
     def credentials(self, path: str) -> dict[str, str]:
         """The headers that open the operation of a path."""
@@ -132,6 +134,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     posted = [row for body in _postings(*wallet_ids) for row in call("POST", posting, body)["transactions"]]
     points = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     points["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
+    points["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
     call("PUT", f"{ledger}/accounts/{created['ledgerAccountId']}", points)
     redeemed, cancellable = (
         call("POST", f"/members/{name}/offline-allowances", {"amount": 1, "systemUniqueKey": f"app-{name}"})
@@ -139,6 +142,18 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     )
     redemption_token = redeemed["offlineAllowance"]["token"]
     call("POST", "/offline-allowances/redeem", {**REDEMPTION, "token": redemption_token})
+    payments = [
+        call(
+            "POST", "/members/ana/points-payments", {"points": 10, "orderTotal": 5, "systemUniqueKey": f"pay-{number}"}
+        )
+        for number in range(4)
+    ]
+    held, paid, unpaid, refunded = (payment["pointsPayment"]["pointsPaymentKey"] for payment in payments)
+    call("POST", f"/points-payments/{refunded}/capture", {})
+    mint_path = f"{home}/members/by-loyalty-member-id/ana/mint"
+    waiting_rows = [
+        call("POST", mint_path, {"amount": 1, "availableAfter": "P30D"})["ledgerTransactions"][0] for _ in range(3)
+    ]
     imports = [call("POST", f"{home}/imports", {"kind": "members", "format": "csv"})["import"] for _ in range(3)]
     exports = [call("POST", f"{home}/exports", {"kind": "members"})["export"] for _ in range(2)]
     call("PUT", f"{home}/imports/{imports[1]['importId']}/parts/1", b"loyaltyMemberId\n")
@@ -221,6 +236,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "badgeTrackingKey": assigned["badgeTrackingKey"],
         "badgeTrackingIdentifier": str(assigned["badgeTrackingId"]),
         "offlineAllowanceKey": cancellable["offlineAllowance"]["offlineAllowanceKey"],
+        "pointsPaymentKey": held,
         "couponLockKey": locked["couponLock"]["couponLockKey"],
         "stackingGroupId": stacking_groups[0]["stackingGroupId"],
         "matcherId": matchers[0]["matcherId"],
@@ -267,6 +283,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "startImport": {"importId": imports[1]["importId"]},
         "cancelImport": {"importId": imports[2]["importId"]},
         "cancelExport": {"exportId": exports[1]["exportId"]},
+        "capturePointsPayment": {"pointsPaymentKey": paid},
+        "releasePointsPayment": {"pointsPaymentKey": unpaid},
+        "refundPointsPayment": {"pointsPaymentKey": refunded},
         "updateStackingGroup": {"stackingGroupId": stacking_groups[1]["stackingGroupId"]},
         "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
         "updateMission": {"missionId": missions[1]["missionId"]},
@@ -324,7 +343,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     organization_key = call("GET", home)["organization"]["organizationKey"]
     documents = [each["documentKey"] for each in deletable]
     made = (wallet_ids, posted, trees, dead_letters, organization_key, partner_keys, documents)
-    return World(token, *secrets, ids, changeable, keys, *made)
+    waiting_mints = [row["ledgerTransactionId"] for row in waiting_rows]
+    return World(token, *secrets, ids, changeable, keys, *made, waiting_mints)
 
 
 _BADGE = {"maxAmount": 2**53 - 1, "active": True}
