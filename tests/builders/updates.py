@@ -157,6 +157,7 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "pointsExpiring": {"daysBefore": [14], "at": "09:30"},
         "overdraftLimit": 5,
         "maxBalance": 500,
+        "defaultAvailability": {"availableAt": None, "availableAfter": "P14D", "availableRounding": "day"},
         "offlineAllowance": {"enabled": True, "maxAmount": 5, "maxHours": 12, "syncHours": 0},
         "fiatPerPoint": 3,
         "redemption": {"pointsPerUnit": 100, "currency": "EUR", "minPoints": 1, "multipleOf": 2, "maxShare": 0.5},

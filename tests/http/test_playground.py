@@ -49,7 +49,8 @@ def test_the_page_and_all_that_it_loads_come_from_the_server(client):
 
 def test_the_schema_of_payloads_has_no_references(client):
     schema = client("GET", "/playground/event-schema.json", token=None).json
-    assert schema["reported"] == ["ledger-transaction-created"]
+    assert "ledger-transaction-created" in schema["reported"]
+    assert "member-purchase-order-created" not in schema["reported"]
     items = schema["payload"]["properties"]["order"]["properties"]["items"]
     assert {"productCode", "quantity", "total"} <= set(items["items"]["properties"])
     assert "$ref" not in json.dumps(schema)

@@ -54,6 +54,8 @@ def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
         "fiatValue": None,
         "fiatGrossAmount": None,
         "fiatCurrency": None,
+        "availability": "available",
+        "availableAt": None,
         "createdAt": row["createdAt"],
         "updatedAt": row["createdAt"],
     }

@@ -16,6 +16,9 @@ def points(organization):
     return Points.new(organization, pointTrackingEnabled=True, decimals=2)
 
 
+NO_LOTS = {"available": 0, "reserved": 0, "pending": 0, "expiring": [], "unlisted": 0, "waiting": []}
+
+
 def lots_of(points, wallet):
     return points.wallet_of(wallet, include="lots")["lots"]
 
@@ -30,7 +33,14 @@ def listed(lots):
 def test_an_empty_wallet_has_no_lots(points):
     wallet = points.wallet()
     assert "lots" not in points.wallet_of(wallet)
-    assert lots_of(points, wallet) == {"available": 0, "reserved": 0, "pending": 0, "expiring": [], "unlisted": 0}
+    assert lots_of(points, wallet) == {
+        "available": 0,
+        "reserved": 0,
+        "pending": 0,
+        "expiring": [],
+        "unlisted": 0,
+        "waiting": [],
+    }
     points.admin.get(f"{points.path}/wallets/{wallet}", include="coupons", expect=400)
 
 
@@ -45,7 +55,14 @@ def test_lots_are_grouped_by_their_expiry(points):
     lots = lots_of(points, ana)
     assert listed(lots) == [(soon, 2, 8), (later, 5, 0), (None, Decimal("2.5"), 0)]
     assert (lots["available"], lots["reserved"], lots["pending"], lots["unlisted"]) == (Decimal("9.5"), 8, 0, 0)
-    assert lots_of(points, ben) == {"available": 0, "reserved": 0, "pending": 8, "expiring": [], "unlisted": 0}
+    assert lots_of(points, ben) == {
+        "available": 0,
+        "reserved": 0,
+        "pending": 8,
+        "expiring": [],
+        "unlisted": 0,
+        "waiting": [],
+    }
 
 
 def test_what_is_reserved_outlives_its_expiry(points):
@@ -77,7 +94,14 @@ def test_an_idle_balance_expires_as_a_whole(organization):
         at=now - timedelta(days=40),
         wallet=wallet,
     )
-    assert lots_of(points, wallet) == {"available": 0, "reserved": 0, "pending": 0, "expiring": [], "unlisted": 0}
+    assert lots_of(points, wallet) == {
+        "available": 0,
+        "reserved": 0,
+        "pending": 0,
+        "expiring": [],
+        "unlisted": 0,
+        "waiting": [],
+    }
 
 
 def test_without_tracking_nothing_expires(organization):

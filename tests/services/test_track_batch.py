@@ -87,7 +87,7 @@ def test_an_event_that_cannot_be_written_leaves_nothing_behind(api, shop, monkey
         raise RuntimeError("out of luck")
 
     with monkeypatch.context() as patch:
-        patch.setattr("persistence.events.count", broken)
+        patch.setattr("persistence.limit_counters.store", broken)
         body = {"loyaltyMemberId": member, "systemUniqueKey": "k", "eventType": "member-generic-event"}
         shop.integration.post("/events/track", {"events": [body]}, expect=500)
     assert len(shop.rows("events")) == before

@@ -239,7 +239,7 @@ class LedgerSession(CaptureSession):
         held, to_lots = self._credit(account, sender, amount)
         moves = (
             *taken(account, receiver, amount, first_of=stored.ledger_transaction_id),
-            *self._restored(account, stored, amount, to_lots),
+            *self._restored(account, stored, stored.amount, to_lots),
         )
         entries = (*returned, Entry(sender, amount, held.current))
         return reversal(stored, account, details, amount, entries, lot_moves=moves)
