@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, insert, text
 from domain.ledger.views import WalletView
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.ledger import post_transactions
+from handlers.services.ledger import post_transactions, settle_pending
 from handlers.services.ledger.movements import Movement
 from handlers.services.ledger.post_transactions import MovementOutcome
 from handlers.services.verify import verify
@@ -134,7 +134,7 @@ class LedgerClient:
         def work(db: Connection) -> None:
             account = ACCOUNTS.find(db, self.id, ledger_account_id)
             assert account is not None
-            post_transactions.capture(self.call(db), account, amounts)
+            settle_pending.capture(self.call(db), account, amounts)
 
         self.run(work)
 
