@@ -583,11 +583,9 @@ def _action(body: Body, path: Body) -> None:
             ],
         },
     ]
-    # An action is in one of them, and the stored one may be in the other.
-    if body.get("exclusiveGroup") is not None:
+    # An action is in one group at most, and no stacking group has the key that was generated.
+    if body.get("stackingGroupKey") is not None or body.get("exclusiveGroup") is not None:
         body["stackingGroupKey"] = None
-    elif body.get("stackingGroupKey") is not None:
-        body["exclusiveGroup"] = None
     body["effects"]["items"] = [choices[next(_numbers) % len(choices)] for _ in body["effects"]["items"]]
 
 

@@ -506,3 +506,9 @@ def test_inactive_and_erased_members_are_refused(shop):
     shop.administration.delete(path, expect=200)
     erased = shop.administration.get(path)["loyalMember"]["loyaltyMemberId"]
     assert simulate(shop, 1, expect=404, loyaltyMemberId=erased)["type"] == "/problems/unknown-member"
+
+
+def test_payments_do_not_stop_the_search_for_what_is_missing(shop, a_hundred_from_fifty):
+    order = {"total": 0, "payments": [{"tender": "card", "amount": 0}]}
+    simulation = shop.integration.post("/simulations", {"order": order}, expect=200)["simulation"]
+    assert [reward["missing"] for reward in simulation["next"]] == [{"kind": "orderTotal", "amount": 50}]

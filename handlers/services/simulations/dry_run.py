@@ -52,11 +52,12 @@ class Scenario:
         return None if name is None else Decimal(self._part(name)["total"])
 
     def raised_by(self, amount: Decimal) -> Scenario:
-        """The same with a greater total; its items are unchanged."""
+        """The same with a greater total, which its payments do not add up to; its items are unchanged."""
         name, total = self.spending, self.total
         if name is None or total is None:
             return self
-        payload = {**(self.event.payload or {}), name: {**self._part(name), "total": total + amount}}
+        raised = {**self._part(name), "total": total + amount, "payments": None}
+        payload = {**(self.event.payload or {}), name: raised}
         return replace(self, event=replace(self.event, payload=payload))
 
     def _part(self, name: str) -> Mapping[str, Any]:
