@@ -87,7 +87,6 @@ class CaptureSession(Returns):
             stored.policy_expires_at if is_planned else self._expiry_of_mint(account, wallet_id, happened_at, moment)
         )
         before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
-        stored = replace(stored, available_at=moment)
         # What counts as earned counts from this moment on, which may be an early one.
         stored = replace(stored, available_at=moment)
         qualifying = self._settle_qualifying(stored, account, amount)
