@@ -20,6 +20,7 @@ from __future__ import annotations
 import copy
 import functools
 import posixpath
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -46,6 +47,16 @@ def _bundled(surface: str) -> dict[str, Any]:
     if surface not in SURFACES:
         raise DocumentError(f"unknown surface {surface!r}, expected one of {', '.join(SURFACES)}")
     return _Bundler(f"{surface}.yaml").document()
+
+
+def resolved(document: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
+    """The node of a bundled document, or the component that it refers to."""
+    while "$ref" in node:
+        target: Any = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        node = target
+    return dict(node)
 
 
 @functools.cache

@@ -75,7 +75,7 @@ def _messages(administration: dict[str, Any]) -> Iterator[_Message]:
         [item] = callback.values()
         receiver = item["post"]
         content = receiver["requestBody"]["content"]["application/json"]
-        schema = _target(administration, content["schema"])
+        schema = openapi.resolved(administration, content["schema"])
         for type_ in schema["properties"]["type"]["enum"]:
             yield _Message(type_, receiver["x-trigger-type"], receiver, content)
 
@@ -108,7 +108,7 @@ def _described(message: _Message) -> dict[str, Any]:
 
 def _headers(administration: dict[str, Any], callback: dict[str, Any]) -> dict[str, Any]:
     """The schema of the headers, which are the same for all messages."""
-    parameters = [_target(administration, parameter) for parameter in callback["parameters"]]
+    parameters = [openapi.resolved(administration, parameter) for parameter in callback["parameters"]]
     return {
         "type": "object",
         "required": [parameter["name"] for parameter in parameters if parameter["required"]],
@@ -160,13 +160,3 @@ def _as_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     if "example" in schema:
         translated["examples"] = [schema["example"]]
     return translated
-
-
-def _target(document_: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    """The node, or the component that it refers to."""
-    if "$ref" not in node:
-        return node
-    target: Any = document_
-    for part in node["$ref"].removeprefix("#/").split("/"):
-        target = target[part]
-    return dict(target)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from openapi import resolved
+
 POSTMAN_SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 _METHODS = ("get", "put", "post", "patch", "delete")
 # The variable that holds the credential of each kind of security scheme.
@@ -109,8 +111,8 @@ def _requests(document: dict[str, Any]) -> Iterator[_Request]:
                 continue
             operation = item[method]
             declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
-            parameters = [_resolved(document, parameter) for parameter in declared]
-            contents = _resolved(document, operation.get("requestBody", {})).get("content", {})
+            parameters = [resolved(document, parameter) for parameter in declared]
+            contents = resolved(document, operation.get("requestBody", {})).get("content", {})
             media_type, content = next(iter(contents.items()), (None, {}))
             named = next(iter(operation["security"][0]), None) if operation["security"] else None
             is_key = named is not None and schemes[named]["type"] == "apiKey"
@@ -182,7 +184,7 @@ def _required_query(request: _Request) -> str:
 
 def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:
     """The value of a parameter by its example, or one of its type."""
-    schema = _resolved(document, parameter["schema"])
+    schema = resolved(document, parameter["schema"])
     for place, keyword in ((parameter, "example"), (schema, "example"), (schema, "default")):
         if keyword in place:
             value = place[keyword]
@@ -196,18 +198,8 @@ def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:
 
 def _example(document: dict[str, Any], content: dict[str, Any]) -> Any:
     if "examples" in content:
-        return _resolved(document, next(iter(content["examples"].values())))["value"]
+        return resolved(document, next(iter(content["examples"].values())))["value"]
     return content.get("example")
-
-
-def _resolved(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    """The node, or the component that it refers to."""
-    while "$ref" in node:
-        found: Any = document
-        for part in node["$ref"].removeprefix("#/").split("/"):
-            found = found[part]
-        node = found
-    return node
 
 
 def _variable(name: str) -> str:

@@ -80,7 +80,7 @@ def _of_document(document: Mapping[str, Any], existing_names: set[str]) -> Itera
                 continue
             name = operation["operationId"]
             parameters = [
-                _resolved(document, parameter)
+                openapi.resolved(document, parameter)
                 for parameter in (*item.get("parameters", ()), *operation.get("parameters", ()))
             ]
             arguments = [
@@ -138,20 +138,11 @@ def _is_read(method: str, operation: Mapping[str, Any]) -> bool:
     return is_for_users and (method == "get" or operation["operationId"] in _READS_BY_POST)
 
 
-def _resolved(document: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
-    while "$ref" in node:
-        target: Any = document
-        for part in node["$ref"].removeprefix("#/").split("/"):
-            target = target[part]
-        node = target
-    return node
-
-
 def _schema(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> dict[str, Any]:
-    schema = _resolved(document, parameter["schema"])
+    schema = openapi.resolved(document, parameter["schema"])
     argument_schema = {name: schema[name] for name in _OF_SCHEMAS if name in schema}
     if "items" in schema:
-        items = _resolved(document, schema["items"])
+        items = openapi.resolved(document, schema["items"])
         argument_schema["items"] = {name: items[name] for name in _OF_SCHEMAS if name in items}
     return {**argument_schema, "description": parameter.get("description", "")}
 
