@@ -257,7 +257,7 @@ _DURATIONS = {"validFor": "PT1H", "availableAfter": "P14D", "cooldown": "PT24H"}
 
 
 def _shorten_durations(node: Any) -> None:
-    """Replace durations, whose patterns allow more than the server can read."""
+    """Replace durations, whose pattern allows longer ones than the operations do."""
     if isinstance(node, list):
         for child in node:
             _shorten_durations(child)
@@ -401,7 +401,8 @@ def _account(body: Body, path: Body) -> None:
     if not body.get("expiresInMonths"):
         body.pop("expiryRounding", None)
         body.pop("tierExpirations", None)
-    if not body["isRevolving"] and (body.get("overdraftLimit") or 0) > 0:
+    if not body["isRevolving"]:
+        # An update without it would keep that of the account.
         body["overdraftLimit"] = 0
     if body.get("expiresInMonths") or body.get("expirationPolicies"):
         body.pop("pointTrackingEnabled", None)
