@@ -26,14 +26,8 @@ from domain.coupons.books import CouponBook
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.coupons.assign_and_use import (
-    BatchItem,
-    CouponCommand,
-    CouponRequest,
-    assign_coupons,
-    assign_to_members,
-    use_coupons,
-)
+from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_coupons, use_coupons
+from handlers.services.coupons.assign_to_members import BatchItem, assign_to_members
 from handlers.settings import Settings
 from persistence import embedded, organizations, schema, transactions
 from persistence.coupons import codes

@@ -13,7 +13,8 @@ from domain.audiences import (
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import Changes, listed, values_of, wrapped
+from handlers.messages.base import Changes, values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.audiences import (
     AUDIENCE,

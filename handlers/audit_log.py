@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from handlers.call import Call
-from handlers.messages.base import walked
+from handlers.messages.lists import walked
 from handlers.operation import operation
 from handlers.schemas.audit_log import AUDIT_ENTRY
 from persistence.audit_log import AUDIT_LOG, AuditEntry

@@ -6,7 +6,8 @@ from typing import Any
 from domain.badges import Badge
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.badges import BADGE, BADGE_BODY, BADGE_CHANGES, BadgeProperties
 from persistence.badges import BADGES

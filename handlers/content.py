@@ -10,7 +10,8 @@ from domain.content.documents import ContentDocument, DocumentAddress
 from domain.problems import InvalidRequest, NotFound
 from handlers.audit_trail import Audited
 from handlers.call import INTEGRATION, Call
-from handlers.messages.base import Changes, listed, wrapped
+from handlers.messages.base import Changes, wrapped
+from handlers.messages.lists import listed
 from handlers.messages.validation import Schemas, Validator, body_faults
 from handlers.operation import operation
 from handlers.schemas.content import (

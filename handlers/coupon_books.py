@@ -8,7 +8,8 @@ from domain.coupons.books import CODELESS, CodesNotAccepted, Coupon, CouponBook,
 from domain.triggers import COUPON_BOOK, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import Changes, listed, results, walked, wrapped
+from handlers.messages.base import Changes, wrapped
+from handlers.messages.lists import listed, results, walked
 from handlers.operation import operation
 from handlers.schemas.coupon_books import (
     BOOK,

@@ -11,7 +11,8 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.programs import LoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
-from handlers.messages.base import listed, walked, wrapped
+from handlers.messages.base import wrapped
+from handlers.messages.lists import listed, walked
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.coupon_usages import (
     ADMINISTERED,
@@ -34,13 +35,8 @@ from handlers.schemas.coupon_usages import (
     usage_with_message,
 )
 from handlers.services import references
-from handlers.services.coupons.assign_and_use import (
-    AssignmentOutcome,
-    CouponRequest,
-    assign_coupons,
-    assign_to_members,
-    use_coupons,
-)
+from handlers.services.coupons.assign_and_use import CouponRequest, assign_coupons, use_coupons
+from handlers.services.coupons.assign_to_members import AssignmentOutcome, assign_to_members
 from handlers.services.coupons.revert import RevertedCode, UsageToRevert, revert_code, revert_usages
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_coupons import MemberCouponEntry

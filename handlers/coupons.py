@@ -5,7 +5,7 @@ from typing import Any
 
 from domain.coupons.books import Coupon
 from handlers.call import Call
-from handlers.messages.base import walked
+from handlers.messages.lists import walked
 from handlers.operation import operation
 from handlers.schemas.coupons import COUPON
 from persistence.coupons import code_lists, codes

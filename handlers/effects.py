@@ -6,7 +6,8 @@ from typing import Any
 from domain.campaigns.effects import EFFECTS
 from domain.problems import NotFound
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.campaigns import effect_record
 from persistence.paging import Page, Paged

@@ -7,7 +7,8 @@ from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventTy
 from domain.problems import NameTaken
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, results, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed, results
 from handlers.operation import operation
 from handlers.schemas.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE, EventTypeProperties
 from persistence.event_types import EVENT_TYPES

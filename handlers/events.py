@@ -9,8 +9,8 @@ from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
 from handlers.call import ADMINISTRATION, Call
-from handlers.messages.base import listed, walked
 from handlers.messages.events import event_record
+from handlers.messages.lists import listed, walked
 from handlers.messages.reversals import reverted_event
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.events import (

@@ -6,7 +6,8 @@ from typing import Any
 from domain.exports import ExportJob
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.exports import EXPORT, EXPORT_BODY, export_part, export_part_csv, export_part_lines
 from handlers.services.exports import manage

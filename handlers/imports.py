@@ -7,7 +7,8 @@ from typing import Any
 from domain.imports.records import ImportJob, ImportPart
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import wrapped
+from handlers.messages.lists import listed
 from handlers.messages.uploads import Upload
 from handlers.operation import operation
 from handlers.schemas.imports import (

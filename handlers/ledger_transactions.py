@@ -10,7 +10,7 @@ from domain.ledger.views import TransactionRow
 from domain.members import Member
 from domain.problems import NotFound, Refusal
 from handlers.call import Call
-from handlers.messages.base import walked
+from handlers.messages.lists import walked
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.ledger_transactions import (
     BATCH_REVERT,

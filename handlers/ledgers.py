@@ -8,7 +8,8 @@ from domain.ledger.records import Ledger, LedgerAccount, Wallet
 from domain.ledger.views import DailyBalance, TransactionRow, WalletView
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import Changes, listed, results, values_of, wrapped
+from handlers.messages.base import Changes, values_of, wrapped
+from handlers.messages.lists import listed, results
 from handlers.operation import operation
 from handlers.schemas.ledger_transactions import SUPPLY, transactions
 from handlers.schemas.ledgers import (

@@ -10,7 +10,8 @@ from domain.tier_policies import completed, faults_of_policy
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import Changes, results, values_of, wrapped
+from handlers.messages.base import Changes, values_of, wrapped
+from handlers.messages.lists import results
 from handlers.operation import operation
 from handlers.schemas.loyalty_programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES, ProgramProperties
 from handlers.services import references

@@ -6,7 +6,8 @@ from typing import Any
 from domain.matchers import Matcher, compile_matcher
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES, MatcherProperties
 from handlers.services.organizations.reset import refuse_other_organization

@@ -8,7 +8,8 @@ from domain.members import Member
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.badges import TRACKING
-from handlers.messages.base import listed, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.member_badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
 from handlers.services.badges import ASSIGN, UNASSIGN, assign_badges, grant, unassign_badges

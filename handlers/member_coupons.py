@@ -6,7 +6,7 @@ from typing import Any
 from domain.members import Member
 from domain.programs import LoyaltyProgram
 from handlers.call import Call
-from handlers.messages.base import listed
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.member_coupons import MEMBER_BOOK
 from handlers.services.coupons.member_books import MemberBook, member_books_page, with_last_usages

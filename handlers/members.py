@@ -10,7 +10,8 @@ from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tier_log import TierTracking
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, MEMBER_SUBJECT, Call
-from handlers.messages.base import Changes, listed, results, walked, wrapped
+from handlers.messages.base import Changes, wrapped
+from handlers.messages.lists import listed, results, walked
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.audiences import audience_ids, audience_keys

@@ -7,7 +7,8 @@ from domain.members import Member
 from domain.missions.records import MemberMission, Mission
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.missions import (
     MISSION,

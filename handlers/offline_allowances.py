@@ -6,7 +6,8 @@ from typing import Any
 from domain.members import Member
 from domain.offline_allowances import AllowanceView, OfflineAllowance
 from handlers.call import Call
-from handlers.messages.base import listed, wrapped
+from handlers.messages.base import wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.offline_allowances import ALLOWANCE, NEW_ALLOWANCE, REDEMPTION, redeemed
 from handlers.services.ledger.offline_allowances import (

@@ -7,7 +7,8 @@ from domain.calendar import instant_text
 from domain.partners import PartnerApiKey
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, values_of
+from handlers.messages.base import values_of
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.partner_api_keys import KEY, KEY_BODY, KeyProperties
 from handlers.schemas.partner_api_keys import new_key as answered_key

@@ -7,7 +7,8 @@ from domain.portals import Portal, redirect_url_fault
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.portals import PORTAL, PORTAL_BODY, PORTAL_CHANGES, PortalProperties
 from handlers.services import references

@@ -7,7 +7,8 @@ from typing import Any
 from domain.members import Member
 from domain.orders import Order, OrderWithItems
 from handlers.call import Call
-from handlers.messages.base import results, walked, wrapped
+from handlers.messages.base import wrapped
+from handlers.messages.lists import results, walked
 from handlers.messages.orders import order_record
 from handlers.operation import operation
 from handlers.schemas.purchase_orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order

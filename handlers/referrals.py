@@ -13,7 +13,8 @@ from domain.referrals import (
 )
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, results, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed, results
 from handlers.operation import operation
 from handlers.schemas.referrals import (
     CODE,

@@ -10,7 +10,7 @@ from domain.ledger.records import LedgerAccount
 from domain.problems import FieldFault, InvalidRequest
 from domain.reports import DailySeries, ReportRange, days_of, report_range
 from handlers.call import Call
-from handlers.messages.base import results
+from handlers.messages.lists import results
 from handlers.operation import operation
 from handlers.schemas.charts import chart
 from handlers.schemas.reports import (

@@ -6,7 +6,8 @@ from typing import Any
 from domain.campaigns.records import StackingGroup
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.stacking_groups import STACKING_GROUP, STACKING_GROUP_BODY, STACKING_GROUP_CHANGES
 from handlers.services.stacking_groups import StackingGroupProperties, refuse_worthless_actions

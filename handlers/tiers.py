@@ -8,7 +8,8 @@ from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import listed, values_of, wrapped
+from handlers.messages.base import values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.tiers import TIER, TIER_BODY, TIER_CHANGES, TierProperties
 from persistence import programs

@@ -6,7 +6,8 @@ from typing import Any
 from domain.triggers import Trigger, TriggerDelivery, TriggerInactive
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import Changes, listed, values_of, walked, wrapped
+from handlers.messages.base import Changes, values_of, wrapped
+from handlers.messages.lists import listed, walked
 from handlers.operation import operation
 from handlers.schemas.triggers import (
     DELIVERY_STATE,

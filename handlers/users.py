@@ -8,7 +8,8 @@ from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound
 from domain.users import PermissionGroup, PermissionGroupInUse, User, require_held
 from handlers.audit_trail import Audited
 from handlers.call import Call, RequestContext
-from handlers.messages.base import Changes, listed, values_of, wrapped
+from handlers.messages.base import Changes, values_of, wrapped
+from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.users import (
     GROUP,

@@ -8,8 +8,9 @@ from datetime import date, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, Protocol
 
-from domain.calendar import DAILY, MONTHLY, WEEKLY, period_start, zone_named
+from domain.calendar import DAILY, MONTHLY, WEEKLY, period_start, start_of_day, zone_named
 from domain.coupons.books import CouponBook
+from domain.coupons.usages import ValueExceeded
 from domain.fields import Personal
 
 ZERO, ONE = Decimal(0), Decimal(1)
@@ -55,6 +56,12 @@ class CouponLot:
     def has_expired(self, at: datetime) -> bool:
         """True if the lot has expired at `at`."""
         return self.expired_at is not None and self.expired_at <= at
+
+    def refuse_over_value(self, discounted: Decimal | None) -> None:
+        """Refuse a use that takes more than the value that remains."""
+        remaining = self.remaining_value
+        if remaining is not None and discounted is not None and discounted > remaining:
+            raise ValueExceeded(f"A value of {remaining:f} remains, not {discounted:f}.", available=remaining)
 
     def used(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
         """The lot after a use of `amount`; that of a value coupon takes `discounted` of the value instead."""
@@ -202,3 +209,13 @@ def discount_period(book: CouponBook, at: datetime, zone: tzinfo) -> date | None
     if book.max_discount_per_period is None or book.discount_period_type is None:
         return None
     return period_start(book.discount_period_type, at, zone_of(book, zone))
+
+
+def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
+    """The starts of the periods of uses and of discounts; None where the book has no such limit.
+
+    `zone` is the organization's, for books without a time zone of their own.
+    """
+    days = usage_period(book, at, zone), discount_period(book, at, zone)
+    uses, discounts = (None if day is None else start_of_day(day, zone_of(book, zone)) for day in days)
+    return uses, discounts

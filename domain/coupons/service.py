@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
+from domain.coupons.commands import ONE, Assignment, Lock, Use
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
 from domain.coupons.locks import CouponLock, CouponLocked, refuse_ended
 from domain.coupons.lots import CouponLot, LotRange
@@ -20,63 +20,13 @@ from domain.coupons.usages import (
     MemberCoupon,
     UsageNotRevertible,
     UsageReverted,
-    ValueExceeded,
 )
-from domain.hours import Occasion
 from domain.ledger.refusals import InsufficientBalance
 from domain.members import Member
-from domain.problems import Conflict, FieldFault, InvalidRequest, Refusal
-
-ONE = Decimal(1)
+from domain.problems import Conflict, Refusal
 
 # The ledger itself checks whether the points suffice: it knows the actual price, which may differ from the book's.
 _LEDGER_SAYS: frozenset[type[Conflict]] = frozenset({InsufficientBalance})
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Command to assign `amount` of the named coupon, or of the next one of the book.
-
-    The assignment becomes a lot of its own, with this expiry (None is never) and this data. `order_total` is that of
-    the order that the coupon is for, if it is known, and `occasion` that of the event that causes the assignment. A
-    value coupon has its whole value, unless `remaining_value` says what is left of it.
-    """
-
-    amount: Decimal = ONE
-    coupon: Coupon | None = None
-    expires_at: datetime | None = None
-    coupon_data: Mapping[str, Any] | None = None
-    order_total: Decimal | None = None
-    occasion: Occasion | None = None
-    remaining_value: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """Command to use `amount` of the named coupon, or of any of the book; lots that expire soonest are used first.
-
-    `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first.
-    `order_total` and `occasion` are as in an assignment.
-    """
-
-    amount: Decimal = ONE
-    coupon: Coupon | None = None
-    amount_discounted: Decimal | None = None
-    bypass: bool = False
-    auto_assign: bool = False
-    order_total: Decimal | None = None
-    occasion: Occasion | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Lock:
-    """Command to lock the named coupon, or any of the book; `auto_assign` locks one of the stock if there is none."""
-
-    expires_at: datetime
-    system_unique_key: str
-    request_digest: bytes
-    coupon: Coupon | None = None
-    auto_assign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +174,7 @@ class CouponService:
         Raises the first reason for refusal; the caller rolls back the uses made before it.
         """
         if book.is_value_coupon:
-            _refuse_without_value(command.amount_discounted)
+            command.refuse_without_value()
         usages: list[CouponUsage] = []
         for count in range(int(command.amount), 0, -1):
             book = self._state.books[book.coupon_book_id]
@@ -241,7 +191,8 @@ class CouponService:
         discounted: Decimal | None,
         details: UsageDetails,
     ) -> CouponUsage:
-        _refuse_over_value(lot, discounted)
+        if lot.remaining_value is not None:
+            lot.refuse_over_value(discounted)
         key = self._new_key()
         transaction_id = self._charge.pay(member.wallet_id, book, book.usage_required_points or ZERO, details, key)
         coupon, after = self._state.coupons[lot.coupon_id], lot.used(ONE, self._state.at, discounted)
@@ -442,18 +393,3 @@ class CouponService:
                 updated_at=self._state.at,
             )
         )
-
-
-def _refuse_without_value(discounted: Decimal | None) -> None:
-    """Refuse a use of a value coupon that does not say how much it takes."""
-    if not discounted:
-        raise InvalidRequest(
-            [FieldFault("amountDiscounted is needed: how much of the value the use takes", pointer="/amountDiscounted")]
-        )
-
-
-def _refuse_over_value(lot: CouponLot, discounted: Decimal | None) -> None:
-    """Refuse a use that takes more than the value that remains."""
-    remaining = lot.remaining_value
-    if remaining is not None and discounted is not None and discounted > remaining:
-        raise ValueExceeded(f"A value of {remaining:f} remains, not {discounted:f}.", available=remaining)

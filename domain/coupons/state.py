@@ -9,7 +9,6 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from domain.calendar import start_of_day
 from domain.coupons.books import GENERATED, LIST, Coupon, CouponBook, UnknownCoupon, stock_left
 from domain.coupons.locks import CouponLock, CouponLocked
 from domain.coupons.lots import (
@@ -17,11 +16,9 @@ from domain.coupons.lots import (
     LotRange,
     LotReading,
     LotSource,
-    discount_period,
     last_expiry,
     order_of_use,
-    usage_period,
-    zone_of,
+    period_starts,
 )
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
@@ -53,16 +50,6 @@ class Supply(LotSource, Protocol):
 
     def more(self, book: CouponBook) -> list[Coupon]:
         """Further codes, as many as the work may soon need; none if there are no more."""
-
-
-def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
-    """The starts of the periods of uses and of discounts; None where the book has no such limit.
-
-    `zone` is the organization's, for books without a time zone of their own.
-    """
-    days = usage_period(book, at, zone), discount_period(book, at, zone)
-    uses, discounts = (None if day is None else start_of_day(day, zone_of(book, zone)) for day in days)
-    return uses, discounts
 
 
 class CouponChanges(NamedTuple):
@@ -276,7 +263,7 @@ class CouponState:
         """Add to a member's amounts of a coupon, and to the sums of coupon and book; `lot` is the lot afterwards."""
         if lot is not None:
             self.keep_lot(lot)
-        before = self.held.get((member_id, coupon.coupon_id)) or self._nothing(member_id, coupon)
+        before = self.held.get((member_id, coupon.coupon_id)) or MemberCoupon.of_nothing(member_id, coupon, self.at)
         after = replace(
             before,
             amount_assigned=before.amount_assigned + assigned,
@@ -307,21 +294,6 @@ class CouponState:
         """The lots of a personal code that have an amount left."""
         ids = self._lots_of_coupon.get((member_id, coupon.coupon_id), ())
         return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0]
-
-    def _nothing(self, member_id: int, coupon: Coupon) -> MemberCoupon:
-        return MemberCoupon(
-            organization_id=coupon.organization_id,
-            member_coupon_id=0,
-            member_id=member_id,
-            coupon_id=coupon.coupon_id,
-            coupon_book_id=coupon.coupon_book_id,
-            amount_assigned=ZERO,
-            amount_used=ZERO,
-            custom_attributes={},
-            expired_at=None,
-            created_at=self.at,
-            updated_at=self.at,
-        )
 
     def count_use(
         self, member_id: int, book: CouponBook, used: Decimal, discounted: Decimal, used_at: datetime

@@ -1,11 +1,14 @@
 """Coupon usages: assignments of coupons to members, uses, and reversals of both (integration 2.3)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.coupons.books import Coupon
 from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict
 
@@ -76,6 +79,23 @@ class MemberCoupon:
     expired_at: datetime | None
     created_at: datetime
     updated_at: datetime
+
+    @classmethod
+    def of_nothing(cls, member_id: int, coupon: Coupon, at: datetime) -> MemberCoupon:
+        """The sums of a member who has nothing of a coupon."""
+        return cls(
+            organization_id=coupon.organization_id,
+            member_coupon_id=0,
+            member_id=member_id,
+            coupon_id=coupon.coupon_id,
+            coupon_book_id=coupon.coupon_book_id,
+            amount_assigned=Decimal(0),
+            amount_used=Decimal(0),
+            custom_attributes={},
+            expired_at=None,
+            created_at=at,
+            updated_at=at,
+        )
 
 
 class CouponNotAssigned(Conflict):

@@ -20,7 +20,6 @@ from marshmallow import Schema, fields
 from domain.calendar import instant_of, instant_text, local_of
 from domain.fields import Mark, wire_name
 from domain.problems import FieldFault, InvalidRequest
-from persistence.paging import Paged
 
 Item = TypeVar("Item")
 
@@ -378,30 +377,3 @@ _DUMPERS: Mapping[type[fields.Field[Any]], Callable[[Any], Any]] = {
 def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     """A function that renders the answer of a single record: `{name: record}`."""
     return lambda record: {name: shape(record)}
-
-
-def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
-    """A function that renders the answer of a paged list (integration 1, convention 3)."""
-    return lambda paged: {
-        "totalCount": paged.total_count,
-        "page": paged.page,
-        "limit": paged.limit,
-        **exactness_of(paged),
-        "results": [shape(r) for r in paged.results],
-    }
-
-
-def exactness_of(paged: Paged[Any]) -> dict[str, bool]:
-    """The field that marks a total that is not exact."""
-    return {} if paged.is_exact else {"totalIsExact": False}
-
-
-def walked(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
-    """The same for a list that can be read by cursor, too."""
-    page = listed(shape)
-    return lambda paged: {**page(paged), "nextCursor": paged.next_cursor}
-
-
-def results(shape: Callable[[Any], Any], name: str = "results") -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """A function that renders the answer of a list that is not paged: `{results: [...]}`."""
-    return lambda records: {name: [shape(r) for r in records]}

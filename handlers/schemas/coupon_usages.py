@@ -11,7 +11,8 @@ from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest
 from handlers.messages.base import Body, Nested, Shape, WireSchema, exact_number
 from handlers.schemas.coupon_books import BOOK
-from handlers.services.coupons.assign_and_use import AssignmentOutcome, BatchItem, CouponCommand
+from handlers.services.coupons.assign_and_use import CouponCommand
+from handlers.services.coupons.assign_to_members import AssignmentOutcome, BatchItem
 from handlers.services.coupons.revert import RevertedCode, RevertOutcome
 from persistence.coupons.member_coupons import MemberCouponEntry
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from domain.calendar import instant_text
 from domain.members import Member, MemberTier
-from handlers.messages.base import OF_REQUEST, Body, Shape, Update, exactness_of
+from handlers.messages.base import OF_REQUEST, Body, Shape, Update
+from handlers.messages.lists import exactness_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.services.members.enrol import Enrolment
 from persistence.paging import Paged

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from handlers.services.coupons import assign_and_use
-from handlers.services.coupons.assign_and_use import BatchItem, CouponCommand, CouponRequest
+from handlers.services.coupons import assign_and_use, assign_to_members
+from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest
+from handlers.services.coupons.assign_to_members import BatchItem
 from handlers.services.coupons.revert import UsageToRevert, revert_code, revert_usages
 from tests.builders.coupon_shop import CouponShop, priced
 from tests.builders.statements import count, rows_fetched, rows_read
@@ -41,7 +42,7 @@ def test_a_batch_of_100_members_costs_as_much_as_one(shop, members, type_):
         items = [BatchItem(member.member_id, None, None) for member in members[:size]]
 
         def call():
-            found = shop.run(lambda call: assign_and_use.assign_to_members(call, book, items, None))
+            found = shop.run(lambda call: assign_to_members.assign_to_members(call, book, items, None))
             assert all(each.usage is not None for each in found)
 
         return count(shop.engine, call)

@@ -9,21 +9,19 @@ from typing import Any
 
 from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.charges import UsageDetails
+from domain.coupons.commands import Assignment, Use
 from domain.coupons.locks import CouponLock, UnknownCouponLock
-from domain.coupons.service import Assignment, Use
 from domain.coupons.usages import CouponUsage
 from domain.idempotency import ResultsByKey
 from domain.members import Member
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.idempotency import digest_of
-from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.participants.coupons import CouponWork
-from handlers.services.unit_of_work.requests import RequestedChange, apply_batch, unit_of_work
+from handlers.services.unit_of_work.requests import RequestedChange, apply_batch
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.coupons import locks, usages
 from persistence.coupons.usages import USAGES
-from persistence.members import MEMBERS
 
 ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by request."
 
@@ -85,25 +83,6 @@ class CouponCommand:
             points_override=self.points_override,
             pending=self.pending,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class BatchItem:
-    """A member to whom a batch assigns, by either id or both."""
-
-    member_id: int | None = None
-    loyalty_member_id: str | None = None
-    system_unique_key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AssignmentOutcome:
-    """The outcome of one item of a batch."""
-
-    member_id: int | None
-    system_unique_key: str | None
-    usage: CouponUsage | None = None
-    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +148,7 @@ class _Requests:
         keys = {key for request in self._requests for key in request.command.keys}
         # A use that assigns makes two usages.
         count = sum([request.command.count + request.command.may_assign for request in self._requests])
-        stored, usage_ids = _look_up(unit, keys, count)
+        stored, usage_ids = look_up(unit, keys, count)
         for usage in stored:
             self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
         lock_keys = {request.command.lock_key for request in self._requests if request.command.lock_key is not None}
@@ -279,51 +258,7 @@ def _assign_each(
     return made
 
 
-def assign_to_members(
-    call: Call, book: CouponBook, items: Sequence[BatchItem], points_override: Decimal | None
-) -> list[AssignmentOutcome]:
-    """Assign a coupon to each of many members independently, in a fixed number of statements."""
-    members_of_items = _members_of(call, items)
-    command = CouponCommand(points_override=points_override)
-    member_ids = {member.member_id for member in members_of_items.values()}
-    with unit_of_work(call, member_ids, ASSIGNED) as unit:
-        return _Batch(unit, book, command).run(items, members_of_items)
-
-
-class _Batch:
-    """One call that assigns to many members."""
-
-    def __init__(self, unit: UnitOfWork, book: CouponBook, command: CouponCommand) -> None:
-        self._unit = unit
-        self._coupons = unit.coupons
-        self._book = unit.coupons.loader.book(coupon_book_id=book.coupon_book_id)
-        self._command = command
-
-    def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:
-        """Assign to each item's member, in order; returns an outcome for each."""
-        keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
-        stored, usage_ids = _look_up(self._unit, keys, len(items))
-        self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored)
-        self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)}, usage_ids)
-        return [self._one(item, _member_of(item, members_of_items)) for item in items]
-
-    def _one(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:
-        key = item.system_unique_key
-        try:
-            if member is None:
-                raise unknown_member(_named_by(item))
-            digest = self._command.digest("batch-assign", member.member_id, self._book)
-            usage = self._usages.find(key, digest)
-            if usage is None:
-                details = self._command.details(key, digest)
-                usage = self._coupons.assign(member.member_id, self._book, Assignment(), details)
-                self._usages.add(usage.system_unique_key, digest, usage)
-            return AssignmentOutcome(member.member_id, usage.system_unique_key, usage)
-        except Refusal as refusal:
-            return AssignmentOutcome(item.member_id if member is None else member.member_id, key, refusal=refusal)
-
-
-def _look_up(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
+def look_up(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
     """The usages under these keys, and ids for new ones; the unit gets as many for their events."""
     used_keys, usage_ids, event_ids = usages.look_up(unit.db, unit.organization_id, keys, count)
     unit.add_event_ids(event_ids)
@@ -382,34 +317,6 @@ def _refuse_past_expiry(call: Call, command: CouponCommand) -> None:
     if command.expires_at is not None and command.expires_at <= call.now:
         name = "expiredAt" if call.surface == ADMINISTRATION else "expiresAt"
         raise InvalidRequest([FieldFault(f"{name} is not in the future", pointer=f"/{name}")])
-
-
-def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
-    """The members of a batch, by each of their ids."""
-    organization_id = call.organization.organization_id
-    ids = {item.member_id for item in items if item.member_id is not None}
-    loyalty_ids = {item.loyalty_member_id for item in items if item.loyalty_member_id is not None}
-    existing = MEMBERS.find_all(call.db, organization_id, member_id=ids) if ids else []
-    if loyalty_ids:
-        existing += MEMBERS.find_all(call.db, organization_id, loyalty_member_id=loyalty_ids)
-    return {name: member for member in existing for name in (member.member_id, member.loyalty_member_id)}
-
-
-def _member_of(item: BatchItem, members_of_items: Mapping[Any, Member]) -> Member | None:
-    """The member of an item; None if its two ids belong to different members, or to none."""
-    named = [
-        members_of_items.get(member_id)
-        for member_id in (item.member_id, item.loyalty_member_id)
-        if member_id is not None
-    ]
-    return named[0] if all(member is named[0] or member == named[0] for member in named) else None
-
-
-def _named_by(item: BatchItem) -> str:
-    """How an item names its member."""
-    return " and ".join(
-        str(member_id) for member_id in (item.member_id, item.loyalty_member_id) if member_id is not None
-    )
 
 
 def _first(keys: Sequence[str]) -> str | None:

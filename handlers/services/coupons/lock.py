@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from domain.coupons.books import CouponBook
+from domain.coupons.commands import Lock
 from domain.coupons.locks import CouponLock, end_of_lock
-from domain.coupons.service import Lock
 from domain.idempotency import ResultsByKey
 from domain.members import Member
 from handlers.call import Call

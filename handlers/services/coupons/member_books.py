@@ -9,7 +9,8 @@ from domain.coupons.books import LIST, CouponBook, stock_left
 from domain.coupons.conditions import condition_reads_orders, context_of
 from domain.coupons.eligibility import MemberFacts, exclusions_of_list
 from domain.coupons.locks import CouponLock
-from domain.coupons.state import Had, period_starts
+from domain.coupons.lots import period_starts
+from domain.coupons.state import Had
 from domain.coupons.usages import CouponUsage
 from domain.ledger.views import WalletView
 from domain.members import Member

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCoupon, stock_left
+from domain.coupons.commands import Use
 from domain.coupons.discounts import discount_of
 from domain.coupons.eligibility import (
     ASSIGN_AND_USE,
@@ -19,7 +20,6 @@ from domain.coupons.eligibility import (
 )
 from domain.coupons.lots import LotRange
 from domain.coupons.refusals import OrderTotalTooLow
-from domain.coupons.service import Use
 from domain.ledger.refusals import InsufficientBalance
 from domain.problems import Refusal
 from handlers.services.simulations.dry_run import DryRun

@@ -12,10 +12,12 @@ import pytest
 
 from domain.coupons.books import Coupon
 from domain.coupons.charges import UsageDetails
+from domain.coupons.commands import Assignment, Use
 from domain.coupons.eligibility import MemberFacts
+from domain.coupons.lots import period_starts
 from domain.coupons.refusals import OutOfStock
-from domain.coupons.service import Assignment, CouponService, Use
-from domain.coupons.state import CouponState, period_starts
+from domain.coupons.service import CouponService
+from domain.coupons.state import CouponState
 from domain.coupons.usages import (
     AssignmentUsed,
     CouponExpired,

@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCouponBook, pattern_of, stock_left
-from domain.coupons.lots import CouponLot, LotRange
-from domain.coupons.state import PERSONAL, CouponChanges, CouponState, Place, period_starts
+from domain.coupons.lots import CouponLot, LotRange, period_starts
+from domain.coupons.state import PERSONAL, CouponChanges, CouponState, Place
 from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
 from persistence.coupons import holdings, usages

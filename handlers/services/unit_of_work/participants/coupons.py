@@ -14,10 +14,11 @@ from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
 from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
+from domain.coupons.commands import Assignment, Lock, Use
 from domain.coupons.conditions import condition_reads_orders, context_of
 from domain.coupons.eligibility import MemberFacts
 from domain.coupons.locks import CouponLock
-from domain.coupons.service import Assignment, CouponService, Lock, Use
+from domain.coupons.service import CouponService
 from domain.coupons.usages import CouponUsage
 from domain.currencies import round_money
 from domain.event_types import BENEFIT_USED, COUPON_ASSIGNED, COUPON_USED

@@ -1,0 +1,65 @@
+"""Commands about coupons: to assign, to use and to lock one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.coupons.books import Coupon
+from domain.hours import Occasion
+from domain.problems import FieldFault, InvalidRequest
+
+ONE = Decimal(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Command to assign `amount` of the named coupon, or of the next one of the book.
+
+    The assignment becomes a lot of its own, with this expiry (None is never) and this data. `order_total` is that of
+    the order that the coupon is for, if it is known, and `occasion` that of the event that causes the assignment. A
+    value coupon has its whole value, unless `remaining_value` says what is left of it.
+    """
+
+    amount: Decimal = ONE
+    coupon: Coupon | None = None
+    expires_at: datetime | None = None
+    coupon_data: Mapping[str, Any] | None = None
+    order_total: Decimal | None = None
+    occasion: Occasion | None = None
+    remaining_value: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Command to use `amount` of the named coupon, or of any of the book; lots that expire soonest are used first.
+
+    `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first.
+    `order_total` and `occasion` are as in an assignment.
+    """
+
+    amount: Decimal = ONE
+    coupon: Coupon | None = None
+    amount_discounted: Decimal | None = None
+    bypass: bool = False
+    auto_assign: bool = False
+    order_total: Decimal | None = None
+    occasion: Occasion | None = None
+
+    def refuse_without_value(self) -> None:
+        """Refuse a use of a value coupon that does not say how much it takes."""
+        if not self.amount_discounted:
+            fault = "amountDiscounted is needed: how much of the value the use takes"
+            raise InvalidRequest([FieldFault(fault, pointer="/amountDiscounted")])
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Command to lock the named coupon, or any of the book; `auto_assign` locks one of the stock if there is none."""
+
+    expires_at: datetime
+    system_unique_key: str
+    request_digest: bytes
+    coupon: Coupon | None = None
+    auto_assign: bool = False
