@@ -119,9 +119,9 @@ class Basket:
         places = [place for place in range(len(seen)) if terms.items is None or place in terms.items]
         weights = limits = [self._left[place] for place in places]
         if terms.per == PER_ITEM:
-            asked = [self._asked(terms, seen[place]) if self._totals[place] else _ZERO for place in places]
-            requested = sum(asked, _ZERO)
-            weights = limits = [min(one, limit) for one, limit in zip(asked, limits, strict=True)]
+            amounts = [self._asked(terms, seen[place]) if self._totals[place] else _ZERO for place in places]
+            requested = sum(amounts, _ZERO)
+            weights = limits = [min(one, limit) for one, limit in zip(amounts, limits, strict=True)]
         elif terms.items is None:
             requested = self._asked(terms, self.total if terms.base == INITIAL else self.left)
         else:

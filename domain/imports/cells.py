@@ -235,10 +235,10 @@ class Columns:
         if len(cells) != len(self._fields):
             raise RowFault(f"The row has {len(cells)} columns and not {len(self._fields)}.")
         values: dict[str, Any] = {}
-        for known, cell in zip(self._fields, cells, strict=True):
-            if known is None or not cell:
+        for column, cell in zip(self._fields, cells, strict=True):
+            if column is None or not cell:
                 continue
-            field, read = known
+            field, read = column
             name = self.name_of(field)
             try:
                 value = read(restored(cell) if self.restores else cell)

@@ -100,10 +100,10 @@ class Balances(ABC):
         pair = (wallet_id, account.ledger_account_id)
         if activity not in _activities_of(account, self.zone):
             return
-        held = self.holding(*pair)
-        before = held.last_activity_date or held.last_transaction_date
+        balance = self.holding(*pair)
+        before = balance.last_activity_date or balance.last_transaction_date
         if before is None or before < happened_at:
-            self._undo_log.put(self._holdings, pair, replace(held, last_activity_date=happened_at))
+            self._undo_log.put(self._holdings, pair, replace(balance, last_activity_date=happened_at))
         self._revert_idle_expiries(account, wallet_id, happened_at)
 
     def note_event(self, wallet_id: int, event_type: str, happened_at: datetime) -> None:
@@ -126,11 +126,11 @@ class Balances(ABC):
     def _begin_anew(self, account: LedgerAccount, wallet_id: int) -> None:
         """Let points live that come to a wallet without activity, or to one whose idle balance has expired."""
         pair = (wallet_id, account.ledger_account_id)
-        held, end = self.holding(*pair), self._end_of_idle(account, wallet_id)
+        balance, end = self.holding(*pair), self._end_of_idle(account, wallet_id)
         has_ended = end is not None and end <= self.at
-        if _activities_of(account, self.zone) and (has_ended or held.last_activity_date is None):
-            begin = self.at if has_ended else held.last_transaction_date or self.at
-            self._undo_log.put(self._holdings, pair, replace(held, last_activity_date=begin))
+        if _activities_of(account, self.zone) and (has_ended or balance.last_activity_date is None):
+            begin = self.at if has_ended else balance.last_transaction_date or self.at
+            self._undo_log.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 
     def _end_of_idle(self, account: LedgerAccount, wallet_id: int) -> datetime | None:
         """When the balance expires by the account's idle policy; None is never."""
@@ -144,29 +144,29 @@ class Balances(ABC):
     def _unreserve(
         self, account: LedgerAccount, wallet_id: int, debit: Decimal = ZERO, credit: Decimal = ZERO
     ) -> Holding:
-        held = self.holding(wallet_id, account.ledger_account_id)
-        held = replace(
-            held,
-            pending_debit=held.pending_debit - debit,
-            pending_credit=held.pending_credit - credit,
+        balance = self.holding(wallet_id, account.ledger_account_id)
+        balance = replace(
+            balance,
+            pending_debit=balance.pending_debit - debit,
+            pending_credit=balance.pending_credit - credit,
             last_transaction_date=self.at,
         )
-        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
-        return held
+        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+        return balance
 
     def _credit(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
         """Credit a wallet, debt first; returns the holding and the amount added to the balance."""
-        held = self.holding(wallet_id, account.ledger_account_id)
-        repaid = min(held.overdraft, amount)
-        held = replace(
-            held,
-            current=held.current + amount - repaid,
-            overdraft=held.overdraft - repaid,
-            overdraft_credit=held.overdraft_credit + repaid,
+        balance = self.holding(wallet_id, account.ledger_account_id)
+        repaid = min(balance.overdraft, amount)
+        balance = replace(
+            balance,
+            current=balance.current + amount - repaid,
+            overdraft=balance.overdraft - repaid,
+            overdraft_credit=balance.overdraft_credit + repaid,
             last_transaction_date=self.at,
         )
-        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
-        return held, amount - repaid
+        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+        return balance, amount - repaid
 
     def _earn(
         self,
@@ -178,35 +178,35 @@ class Balances(ABC):
     ) -> None:
         """Count points as earned by something that happened at a moment; a negative amount does not count any more."""
         pair = (wallet_id, account.ledger_account_id)
-        held = self.holding(*pair)
-        self._undo_log.put(self._holdings, pair, replace(held, earned=held.earned + amount))
+        balance = self.holding(*pair)
+        self._undo_log.put(self._holdings, pair, replace(balance, earned=balance.earned + amount))
         self._undo_log.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount, released_at)))
 
     def _debit(self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal) -> tuple[Entry, ...]:
         """Debit a wallet, `shortfall` of it into debt; returns an entry for each part."""
-        held = self.holding(wallet_id, account.ledger_account_id)
-        held = replace(
-            held,
-            current=held.current - amount,
-            overdraft=held.overdraft + shortfall,
+        balance = self.holding(wallet_id, account.ledger_account_id)
+        balance = replace(
+            balance,
+            current=balance.current - amount,
+            overdraft=balance.overdraft + shortfall,
             last_transaction_date=self.at,
         )
-        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
-        entries = () if shortfall and not amount else (Entry(wallet_id, -amount, held.current),)
-        return (*entries, Entry(wallet_id, -shortfall, held.current, True)) if shortfall else entries
+        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+        entries = () if shortfall and not amount else (Entry(wallet_id, -amount, balance.current),)
+        return (*entries, Entry(wallet_id, -shortfall, balance.current, True)) if shortfall else entries
 
     def _shortfall(self, account: LedgerAccount, wallet_id: int, amount: Decimal, allow_overdraft: bool) -> Decimal:
         """The part of a debit that goes into debt; raises if debt is not allowed."""
-        held = self.holding(wallet_id, account.ledger_account_id)
-        shortfall = max(ZERO, amount - held.available)
+        balance = self.holding(wallet_id, account.ledger_account_id)
+        shortfall = max(ZERO, amount - balance.available)
         if not shortfall:
             return ZERO
         limit = overdraft_of(account)
         if not allow_overdraft or not limit:
-            more = self.waiting_text(wallet_id, account.ledger_account_id) if held.pending_credit else ""
-            raise InsufficientBalance(f"{amount} is more than the available {held.available}{more}.")
-        if held.overdraft + shortfall > limit:
-            raise OverdraftLimitExceeded(f"The debt would be {held.overdraft + shortfall}, its limit is {limit}.")
+            more = self.waiting_text(wallet_id, account.ledger_account_id) if balance.pending_credit else ""
+            raise InsufficientBalance(f"{amount} is more than the available {balance.available}{more}.")
+        if balance.overdraft + shortfall > limit:
+            raise OverdraftLimitExceeded(f"The debt would be {balance.overdraft + shortfall}, its limit is {limit}.")
         return shortfall
 
     def _refuse_unavailable(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:
@@ -227,11 +227,11 @@ class Balances(ABC):
         most = account.max_balance
         if most is None:
             return amount, None
-        held = self.holding(wallet_id, account.ledger_account_id)
-        room = max(ZERO, most + held.overdraft - held.current - held.pending_credit)
+        balance = self.holding(wallet_id, account.ledger_account_id)
+        room = max(ZERO, most + balance.overdraft - balance.current - balance.pending_credit)
         if amount <= room:
             return amount, None
-        detail = f"A wallet may hold {most}, and this one holds {held.current + held.pending_credit}"
+        detail = f"A wallet may hold {most}, and this one holds {balance.current + balance.pending_credit}"
         return room, BalanceLimitReached(f"{detail}, with what is pending.", available=room)
 
     def _refuse_over_balance(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:
@@ -256,9 +256,11 @@ class Balances(ABC):
 
     def _count_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
         if value:
-            held = self.holding(wallet_id, account.ledger_account_id)
+            balance = self.holding(wallet_id, account.ledger_account_id)
             self._undo_log.put(
-                self._holdings, (wallet_id, account.ledger_account_id), replace(held, fiat=_WIDE.add(held.fiat, value))
+                self._holdings,
+                (wallet_id, account.ledger_account_id),
+                replace(balance, fiat=_WIDE.add(balance.fiat, value)),
             )
 
     def _add_step(self, step: AnyStep) -> AnyStep:
@@ -341,12 +343,12 @@ def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
     return fiat if part == whole else (fiat * part / whole).quantize(_FIAT_DIGITS)
 
 
-def rest_of(fiat: Decimal | None, returned: Decimal) -> Decimal | None:
+def rest_of(fiat: Decimal | None, returned_fiat: Decimal) -> Decimal | None:
     """The exact rest of a fiat value, of which a part was given back."""
-    return None if fiat is None else _WIDE.subtract(fiat, returned)
+    return None if fiat is None else _WIDE.subtract(fiat, returned_fiat)
 
 
-def taken(
+def lot_takes(
     account: LedgerAccount,
     wallet_id: int,
     amount: Decimal,
@@ -360,7 +362,7 @@ def taken(
     return (TakeLots(wallet_id, account.ledger_account_id, amount, first_of=first_of, preferred=lots),)
 
 
-def moved(
+def lot_transfers(
     account: LedgerAccount, from_wallet_id: int, to_wallet_id: int, amount: Decimal, to_lots: Decimal
 ) -> tuple[LotMove, ...]:
     """Lots of one wallet give `amount`, of which `to_lots` become lots of the other."""
@@ -376,6 +378,6 @@ def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
         arrived = (LotUse(0, move.amount, move.expires_at),)
     elif isinstance(move, SettleLots) and move.to_wallet_id is not None:
         # Lots are given in this order: the first to expire repaid debt.
-        kept = sum((use.amount for use in move.kept), ZERO)
-        _, arrived = split_uses(move.kept, kept - move.to_lots)
+        kept_amount = sum((use.amount for use in move.kept), ZERO)
+        _, arrived = split_uses(move.kept, kept_amount - move.to_lots)
     return sum((use.amount for use in arrived if use.expires_at is not None and use.expires_at <= at), ZERO)

@@ -18,7 +18,7 @@ class CaptureSession(Returns):
 
     def capture(
         self,
-        stored: Stored,
+        transaction: Stored,
         account: LedgerAccount,
         amount: Decimal | None = None,
         fiat: Fiat | None = None,
@@ -29,37 +29,39 @@ class CaptureSession(Returns):
         Without `fiat` a captured burn has the share of its fiat value, and without a date that of the transaction.
         Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or InvalidRequest.
         """
-        reserved = self.amount_of(stored)
-        amount = reserved if amount is None else amount
-        if self.status_of(stored) != PENDING or stored.is_timed:
-            raise NotPending(f"Transaction {stored.ledger_transaction_id} is not pending.")
-        if amount > reserved:
-            raise CaptureExceedsHold(f"{amount} is more than the {reserved} that are held.")
+        reserved_amount = self.amount_of(transaction)
+        amount = reserved_amount if amount is None else amount
+        if self.status_of(transaction) != PENDING or transaction.is_timed:
+            raise NotPending(f"Transaction {transaction.ledger_transaction_id} is not pending.")
+        if amount > reserved_amount:
+            raise CaptureExceedsHold(f"{amount} is more than the {reserved_amount} that are held.")
         check_amount(account, amount)
-        if stored.transaction_type == MINT:
+        if transaction.transaction_type == MINT:
             self._refuse_over_supply(account, amount)
-        kept, released = split_uses(stored.uses, amount)
-        fiat_value = None if stored.fiat_value is None else prorated(stored.fiat_value, amount, reserved)
+        kept_uses, released = split_uses(transaction.uses, amount)
+        fiat_value = (
+            None if transaction.fiat_value is None else prorated(transaction.fiat_value, amount, reserved_amount)
+        )
         if fiat is not None:
             fiat_value = fiat.value
-        if external_event_date is not None and stored.transaction_type == BURN:
-            self.be_active(account, stored.from_wallet_id or 0, SPEND, external_event_date)
-        before = self._available_of(stored)
-        qualifying = self._settle_qualifying(stored, account, amount)
-        expiry = stored.pending_expires_at or self._expiry_of_mint(
-            account, stored.to_wallet_id or 0, stored.external_event_date or self.at
+        if external_event_date is not None and transaction.transaction_type == BURN:
+            self.be_active(account, transaction.from_wallet_id or 0, SPEND, external_event_date)
+        before = self._available_of(transaction)
+        qualifying = self._settle_qualifying(transaction, account, amount)
+        expiry = transaction.pending_expires_at or self._expiry_of_mint(
+            account, transaction.to_wallet_id or 0, transaction.external_event_date or self.at
         )
-        entries, moves = self._settle(stored, account, amount, kept, released, expiry)
-        if stored.from_wallet_id is not None:
-            self._count_fiat(account, stored.from_wallet_id, fiat_value)
-        self._undo_log.put(self._settled, stored.ledger_transaction_id, SETTLED if amount else REVERTED)
+        entries, moves = self._settle(transaction, account, amount, kept_uses, released, expiry)
+        if transaction.from_wallet_id is not None:
+            self._count_fiat(account, transaction.from_wallet_id, fiat_value)
+        self._undo_log.put(self._settled, transaction.ledger_transaction_id, SETTLED if amount else REVERTED)
         capture = Capture(
-            stored=stored,
+            stored=transaction,
             account=account,
             amount=amount,
             entries=entries,
-            minted=amount if stored.transaction_type == MINT else ZERO,
-            burned=amount if stored.transaction_type == BURN else ZERO,
+            minted=amount if transaction.transaction_type == MINT else ZERO,
+            burned=amount if transaction.transaction_type == BURN else ZERO,
             lot_moves=moves,
             fiat_value=fiat_value,
             fiat_currency=None if fiat is None else fiat.currency,
@@ -67,36 +69,38 @@ class CaptureSession(Returns):
             qualifying=qualifying,
         )
         self._add_step(capture)
-        cause = f"capture-{stored.ledger_transaction_id}"
-        self._settle_returned(account, stored, reserved - amount, released, before, cause, capture)
+        cause = f"capture-{transaction.ledger_transaction_id}"
+        self._settle_returned(account, transaction, reserved_amount - amount, released, before, cause, capture)
         self._expire_arrived(capture, self.at)
         return capture
 
-    def make_available(self, stored: Stored, account: LedgerAccount, early_at: datetime | None = None) -> Capture:
+    def make_available(self, transaction: Stored, account: LedgerAccount, early_at: datetime | None = None) -> Capture:
         """Settle a mint that waits, as of the moment that it waits for, or before that as of the moment `early_at`.
 
         It was decided when it was minted: nothing prevents that. Raises NotPending for any other transaction.
         """
-        if self.status_of(stored) != PENDING or not stored.is_timed:
-            raise NotPending(f"Transaction {stored.ledger_transaction_id} does not wait.")
-        amount, wallet_id = self.amount_of(stored), stored.to_wallet_id or 0
-        moment = early_at or stored.available_at or self.at
-        happened_at = stored.external_event_date or self.at
-        is_planned = moment == stored.available_at
+        if self.status_of(transaction) != PENDING or not transaction.is_timed:
+            raise NotPending(f"Transaction {transaction.ledger_transaction_id} does not wait.")
+        amount, wallet_id = self.amount_of(transaction), transaction.to_wallet_id or 0
+        moment = early_at or transaction.available_at or self.at
+        happened_at = transaction.external_event_date or self.at
+        is_planned = moment == transaction.available_at
         by_policy = (
-            stored.policy_expires_at if is_planned else self._expiry_of_mint(account, wallet_id, happened_at, moment)
+            transaction.policy_expires_at
+            if is_planned
+            else self._expiry_of_mint(account, wallet_id, happened_at, moment)
         )
         before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         # What counts as earned counts from this moment on, which may be an early one.
-        stored = replace(stored, available_at=moment)
-        qualifying = self._settle_qualifying(stored, account, amount)
-        expiry = stored.pending_expires_at or by_policy
-        entries, moves = self._settle(stored, account, amount, (), (), expiry)
+        transaction = replace(transaction, available_at=moment)
+        qualifying = self._settle_qualifying(transaction, account, amount)
+        expiry = transaction.pending_expires_at or by_policy
+        entries, moves = self._settle(transaction, account, amount, (), (), expiry)
         self._date_last_transaction(wallet_id, account, max(moment, before or moment))
-        self._undo_log.put(self._settled, stored.ledger_transaction_id, SETTLED)
+        self._undo_log.put(self._settled, transaction.ledger_transaction_id, SETTLED)
         capture = self._add_step(
             Capture(
-                stored=stored,
+                stored=transaction,
                 account=account,
                 amount=amount,
                 entries=entries,
@@ -114,42 +118,42 @@ class CaptureSession(Returns):
 
     def _settle(
         self,
-        stored: Stored,
+        transaction: Stored,
         account: LedgerAccount,
         amount: Decimal,
-        kept: tuple[LotUse, ...],
+        kept_uses: tuple[LotUse, ...],
         released: tuple[LotUse, ...],
         expiry: datetime | None,
     ) -> tuple[tuple[Entry, ...], tuple[LotMove, ...]]:
         """The entries and lots of a capture, of a mint lots with the `expiry`; updates both wallets' holdings."""
         entries: tuple[Entry, ...] = ()
         moves: list[LotMove] = []
-        if stored.from_wallet_id is not None:
-            self._unreserve(account, stored.from_wallet_id, debit=stored.amount)
-            entries += self._debit(account, stored.from_wallet_id, amount, ZERO)
+        if transaction.from_wallet_id is not None:
+            self._unreserve(account, transaction.from_wallet_id, debit=transaction.amount)
+            entries += self._debit(account, transaction.from_wallet_id, amount, ZERO)
         to_lots = ZERO
-        if stored.to_wallet_id is not None:
-            self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
-            held, to_lots = self._credit(account, stored.to_wallet_id, amount)
-            entries += (Entry(stored.to_wallet_id, amount, held.current),)
-        if stored.transaction_type == MINT:
+        if transaction.to_wallet_id is not None:
+            self._unreserve(account, transaction.to_wallet_id, credit=self.amount_of(transaction))
+            balance, to_lots = self._credit(account, transaction.to_wallet_id, amount)
+            entries += (Entry(transaction.to_wallet_id, amount, balance.current),)
+        if transaction.transaction_type == MINT:
             entries += (Entry(None, -amount),)
-            if stored.qualifying is None:
-                happened_at = stored.external_event_date or self.at
-                self._earn(account, stored.to_wallet_id or 0, amount, happened_at, stored.available_at)
+            if transaction.qualifying is None:
+                happened_at = transaction.external_event_date or self.at
+                self._earn(account, transaction.to_wallet_id or 0, amount, happened_at, transaction.available_at)
             if account.point_tracking_enabled and to_lots:
-                moves.append(NewLot(stored.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
-        elif stored.transaction_type == BURN:
+                moves.append(NewLot(transaction.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
+        elif transaction.transaction_type == BURN:
             entries += (Entry(None, amount),)
-        if account.point_tracking_enabled and stored.from_wallet_id is not None:
+        if account.point_tracking_enabled and transaction.from_wallet_id is not None:
             moves.append(
                 SettleLots(
-                    stored.ledger_transaction_id,
-                    stored.from_wallet_id,
+                    transaction.ledger_transaction_id,
+                    transaction.from_wallet_id,
                     account.ledger_account_id,
-                    kept,
+                    kept_uses,
                     released,
-                    stored.to_wallet_id,
+                    transaction.to_wallet_id,
                     to_lots,
                 )
             )
@@ -173,13 +177,13 @@ class CaptureSession(Returns):
 
     def left_of(self, capture: Capture) -> Decimal:
         """The amount that a mint gave when it became available in this unit of work, unless it expired on arrival."""
-        given = sum((move.amount for move in capture.lot_moves if isinstance(move, NewLot)), ZERO)
-        return given - self._expired_on_arrival.get(capture.stored.ledger_transaction_id, ZERO)
+        released_amount = sum((move.amount for move in capture.lot_moves if isinstance(move, NewLot)), ZERO)
+        return released_amount - self._expired_on_arrival.get(capture.stored.ledger_transaction_id, ZERO)
 
     def _date_last_transaction(self, wallet_id: int, account: LedgerAccount, moment: datetime | None) -> None:
         pair = wallet_id, account.ledger_account_id
         self._undo_log.put(self._holdings, pair, replace(self.holding(*pair), last_transaction_date=moment))
 
-    def status_of(self, stored: Stored) -> int:
+    def status_of(self, transaction: Stored) -> int:
         """The present status of a stored transaction."""
-        return self._settled.get(stored.ledger_transaction_id, stored.status)
+        return self._settled.get(transaction.ledger_transaction_id, transaction.status)

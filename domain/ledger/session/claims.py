@@ -8,7 +8,7 @@ from typing import NamedTuple
 from domain.ledger.lots import LotMove, LotUse
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored
 from domain.ledger.records import REVERT, REVERTED, SETTLED, LedgerAccount
-from domain.ledger.session.balances import share_of, taken
+from domain.ledger.session.balances import lot_takes, share_of
 from domain.ledger.session.movements import Movements
 
 
@@ -39,7 +39,7 @@ class Claims(Movements):
     def clamps(self) -> Mapping[int, Clamp]:
         """The mints whose missing amount this unit of work has changed, by transaction."""
         by = {i: posting for i, (_, posting) in self._clamped.items()}
-        return {i: Clamp(missing, by.get(i)) for i, missing in self._missing.items()}
+        return {i: Clamp(shortfall, by.get(i)) for i, shortfall in self._missing.items()}
 
     @property
     def changes_stored(self) -> bool:
@@ -51,109 +51,117 @@ class Claims(Movements):
         """The amounts taken off pending mints, by transaction."""
         return self._released
 
-    def taken_back_of(self, stored: Stored) -> Decimal:
+    def taken_back_of(self, transaction: Stored) -> Decimal:
         """The amount that partial reverts have taken back of a transaction so far."""
-        return self._taken_back.get(stored.ledger_transaction_id, stored.taken_back)
+        return self._taken_back.get(transaction.ledger_transaction_id, transaction.taken_back)
 
-    def fiat_returned_of(self, stored: Stored) -> Decimal:
+    def fiat_returned_of(self, transaction: Stored) -> Decimal:
         """The fiat value that partial reverts have given back of a burn so far."""
-        return self._fiat_returned.get(stored.ledger_transaction_id, stored.fiat_returned)
+        return self._fiat_returned.get(transaction.ledger_transaction_id, transaction.fiat_returned)
 
-    def released_of(self, stored: Stored) -> Decimal:
+    def released_of(self, transaction: Stored) -> Decimal:
         """The amount that partial reverts have taken off a transaction while it was pending."""
-        return self._released.get(stored.ledger_transaction_id, stored.released)
+        return self._released.get(transaction.ledger_transaction_id, transaction.released)
 
-    def amount_of(self, stored: Stored) -> Decimal:
+    def amount_of(self, transaction: Stored) -> Decimal:
         """The present amount of a transaction, moved or set aside."""
-        return stored.amount - self.released_of(stored) + stored.released
+        return transaction.amount - self.released_of(transaction) + transaction.released
 
-    def reversible_of(self, stored: Stored) -> Decimal:
+    def reversible_of(self, transaction: Stored) -> Decimal:
         """The amount that a transaction gave or was to give, less its expired part, which is gone already."""
-        expired = stored.expired + self._expired_on_arrival.get(stored.ledger_transaction_id, ZERO)
-        expired += sum((self._expired.get(lot, ZERO) for lot in stored.lots), ZERO)
-        return self.given_of(stored) - expired
+        expired = transaction.expired + self._expired_on_arrival.get(transaction.ledger_transaction_id, ZERO)
+        expired += sum((self._expired.get(lot, ZERO) for lot in transaction.lots), ZERO)
+        return self.given_of(transaction) - expired
 
     @property
     def unearned(self) -> Mapping[int, Decimal]:
         """The amounts of unreverted mints that no longer count as earned, by transaction, where changed."""
         return {i: amount for i, amount in self._unearned.items() if self._settled.get(i) != REVERTED}
 
-    def given_of(self, stored: Stored) -> Decimal:
+    def given_of(self, transaction: Stored) -> Decimal:
         """The amount that a transaction was to give at first, including what has expired."""
-        return self.amount_of(stored) + self.released_of(stored)
+        return self.amount_of(transaction) + self.released_of(transaction)
 
-    def qualifying_of(self, stored: Stored) -> Decimal:
+    def qualifying_of(self, transaction: Stored) -> Decimal:
         """The points that count as earned by a mint as it was given at first."""
-        return self.given_of(stored) if stored.qualifying is None else stored.qualifying
+        return self.given_of(transaction) if transaction.qualifying is None else transaction.qualifying
 
-    def missing_of(self, stored: Stored) -> Decimal:
+    def missing_of(self, transaction: Stored) -> Decimal:
         """The amount of a mint that could not be taken back yet."""
-        return self._missing.get(stored.ledger_transaction_id, stored.missing)
+        return self._missing.get(transaction.ledger_transaction_id, transaction.missing)
 
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
         """The parts of mints taken back at once from what a revert or capture returned."""
         parts = (posting for posting in self.steps if isinstance(posting, Posting) and posting.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
-    def _settle_qualifying(self, stored: Stored, account: LedgerAccount, amount: Decimal) -> Decimal | None:
+    def _settle_qualifying(self, transaction: Stored, account: LedgerAccount, amount: Decimal) -> Decimal | None:
         """Count the captured share of a mint's qualifying points as earned; returns those of the mint from now on.
 
         They are those of the captured and the released amount, as if a mint of both had been reverted in part. None for
         a mint whose amount qualifies.
         """
-        if stored.qualifying is None or not amount:
-            return stored.qualifying
-        released = self.released_of(stored)
-        qualifying = share_of(account, stored.qualifying, amount + released, self.given_of(stored))
-        earned = share_of(account, qualifying, amount, amount + released)
-        if earned < qualifying:
-            self._undo_log.put(self._unearned, stored.ledger_transaction_id, qualifying - earned)
+        if transaction.qualifying is None or not amount:
+            return transaction.qualifying
+        released = self.released_of(transaction)
+        qualifying = share_of(account, transaction.qualifying, amount + released, self.given_of(transaction))
+        earned_points = share_of(account, qualifying, amount, amount + released)
+        if earned_points < qualifying:
+            self._undo_log.put(self._unearned, transaction.ledger_transaction_id, qualifying - earned_points)
         self._earn(
-            account, stored.to_wallet_id or 0, earned, stored.external_event_date or self.at, stored.available_at
+            account,
+            transaction.to_wallet_id or 0,
+            earned_points,
+            transaction.external_event_date or self.at,
+            transaction.available_at,
         )
         return qualifying
 
-    def _unearn(self, stored: Stored, account: LedgerAccount, in_all: Decimal) -> bool:
+    def _unearn(self, transaction: Stored, account: LedgerAccount, in_all: Decimal) -> bool:
         """Count so many qualifying points of a settled mint as not earned; true if that is more than before."""
-        if stored.qualifying is None:
+        if transaction.qualifying is None:
             # What was released while the mint was pending is not in its amount any more.
-            in_all -= self.released_of(stored)
-        before = self._unearned.get(stored.ledger_transaction_id, stored.unearned)
+            in_all -= self.released_of(transaction)
+        before = self._unearned.get(transaction.ledger_transaction_id, transaction.unearned)
         if in_all <= before:
             return False
-        self._undo_log.put(self._unearned, stored.ledger_transaction_id, in_all)
+        self._undo_log.put(self._unearned, transaction.ledger_transaction_id, in_all)
         self._earn(
-            account, stored.to_wallet_id or 0, before - in_all, stored.happened_at or self.at, stored.available_at
+            account,
+            transaction.to_wallet_id or 0,
+            before - in_all,
+            transaction.happened_at or self.at,
+            transaction.available_at,
         )
         return True
 
-    def _note_missing(self, stored: Stored, posting: Posting, missing: Decimal) -> None:
+    def _note_missing(self, transaction: Stored, posting: Posting, shortfall: Decimal) -> None:
         """Record the amount that a revert of a mint, or of a part of it, could not take."""
-        if missing or self.missing_of(stored):
-            self._undo_log.put(self._missing, stored.ledger_transaction_id, missing)
-            self._undo_log.put(self._clamped, stored.ledger_transaction_id, (stored, posting))
+        if shortfall or self.missing_of(transaction):
+            self._undo_log.put(self._missing, transaction.ledger_transaction_id, shortfall)
+            self._undo_log.put(self._clamped, transaction.ledger_transaction_id, (transaction, posting))
 
     def _take_missing(
         self,
         account: LedgerAccount,
-        reverted: Stored,
+        transaction: Stored,
         back: Returned,
         lots: Iterable[LotUse],
         step: Posting | Capture,
     ) -> None:
         """Take missing amounts of mints from what the reversal of a debit returned, partly to these lots."""
-        wallet_id, preferred = reverted.from_wallet_id or 0, tuple(lots)
-        for mint in self._claims_on(reverted, account):
+        wallet_id, preferred = transaction.from_wallet_id or 0, tuple(lots)
+        for mint in self._claims_on(transaction, account):
             # The expired part of the mint itself is gone already.
-            missing = self.missing_of(mint) - sum((back.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
-            missing = max(ZERO, missing)
-            points = min(missing, back.arrived)
-            debt = min(missing - points, back.repaid)
+            shortfall = self.missing_of(mint) - sum((back.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
+            shortfall = max(ZERO, shortfall)
+            points = min(shortfall, back.arrived)
+            debt = min(shortfall - points, back.repaid)
             back = Returned(back.arrived - points, back.repaid - debt, back.expired)
-            self._undo_log.put(self._missing, mint.ledger_transaction_id, missing - points - debt)
+            self._undo_log.put(self._missing, mint.ledger_transaction_id, shortfall - points - debt)
             if points or debt:
-                moves = taken(account, wallet_id, points, mint.ledger_transaction_id, preferred)
-                details = _details_of(mint, reverted, step, self)
+                moves = lot_takes(account, wallet_id, points, mint.ledger_transaction_id, preferred)
+                details = _details_of(mint, transaction, step, self)
                 # Points that repaid debt become debt again.
                 self._take_part(account, mint, points, moves, details, debt, step)
 
@@ -174,22 +182,22 @@ class Claims(Movements):
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 
-    def _claims_on(self, reverted: Stored, account: LedgerAccount) -> list[Stored]:
+    def _claims_on(self, transaction: Stored, account: LedgerAccount) -> list[Stored]:
         """The mints with a missing amount to which a reverted debit returns points, oldest first."""
-        known = {mint.ledger_transaction_id: mint for mint in reverted.claims}
-        pair = (reverted.from_wallet_id, account.ledger_account_id)
+        own_mints = {mint.ledger_transaction_id: mint for mint in transaction.claims}
+        pair = (transaction.from_wallet_id, account.ledger_account_id)
         # A reverted debit was posted before this unit of work, and so before the mints that were clamped in it.
         here = (mint for mint, _ in self._clamped.values())
-        known.update({m.ledger_transaction_id: m for m in here if (m.to_wallet_id, m.ledger_account_id) == pair})
-        return [known[i] for i in sorted(known)]
+        own_mints.update({m.ledger_transaction_id: m for m in here if (m.to_wallet_id, m.ledger_account_id) == pair})
+        return [own_mints[i] for i in sorted(own_mints)]
 
 
-def _details_of(mint: Stored, reverted: Stored, step: Posting | Capture, session: Claims) -> Details:
+def _details_of(mint: Stored, transaction: Stored, step: Posting | Capture, session: Claims) -> Details:
     """The details of the partial revert of a mint, taken from the revert that made it possible."""
     # With the moment, the key cannot equal a key used by a client.
     # With the amount, it differs from that of another part of the same mint at this moment.
     part = f"{session.at.timestamp():.6f}-{session.taken_back_of(mint)}"
-    key = f"missing-{mint.ledger_transaction_id}-after-{reverted.ledger_transaction_id}-{part}"
+    key = f"missing-{mint.ledger_transaction_id}-after-{transaction.ledger_transaction_id}-{part}"
     if isinstance(step, Capture):
         return Details(key)
     details = step.details
@@ -202,7 +210,7 @@ def _details_of(mint: Stored, reverted: Stored, step: Posting | Capture, session
 
 
 def reversal(
-    stored: Stored,
+    transaction: Stored,
     account: LedgerAccount,
     details: Details,
     amount: Decimal,
@@ -219,12 +227,12 @@ def reversal(
         transaction_type=REVERT,
         status=status,
         amount=amount,
-        from_wallet_id=stored.to_wallet_id,
-        to_wallet_id=stored.from_wallet_id,
+        from_wallet_id=transaction.to_wallet_id,
+        to_wallet_id=transaction.from_wallet_id,
         entries=entries,
         details=details,
         minted=minted,
         burned=burned,
         lot_moves=lot_moves,
-        reverts=stored,
+        reverts=transaction,
     )

@@ -14,10 +14,10 @@ from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed
 from domain.ledger.session.balances import (
     Balances,
     check_amount,
-    moved,
+    lot_takes,
+    lot_transfers,
     overdraft_of,
     refuse_untracked_expiry,
-    taken,
 )
 from domain.problems import FieldFault, InvalidRequest
 
@@ -63,9 +63,9 @@ class Movements(Balances):
         # Qualifying points alone are nothing that could be spent too early.
         if wait is not None and amount and (wait.available_at is None or wait.available_at > self.at):
             return self._wait(account, wallet_id, amount, details, wait, expires_at, expiry, qualifying)
-        held, to_lot = self._credit(account, wallet_id, amount)
-        earned = amount if qualifying is None else qualifying
-        self._earn(account, wallet_id, earned, happened_at)
+        balance, to_lot = self._credit(account, wallet_id, amount)
+        earned_points = amount if qualifying is None else qualifying
+        self._earn(account, wallet_id, earned_points, happened_at)
         tracked = account.point_tracking_enabled and to_lot
         posting = self._add_step(
             Posting(
@@ -75,7 +75,7 @@ class Movements(Balances):
                 amount=amount,
                 from_wallet_id=None,
                 to_wallet_id=wallet_id,
-                entries=(Entry(wallet_id, amount, held.current), Entry(None, -amount)),
+                entries=(Entry(wallet_id, amount, balance.current), Entry(None, -amount)),
                 details=details,
                 minted=amount,
                 lot_moves=(NewLot(wallet_id, account.ledger_account_id, to_lot, expiry),) if tracked else (),
@@ -161,7 +161,7 @@ class Movements(Balances):
                 entries=(*entries, Entry(None, amount)),
                 details=details,
                 burned=amount,
-                lot_moves=taken(account, wallet_id, amount - shortfall),
+                lot_moves=lot_takes(account, wallet_id, amount - shortfall),
                 fiat_value=details.fiat.value,
             )
         )
@@ -191,7 +191,7 @@ class Movements(Balances):
         self._refuse_over_balance(account, to_wallet_id, amount)
         if manual:
             return self._hold(account, TRANSFER, from_wallet_id, to_wallet_id, amount, details)
-        sent = self._debit(account, from_wallet_id, amount, ZERO)
+        debit = self._debit(account, from_wallet_id, amount, ZERO)
         received, to_lots = self._credit(account, to_wallet_id, amount)
         return self._add_step(
             Posting(
@@ -201,9 +201,9 @@ class Movements(Balances):
                 amount=amount,
                 from_wallet_id=from_wallet_id,
                 to_wallet_id=to_wallet_id,
-                entries=(*sent, Entry(to_wallet_id, amount, received.current)),
+                entries=(*debit, Entry(to_wallet_id, amount, received.current)),
                 details=details,
-                lot_moves=moved(account, from_wallet_id, to_wallet_id, amount, to_lots),
+                lot_moves=lot_transfers(account, from_wallet_id, to_wallet_id, amount, to_lots),
             )
         )
 
@@ -218,11 +218,11 @@ class Movements(Balances):
     ) -> None:
         """Burn the rest of these lots of the wallet, which expired at `moment`."""
         amount = sum((use.amount for use in uses), ZERO)
-        taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
+        lots_taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
         for use in uses:
             before = self._expired.get(use.ledger_lot_id, ZERO)
             self._undo_log.put(self._expired, use.ledger_lot_id, before + use.amount)
-        self._expire(account, wallet_id, amount, (taken,), moment, key, part_of)
+        self._expire(account, wallet_id, amount, (lots_taken,), moment, key, part_of)
 
     def _expire(
         self,
@@ -234,10 +234,10 @@ class Movements(Balances):
         key: str,
         part_of: Step | None = None,
     ) -> None:
-        held = self.holding(wallet_id, account.ledger_account_id)
+        balance = self.holding(wallet_id, account.ledger_account_id)
         # An expiry is not an action of the member and does not delay the next one.
-        held = replace(held, current=held.current - amount)
-        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
+        balance = replace(balance, current=balance.current - amount)
+        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
         self._add_step(
             Posting(
                 account=account,
@@ -246,7 +246,7 @@ class Movements(Balances):
                 amount=amount,
                 from_wallet_id=wallet_id,
                 to_wallet_id=None,
-                entries=(Entry(wallet_id, -amount, held.current), Entry(None, amount)),
+                entries=(Entry(wallet_id, -amount, balance.current), Entry(None, amount)),
                 details=Details(key, description="Expired", external_event_date=moment),
                 burned=amount,
                 lot_moves=lot_moves,
@@ -275,15 +275,15 @@ class Movements(Balances):
         entries: list[Entry] = []
         for wallet_id, debit in ((from_wallet_id, True), (to_wallet_id, False)):
             if wallet_id is not None:
-                held = self.holding(wallet_id, account.ledger_account_id)
-                held = replace(
-                    held,
-                    pending_debit=held.pending_debit + (amount if debit else ZERO),
-                    pending_credit=held.pending_credit + (ZERO if debit else amount),
+                balance = self.holding(wallet_id, account.ledger_account_id)
+                balance = replace(
+                    balance,
+                    pending_debit=balance.pending_debit + (amount if debit else ZERO),
+                    pending_credit=balance.pending_credit + (ZERO if debit else amount),
                     last_transaction_date=self.at,
                 )
-                self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), held)
-                entries.append(Entry(wallet_id, ZERO, held.current))
+                self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+                entries.append(Entry(wallet_id, ZERO, balance.current))
         return self._add_step(
             Posting(
                 account=account,
@@ -294,7 +294,7 @@ class Movements(Balances):
                 to_wallet_id=to_wallet_id,
                 entries=tuple(entries),
                 details=details,
-                lot_moves=() if from_wallet_id is None else taken(account, from_wallet_id, amount),
+                lot_moves=() if from_wallet_id is None else lot_takes(account, from_wallet_id, amount),
                 fiat_value=details.fiat.value,
                 pending_expires_at=expires_at,
                 held_until=held_until,

@@ -19,7 +19,7 @@ class Returns(Claims):
     """A session that gives back what reverted and released debits had taken, and what an idle balance had lost."""
 
     def _restored(
-        self, account: LedgerAccount, stored: Stored, amount: Decimal, to_lots: Decimal, *, revives: bool = True
+        self, account: LedgerAccount, transaction: Stored, amount: Decimal, to_lots: Decimal, *, revives: bool = True
     ) -> tuple[LotMove, ...]:
         """The lots of `amount` of a reverted debit, `to_lots` in total: the last to expire come back first.
 
@@ -27,38 +27,40 @@ class Returns(Claims):
         """
         if not account.point_tracking_enabled:
             return ()
-        pair = (stored.from_wallet_id or 0, account.ledger_account_id)
-        uses = self._uses_left(stored)
-        kept, uses = split_uses(uses, max(ZERO, _total(uses) - amount))
-        used = _total(uses)
-        spent, returned = split_uses(uses, max(ZERO, used - to_lots))
+        pair = (transaction.from_wallet_id or 0, account.ledger_account_id)
+        uses = self._uses_left(transaction)
+        kept_uses, uses = split_uses(uses, max(ZERO, _total(uses) - amount))
+        used_amount = _total(uses)
+        spent_uses, returned_uses = split_uses(uses, max(ZERO, used_amount - to_lots))
         revived: tuple[LotUse, ...] = ()
         if revives and account.restored_expiry_days:
-            revived = tuple(use for use in returned if self._has_ended(account, pair[0], use))
-            returned = tuple(use for use in returned if use not in revived)
-        extra, expiry = max(ZERO, to_lots - used), self._expiry_of_mint(account, pair[0], self.at)
-        lowers = stored.ledger_transaction_id if kept else None
+            revived = tuple(use for use in returned_uses if self._has_ended(account, pair[0], use))
+            returned_uses = tuple(use for use in returned_uses if use not in revived)
+        extra, expiry = max(ZERO, to_lots - used_amount), self._expiry_of_mint(account, pair[0], self.at)
+        lowers = transaction.ledger_transaction_id if kept_uses else None
         moves: tuple[LotMove, ...] = (
-            RestoreLots(*pair, returned, (*spent, *revived), extra, expiry, stored.is_expiry, lowers, kept),
+            RestoreLots(
+                *pair, returned_uses, (*spent_uses, *revived), extra, expiry, transaction.is_expiry, lowers, kept_uses
+            ),
         )
         if revived:
             end = add_days(self.at, account.restored_expiry_days, account.expiry_calendar(self.zone).zone)
             moves += (NewLot(*pair, _total(revived), end),)
         return moves
 
-    def _uses_left(self, stored: Stored) -> tuple[LotUse, ...]:
+    def _uses_left(self, transaction: Stored) -> tuple[LotUse, ...]:
         """The lots of a debit without those that partial reverts of this unit of work have given back."""
-        returned_here = self.taken_back_of(stored) - stored.taken_back
-        return split_uses(stored.uses, max(ZERO, _total(stored.uses) - returned_here))[0]
+        returned_here = self.taken_back_of(transaction) - transaction.taken_back
+        return split_uses(transaction.uses, max(ZERO, _total(transaction.uses) - returned_here))[0]
 
-    def _available_of(self, stored: Stored) -> Decimal:
+    def _available_of(self, transaction: Stored) -> Decimal:
         """The spendable amount of the wallet that a transaction debits."""
-        return self.holding(stored.from_wallet_id or 0, stored.ledger_account_id).available
+        return self.holding(transaction.from_wallet_id or 0, transaction.ledger_account_id).available
 
     def _settle_returned(
         self,
         account: LedgerAccount,
-        stored: Stored,
+        transaction: Stored,
         amount: Decimal,
         uses: tuple[LotUse, ...],
         before: Decimal,
@@ -71,7 +73,7 @@ class Returns(Claims):
         Amounts returned to lots that have expired meanwhile expire at once, at the moment `returned_at` (default now),
         not when the lots expired. From the rest, missing amounts of reverted mints are taken.
         """
-        wallet_id, repaid = stored.from_wallet_id, amount - self._available_of(stored) + before
+        wallet_id, repaid = transaction.from_wallet_id, amount - self._available_of(transaction) + before
         if wallet_id is None:
             return
         expired: dict[datetime, list[LotUse]] = {}
@@ -82,19 +84,19 @@ class Returns(Claims):
         for moment, lots_of_moment in sorted(expired.items()):
             key = f"expiry-after-{cause}-{moment.timestamp():.6f}"
             self.expire(account, wallet_id, tuple(lots_of_moment), moment, key, step)
-        arrived = self._available_of(stored) - before
-        gone = {use.ledger_lot_id: use.amount for moment in expired.values() for use in moment}
-        lots = (use for use in uses if use.ledger_lot_id not in gone)
-        self._take_missing(account, stored, Returned(arrived, repaid, gone), lots, step)
+        arrived = self._available_of(transaction) - before
+        expired_amounts = {use.ledger_lot_id: use.amount for moment in expired.values() for use in moment}
+        lots = (use for use in uses if use.ledger_lot_id not in expired_amounts)
+        self._take_missing(account, transaction, Returned(arrived, repaid, expired_amounts), lots, step)
 
     def _has_ended(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> bool:
         end = self._end_of(account, wallet_id, use.expires_at)
         return end is not None and end <= self.at
 
-    def expect_late_activity(self, stored: Iterable[Stored] = ()) -> None:
-        """Note the expiries of idle balances that late activities may revert: `stored` ones, and those posted here."""
+    def expect_late_activity(self, transaction: Iterable[Stored] = ()) -> None:
+        """Note the expiries of idle balances that late activities may revert: `transaction` ones, and those posted here."""
         posted = (step for step in self.steps if isinstance(step, Posting) and step.is_expiry and step.part_of is None)
-        for expiry in (*stored, *map(self._stored_as, posted)):
+        for expiry in (*transaction, *map(self._stored_as, posted)):
             moment = expiry.external_event_date
             if moment is not None and any(use.expires_at is None or use.expires_at > moment for use in expiry.uses):
                 pair = (expiry.from_wallet_id or 0, expiry.ledger_account_id)
@@ -137,7 +139,7 @@ class Returns(Claims):
                 # What had expired was issued again meanwhile.
                 return
         before = self._available_of(expiry)
-        held, to_lots = self._credit(account, wallet_id, expiry.amount)
+        balance, to_lots = self._credit(account, wallet_id, expiry.amount)
         moment = (expiry.external_event_date or self.at).timestamp()
         # With the moments, the key cannot equal a key used by a client.
         key = f"{LATE_ACTIVITY}-{wallet_id}-{account.ledger_account_id}-{moment:.6f}-{self.at.timestamp():.6f}"
@@ -146,7 +148,7 @@ class Returns(Claims):
             account,
             Details(key, description=LATE_ACTIVITY),
             expiry.amount,
-            (Entry(wallet_id, expiry.amount, held.current), Entry(None, -expiry.amount)),
+            (Entry(wallet_id, expiry.amount, balance.current), Entry(None, -expiry.amount)),
             lot_moves=self._restored(account, expiry, expiry.amount, to_lots, revives=False),
             burned=-expiry.amount,
         )

@@ -18,9 +18,9 @@ from domain.ledger.refusals import (
     NotRevertible,
 )
 from domain.ledger.session.balances import (
+    lot_takes,
     overdraft_of,
     rest_of,
-    taken,
 )
 from domain.ledger.session.captures import CaptureSession
 from domain.ledger.session.claims import reversal
@@ -35,7 +35,7 @@ class LedgerSession(CaptureSession):
 
     def revert(
         self,
-        stored: Stored,
+        transaction: Stored,
         account: LedgerAccount,
         details: Details,
         allow_overdraft: bool = False,
@@ -48,87 +48,94 @@ class LedgerSession(CaptureSession):
         available and records the missing part. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
         OverdraftLimitExceeded, SupplyExceeded, FiatNotAllowed or FiatExceedsBurn.
         """
-        self._refuse_revert(stored, account, details, partial_fiat)
-        status, before = self.status_of(stored), self._available_of(stored)
-        details = replace(details, fiat=Fiat(currency=stored.fiat_currency))
+        self._refuse_revert(transaction, account, details, partial_fiat)
+        status, before = self.status_of(transaction), self._available_of(transaction)
+        details = replace(details, fiat=Fiat(currency=transaction.fiat_currency))
         if status == PENDING:
-            posting = self._release(stored, account, details)
-        elif stored.transaction_type == MINT:
-            posting = self._revert_mint(stored, account, details, allow_overdraft, burn_available)
-        elif stored.transaction_type == BURN:
-            posting = self._revert_burn(stored, account, details, partial_fiat)
+            posting = self._release(transaction, account, details)
+        elif transaction.transaction_type == MINT:
+            posting = self._revert_mint(transaction, account, details, allow_overdraft, burn_available)
+        elif transaction.transaction_type == BURN:
+            posting = self._revert_burn(transaction, account, details, partial_fiat)
         else:
-            posting = self._revert_transfer(stored, account, details)
-        self._post_revert(stored, posting, is_mint=status == SETTLED and stored.transaction_type == MINT)
-        cause = f"revert-{stored.ledger_transaction_id}"
-        self._settle_returned(account, stored, posting.amount, returned_by(posting), before, cause, posting)
+            posting = self._revert_transfer(transaction, account, details)
+        self._post_revert(transaction, posting, is_mint=status == SETTLED and transaction.transaction_type == MINT)
+        cause = f"revert-{transaction.ledger_transaction_id}"
+        self._settle_returned(account, transaction, posting.amount, returned_by(posting), before, cause, posting)
         return posting
 
     def refund(
-        self, stored: Stored, account: LedgerAccount, amount: Decimal, fiat: Decimal, details: Details
+        self, transaction: Stored, account: LedgerAccount, amount: Decimal, fiat: Decimal, details: Details
     ) -> Posting:
         """Give back a part of a settled burn, worth `fiat`, to the lots that expire last; the last part reverts it.
 
         The amount is at most what is left of the burn. Raises AlreadyReverted, AccountInactive or SupplyExceeded.
         """
-        if amount == self.unreverted_of(stored):
-            return self.revert(stored, account, details)
-        self._refuse_revert(stored, account, details, None)
-        before, returned_before = self._available_of(stored), self.taken_back_of(stored)
-        details = replace(details, fiat=Fiat(currency=stored.fiat_currency))
-        posting = replace(self._give_back(stored, account, details, amount, fiat), is_partial=True)
-        transaction_id = stored.ledger_transaction_id
+        if amount == self.unreverted_of(transaction):
+            return self.revert(transaction, account, details)
+        self._refuse_revert(transaction, account, details, None)
+        before, returned_before = self._available_of(transaction), self.taken_back_of(transaction)
+        details = replace(details, fiat=Fiat(currency=transaction.fiat_currency))
+        posting = replace(self._give_back(transaction, account, details, amount, fiat), is_partial=True)
+        transaction_id = transaction.ledger_transaction_id
         self._undo_log.put(self._taken_back, transaction_id, returned_before + amount)
-        self._undo_log.put(self._fiat_returned, transaction_id, self.fiat_returned_of(stored) + fiat)
+        self._undo_log.put(self._fiat_returned, transaction_id, self.fiat_returned_of(transaction) + fiat)
         self._add_step(posting)
         cause = f"refund-{transaction_id}-{returned_before}"
-        self._settle_returned(account, stored, amount, returned_by(posting), before, cause, posting)
+        self._settle_returned(account, transaction, amount, returned_by(posting), before, cause, posting)
         return posting
 
-    def end_hold(self, stored: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
+    def end_hold(self, transaction: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
         """Release a pending transaction whose hold has ended, by time unless at the moment `ended_at`.
 
         A mint that has waited in vain for an event is released to nothing.
         As an expiry, it is no action of the member and does not delay the expiry of an idle balance.
         """
-        ended_at = ended_at or stored.held_until or self.at
-        wallet_id = stored.from_wallet_id or stored.to_wallet_id or 0
-        before = self._available_of(stored)
+        ended_at = ended_at or transaction.held_until or self.at
+        wallet_id = transaction.from_wallet_id or transaction.to_wallet_id or 0
+        before = self._available_of(transaction)
         last_transaction_date = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         # With the moment, the key cannot equal a key used by a client.
-        key = f"hold-ended-{stored.ledger_transaction_id}-{self.at.timestamp():.6f}"
-        why = NOT_CONFIRMED if stored.is_timed else "Hold ended"
-        posting = self._release(stored, account, Details(key, description=why, external_event_date=ended_at))
+        key = f"hold-ended-{transaction.ledger_transaction_id}-{self.at.timestamp():.6f}"
+        why = NOT_CONFIRMED if transaction.is_timed else "Hold ended"
+        posting = self._release(transaction, account, Details(key, description=why, external_event_date=ended_at))
         posting = replace(posting, ends_hold=True)
         self._date_last_transaction(wallet_id, account, last_transaction_date)
-        self._post_revert(stored, posting, is_mint=False)
-        cause = f"hold-{stored.ledger_transaction_id}"
-        self._settle_returned(account, stored, posting.amount, returned_by(posting), before, cause, posting, ended_at)
+        self._post_revert(transaction, posting, is_mint=False)
+        cause = f"hold-{transaction.ledger_transaction_id}"
+        self._settle_returned(
+            account, transaction, posting.amount, returned_by(posting), before, cause, posting, ended_at
+        )
 
     def _refuse_revert(
-        self, stored: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
+        self, transaction: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
     ) -> None:
         """Refuse the revert of a transaction that cannot be reverted, or not in this way."""
-        if self.status_of(stored) == REVERTED:
-            raise AlreadyReverted(f"Transaction {stored.ledger_transaction_id} has already been reverted.")
-        _refuse_not_revertible(stored)
-        if (partial_fiat is not None and stored.transaction_type != BURN) or details.fiat:
+        if self.status_of(transaction) == REVERTED:
+            raise AlreadyReverted(f"Transaction {transaction.ledger_transaction_id} has already been reverted.")
+        _refuse_not_revertible(transaction)
+        if (partial_fiat is not None and transaction.transaction_type != BURN) or details.fiat:
             raise FiatNotAllowed("Only the revert of a burn has a fiat value.")
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
 
-    def _post_revert(self, stored: Stored, posting: Posting, *, is_mint: bool) -> None:
+    def _post_revert(self, transaction: Stored, posting: Posting, *, is_mint: bool) -> None:
         """Post a revert and mark the transaction as reverted; a mint may be spent, and is not earned any more."""
-        left = self.unreverted_of(stored)
-        self._undo_log.put(self._settled, stored.ledger_transaction_id, REVERTED)
+        remaining = self.unreverted_of(transaction)
+        self._undo_log.put(self._settled, transaction.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         if is_mint:
-            self._note_missing(stored, posting, left - posting.amount)
+            self._note_missing(transaction, posting, remaining - posting.amount)
             # The points do not count as earned, even if they are spent or have expired.
-            self._unearn(stored, posting.account, self.qualifying_of(stored))
+            self._unearn(transaction, posting.account, self.qualifying_of(transaction))
 
     def reverse_part(
-        self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details, unearned: Decimal | None = None
+        self,
+        transaction: Stored,
+        account: LedgerAccount,
+        amount: Decimal,
+        details: Details,
+        unearned: Decimal | None = None,
     ) -> Posting | None:
         """Revert a mint in part, so that `amount` of it is taken back in total, or as much as is available.
 
@@ -136,66 +143,66 @@ class LedgerSession(CaptureSession):
         of its qualifying points do not count any more; it equals `amount` unless some has expired, or others qualify.
         None if nothing can be taken or recorded, or the transaction is not a mint. Raises AccountInactive.
         """
-        status, wallet_id = self.status_of(stored), stored.to_wallet_id
-        if stored.transaction_type != MINT or wallet_id is None or status == REVERTED:
+        status, wallet_id = self.status_of(transaction), transaction.to_wallet_id
+        if transaction.transaction_type != MINT or wallet_id is None or status == REVERTED:
             return None
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
-        due = amount - self.taken_back_of(stored) - self.released_of(stored)
+        due = amount - self.taken_back_of(transaction) - self.released_of(transaction)
         if status == PENDING:
-            return self._lower(stored, account, due, details) if due > 0 else None
-        is_less_earned = self._unearn(stored, account, amount if unearned is None else unearned)
+            return self._lower(transaction, account, due, details) if due > 0 else None
+        is_less_earned = self._unearn(transaction, account, amount if unearned is None else unearned)
         if due <= 0:
             # A partial revert of zero records points that do not count as earned any more, though they have expired.
-            return self._take_part(account, stored, ZERO, (), details) if is_less_earned else None
+            return self._take_part(account, transaction, ZERO, (), details) if is_less_earned else None
         taking = min(due, self.holding(wallet_id, account.ledger_account_id).available)
-        if not taking and due == self.missing_of(stored) and not is_less_earned:
+        if not taking and due == self.missing_of(transaction) and not is_less_earned:
             return None
-        moves = taken(account, wallet_id, taking, first_of=stored.ledger_transaction_id)
-        posting = self._take_part(account, stored, taking, moves, details)
-        self._note_missing(stored, posting, due - taking)
+        moves = lot_takes(account, wallet_id, taking, first_of=transaction.ledger_transaction_id)
+        posting = self._take_part(account, transaction, taking, moves, details)
+        self._note_missing(transaction, posting, due - taking)
         return posting
 
-    def _lower(self, stored: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:
+    def _lower(self, transaction: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:
         """Lower the set-aside amount of a pending mint, to zero if `amount` is all of it."""
-        if amount >= self.amount_of(stored):
-            return self.revert(stored, account, details)
-        wallet_id = stored.to_wallet_id or 0
-        held = self._unreserve(account, wallet_id, credit=amount)
-        self._undo_log.put(self._released, stored.ledger_transaction_id, self.released_of(stored) + amount)
-        entries = (Entry(wallet_id, ZERO, held.current),)
-        minted = -amount if stored.is_timed else ZERO
-        posting = reversal(stored, account, details, amount, entries, minted=minted, status=REVERTED)
+        if amount >= self.amount_of(transaction):
+            return self.revert(transaction, account, details)
+        wallet_id = transaction.to_wallet_id or 0
+        balance = self._unreserve(account, wallet_id, credit=amount)
+        self._undo_log.put(self._released, transaction.ledger_transaction_id, self.released_of(transaction) + amount)
+        entries = (Entry(wallet_id, ZERO, balance.current),)
+        minted = -amount if transaction.is_timed else ZERO
+        posting = reversal(transaction, account, details, amount, entries, minted=minted, status=REVERTED)
         return self._add_step(replace(posting, is_partial=True))
 
-    def _release(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
+    def _release(self, transaction: Stored, account: LedgerAccount, details: Details) -> Posting:
         entries: list[Entry] = []
         moves: tuple[LotMove, ...] = ()
-        if stored.from_wallet_id is not None:
-            held = self._unreserve(account, stored.from_wallet_id, debit=stored.amount)
-            entries.append(Entry(stored.from_wallet_id, ZERO, held.current))
-            moves = self._restored(account, stored, stored.amount, stored.amount, revives=False)
-        if stored.to_wallet_id is not None:
-            held = self._unreserve(account, stored.to_wallet_id, credit=self.amount_of(stored))
-            entries.append(Entry(stored.to_wallet_id, ZERO, held.current))
-        amount = self.amount_of(stored)
+        if transaction.from_wallet_id is not None:
+            balance = self._unreserve(account, transaction.from_wallet_id, debit=transaction.amount)
+            entries.append(Entry(transaction.from_wallet_id, ZERO, balance.current))
+            moves = self._restored(account, transaction, transaction.amount, transaction.amount, revives=False)
+        if transaction.to_wallet_id is not None:
+            balance = self._unreserve(account, transaction.to_wallet_id, credit=self.amount_of(transaction))
+            entries.append(Entry(transaction.to_wallet_id, ZERO, balance.current))
+        amount = self.amount_of(transaction)
         return reversal(
-            stored,
+            transaction,
             account,
             details,
             amount,
             tuple(entries),
             lot_moves=moves,
-            minted=-amount if stored.is_timed else ZERO,
+            minted=-amount if transaction.is_timed else ZERO,
             status=REVERTED,
         )
 
     def _revert_mint(
-        self, stored: Stored, account: LedgerAccount, details: Details, allow_overdraft: bool, burn_available: bool
+        self, transaction: Stored, account: LedgerAccount, details: Details, allow_overdraft: bool, burn_available: bool
     ) -> Posting:
-        wallet_id = stored.to_wallet_id or 0
+        wallet_id = transaction.to_wallet_id or 0
         available = self.holding(wallet_id, account.ledger_account_id).available
-        amount, shortfall = self.unreverted_of(stored), ZERO
+        amount, shortfall = self.unreverted_of(transaction), ZERO
         if amount > available:
             if allow_overdraft and overdraft_of(account):
                 shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
@@ -204,59 +211,67 @@ class LedgerSession(CaptureSession):
             else:
                 raise InsufficientBalance(f"Only {available} of the {amount} points to take back are left.")
         entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
-        moves = taken(account, wallet_id, amount - shortfall, first_of=stored.ledger_transaction_id)
+        moves = lot_takes(account, wallet_id, amount - shortfall, first_of=transaction.ledger_transaction_id)
         return reversal(
-            stored, account, details, amount, (*entries, Entry(None, amount)), lot_moves=moves, minted=-amount
+            transaction, account, details, amount, (*entries, Entry(None, amount)), lot_moves=moves, minted=-amount
         )
 
     def _revert_burn(
-        self, stored: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
+        self, transaction: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
     ) -> Posting:
-        left = rest_of(stored.fiat_value, self.fiat_returned_of(stored))
-        if partial_fiat is not None and partial_fiat > (left or ZERO):
-            raise FiatExceedsBurn(f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {left or ZERO}.")
-        fiat = left if partial_fiat is None else partial_fiat
-        return self._give_back(stored, account, details, self.unreverted_of(stored), fiat)
+        remaining_fiat = rest_of(transaction.fiat_value, self.fiat_returned_of(transaction))
+        if partial_fiat is not None and partial_fiat > (remaining_fiat or ZERO):
+            raise FiatExceedsBurn(
+                f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {remaining_fiat or ZERO}."
+            )
+        fiat = remaining_fiat if partial_fiat is None else partial_fiat
+        return self._give_back(transaction, account, details, self.unreverted_of(transaction), fiat)
 
     def _give_back(
-        self, stored: Stored, account: LedgerAccount, details: Details, amount: Decimal, fiat: Decimal | None
+        self, transaction: Stored, account: LedgerAccount, details: Details, amount: Decimal, fiat: Decimal | None
     ) -> Posting:
         """Give back `amount` of a burn, worth `fiat` in money."""
-        wallet_id = stored.from_wallet_id or 0
+        wallet_id = transaction.from_wallet_id or 0
         if account.is_revolving:
             self._refuse_over_supply(account, amount)
-        held, to_lots = self._credit(account, wallet_id, amount)
+        balance, to_lots = self._credit(account, wallet_id, amount)
         self._count_fiat(account, wallet_id, None if fiat is None else fiat.copy_negate())
-        entries = (Entry(wallet_id, amount, held.current), Entry(None, -amount))
-        moves = self._restored(account, stored, amount, to_lots)
-        posting = reversal(stored, account, details, amount, entries, lot_moves=moves, burned=-amount)
+        entries = (Entry(wallet_id, amount, balance.current), Entry(None, -amount))
+        moves = self._restored(account, transaction, amount, to_lots)
+        posting = reversal(transaction, account, details, amount, entries, lot_moves=moves, burned=-amount)
         return replace(posting, fiat_value=fiat)
 
-    def _revert_transfer(self, stored: Stored, account: LedgerAccount, details: Details) -> Posting:
-        sender, receiver, amount = stored.from_wallet_id or 0, stored.to_wallet_id or 0, self.unreverted_of(stored)
-        self._refuse_unavailable(account, receiver, amount)
-        returned = self._debit(account, receiver, amount, ZERO)
-        held, to_lots = self._credit(account, sender, amount)
-        moves = (
-            *taken(account, receiver, amount, first_of=stored.ledger_transaction_id),
-            *self._restored(account, stored, stored.amount, to_lots),
+    def _revert_transfer(self, transaction: Stored, account: LedgerAccount, details: Details) -> Posting:
+        sender, receiver, amount = (
+            transaction.from_wallet_id or 0,
+            transaction.to_wallet_id or 0,
+            self.unreverted_of(transaction),
         )
-        entries = (*returned, Entry(sender, amount, held.current))
-        return reversal(stored, account, details, amount, entries, lot_moves=moves)
+        self._refuse_unavailable(account, receiver, amount)
+        debit = self._debit(account, receiver, amount, ZERO)
+        balance, to_lots = self._credit(account, sender, amount)
+        moves = (
+            *lot_takes(account, receiver, amount, first_of=transaction.ledger_transaction_id),
+            *self._restored(account, transaction, transaction.amount, to_lots),
+        )
+        entries = (*debit, Entry(sender, amount, balance.current))
+        return reversal(transaction, account, details, amount, entries, lot_moves=moves)
 
-    def unreverted_of(self, stored: Stored) -> Decimal:
+    def unreverted_of(self, transaction: Stored) -> Decimal:
         """The part of a transaction that is not reverted yet."""
-        return max(ZERO, self.reversible_of(stored) - self.taken_back_of(stored) - self.released_of(stored))
+        return max(
+            ZERO, self.reversible_of(transaction) - self.taken_back_of(transaction) - self.released_of(transaction)
+        )
 
 
-def _refuse_not_revertible(stored: Stored) -> None:
+def _refuse_not_revertible(transaction: Stored) -> None:
     """Raise NotRevertible for a revert, an expiry, and a transaction that moves no points."""
-    if stored.transaction_type == REVERT:
+    if transaction.transaction_type == REVERT:
         what = "is a revert"
-    elif stored.is_expiry:
+    elif transaction.is_expiry:
         what = "is an expiry"
-    elif (stored.from_wallet_id or stored.to_wallet_id) is None:
+    elif (transaction.from_wallet_id or transaction.to_wallet_id) is None:
         what = "moves no points"
     else:
         return
-    raise NotRevertible(f"Transaction {stored.ledger_transaction_id} cannot be reverted: it {what}.")
+    raise NotRevertible(f"Transaction {transaction.ledger_transaction_id} cannot be reverted: it {what}.")
