@@ -17,23 +17,27 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
     The items of the payload tell what was returned, or else its total. For an order without items only the total is
     known. Raises ReturnExceedsOrder, or PayloadMissing for an item whose value is unknown.
     """
-    left, returned = list(items), payload.get("items") or ()
-    worth = sum((_take(left, item) for item in returned), _ZERO) if returned else Decimal(payload.get("total") or 0)
+    items_left, returned_items = list(items), payload.get("items") or ()
+    worth = (
+        sum((_take(items_left, item) for item in returned_items), _ZERO)
+        if returned_items
+        else Decimal(payload.get("total") or 0)
+    )
     in_all = order.returned_total + worth
-    if items and returned:
+    if items and returned_items:
         # Each item was checked against its line; their sum may differ from the order's total, as by a discount.
         in_all = min(order.total, in_all)
     elif in_all > order.total:
         rest = order.total - order.returned_total
         raise ReturnExceedsOrder(f"The return is worth {worth}; only {rest} of the order {order.external_id} is left.")
-    is_all = in_all >= order.total > 0 or (bool(left) and all(item.is_returned for item in left))
+    is_all = in_all >= order.total > 0 or (bool(items_left) and all(item.is_returned for item in items_left))
     status = RETURNED if is_all else PARTIALLY_RETURNED
-    return replace(order, status=status, returned_total=order.total if is_all else in_all), tuple(left)
+    return replace(order, status=status, returned_total=order.total if is_all else in_all), tuple(items_left)
 
 
-def _take(lines: list[OrderItem], returned: Mapping[str, Any]) -> Decimal:
+def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
     """Take a returned item from the lines with its product; returns its value."""
-    code, total, quantity = returned.get("productCode"), returned.get("total"), returned.get("quantity")
+    code, total, quantity = returned_item.get("productCode"), returned_item.get("total"), returned_item.get("quantity")
     if total is None and (code is None or not lines):
         raise PayloadMissing("A returned item needs its total, or the productCode of one of the order that has it.")
     if not lines:
@@ -58,12 +62,12 @@ def _take_quantity(
     lines: list[OrderItem], places: Sequence[int], quantity: Decimal | None, name: str, by_quantity: bool
 ) -> Decimal:
     """Take a quantity, or all that is left; returns its value, if the quantity determines it."""
-    worth, missing = _ZERO, quantity
+    worth, remaining_quantity = _ZERO, quantity
     for place in places:
         line = lines[place]
-        part = line.quantity_left if missing is None else min(missing, line.quantity_left)
-        if missing is not None:
-            missing -= part
+        part = line.quantity_left if remaining_quantity is None else min(remaining_quantity, line.quantity_left)
+        if remaining_quantity is not None:
+            remaining_quantity -= part
         share = _share(line, part) if by_quantity else _ZERO
         if share > line.total_left:
             raise ReturnExceedsOrder(
@@ -73,9 +77,9 @@ def _take_quantity(
             line, returned_quantity=line.returned_quantity + part, returned_total=line.returned_total + share
         )
         worth += share
-    if missing:
+    if remaining_quantity:
         raise ReturnExceedsOrder(
-            f"{quantity} of the item {name} are to be returned, only {(quantity or _ZERO) - missing} are left."
+            f"{quantity} of the item {name} are to be returned, only {(quantity or _ZERO) - remaining_quantity} are left."
         )
     return worth
 
@@ -89,14 +93,14 @@ def _share(line: OrderItem, part: Decimal) -> Decimal:
 
 def _take_total(lines: list[OrderItem], places: Sequence[int], total: Decimal, name: str) -> Decimal:
     """Take items of the given value."""
-    missing = total
+    remaining_total = total
     for place in places:
         line = lines[place]
-        part = missing if line.total is None else min(missing, line.total_left)
-        missing -= part
+        part = remaining_total if line.total is None else min(remaining_total, line.total_left)
+        remaining_total -= part
         lines[place] = replace(line, returned_total=line.returned_total + part)
-    if missing:
+    if remaining_total:
         raise ReturnExceedsOrder(
-            f"The item {name} is to be returned at {total}; only {total - missing} of its total is left."
+            f"The item {name} is to be returned at {total}; only {total - remaining_total} of its total is left."
         )
     return total

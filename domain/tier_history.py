@@ -67,10 +67,10 @@ class TierHistory:
     def _tier_at(
         self, periods: list[TierPeriod], at: datetime, evaluate: Callable[[int, HeldTier], int | None]
     ) -> int | None:
-        begun = [period for period in periods if period.began_at <= at]
-        if not begun:
+        past_periods = [period for period in periods if period.began_at <= at]
+        if not past_periods:
             return self._default_tiers.get(periods[0].loyalty_program_id)
-        period = begun[-1]
+        period = past_periods[-1]
         if period.ended_at is None:
             if period.held.has_lapsed(at):
                 return evaluate(period.loyalty_program_id, period.held)
@@ -80,5 +80,5 @@ class TierHistory:
         if not period.held.has_lapsed(at):
             return period.held.loyalty_tier_id
         # Between the end of a tier and its evaluation the member was shown what the evaluation led to.
-        following = periods[len(begun)] if len(begun) < len(periods) else None
+        following = periods[len(past_periods)] if len(past_periods) < len(periods) else None
         return following.held.loyalty_tier_id if following and following.began_at == period.ended_at else None

@@ -55,12 +55,12 @@ class TierTracking:
         floor = None if floor_id is None else TierFloor(floor_id, self.previous_floor_expires_at)
         return HeldTier(self.previous_tier_id, self.previous_is_manual, self.previous_expires_at, floor)
 
-    def sets(self, held: HeldTier | None) -> bool:
+    def sets(self, tier: HeldTier | None) -> bool:
         """True if the member's tier hold is still the one that this has set."""
         tier_id = self.loyalty_tier_id or 0
-        if held is None or self.tier_hold == FLOOR:
-            return held is not None and held.floor == TierFloor(tier_id, self.expires_at)
-        return held == HeldTier(tier_id, True, self.expires_at)
+        if tier is None or self.tier_hold == FLOOR:
+            return tier is not None and tier.floor == TierFloor(tier_id, self.expires_at)
+        return tier == HeldTier(tier_id, True, self.expires_at)
 
     def after(self, previous: HeldTier | None) -> TierTracking:
         """The same tracking, set after the stored tier `previous`."""
@@ -83,9 +83,9 @@ class TierLog:
         self._new: list[int] = []
         self._changed: set[int] = set()
 
-    def know(self, stored: Iterable[TierTracking]) -> None:
+    def know(self, trackings: Iterable[TierTracking]) -> None:
         """Register stored trackings: those that may be reversed, and all later ones of the same member and program."""
-        for tracking in stored:
+        for tracking in trackings:
             self._trackings.setdefault(tracking.member_tier_tracking_id, tracking)
 
     def add(self, tracking: TierTracking) -> None:
@@ -120,9 +120,11 @@ class TierLog:
 
     def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
         """New and changed trackings since the last call, which count as stored from now on."""
-        new, changed = ([self._trackings[name] for name in names] for names in (self._new, sorted(self._changed)))
+        new, changed_trackings = (
+            [self._trackings[name] for name in names] for names in (self._new, sorted(self._changed))
+        )
         self._new, self._changed = [], set()
-        return new, changed
+        return new, changed_trackings
 
     def _newest_first(self) -> list[TierTracking]:
         names = sorted(self._trackings, reverse=True)

@@ -47,13 +47,13 @@ class TierPolicy:
     @classmethod
     def of(cls, document: Mapping[str, Any], zone: tzinfo) -> TierPolicy:
         """The policy from its stored form; months and years are those of `zone` unless it names another."""
-        named = document["timezone"]
+        zone_name = document["timezone"]
         return cls(
             basis=document["basis"],
             period=document["period"],
             months=document["months"] or 12,
             start_month=document["startMonth"] or 1,
-            zone=zone if named is None else zone_named(named),
+            zone=zone if zone_name is None else zone_named(zone_name),
         )
 
     @property
@@ -98,10 +98,10 @@ class TierPolicy:
             steps.setdefault(self._ends(at), ZERO)
             yield from ((moment, self.counted(points, moment)) for moment in sorted(steps))
             return
-        counted = self.counted(points, at)
+        counted_points = self.counted(points, at)
         for moment in sorted(steps):
-            counted += steps[moment]
-            yield moment, counted
+            counted_points += steps[moment]
+            yield moment, counted_points
 
     def earliest(self, at: datetime) -> datetime:
         """The earliest moment at which earned points may still count at `at` or later."""
@@ -152,8 +152,8 @@ def _start(year: int, month: int, zone: tzinfo) -> datetime:
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:
     """A policy with every field, as stored and returned."""
-    known = {"basis": BALANCE, "period": LIFETIME, "months": None, "startMonth": None, "timezone": None}
-    policy = {**known, **document}
+    defaults = {"basis": BALANCE, "period": LIFETIME, "months": None, "startMonth": None, "timezone": None}
+    policy = {**defaults, **document}
     if policy["period"] == CALENDAR and policy["startMonth"] is None:
         policy["startMonth"] = 1
     return policy

@@ -44,57 +44,63 @@ class TierStatus:
 
 
 def tier_status(
-    schedule: TierSchedule, tiers: Mapping[int, KnownTier], held: MemberTier | None, points: Points, at: datetime
+    schedule: TierSchedule, tiers: Mapping[int, KnownTier], member_tier: MemberTier | None, points: Points, at: datetime
 ) -> TierStatus:
     """The tier status of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
-    counted = schedule.counted(points, at)
-    least = _least_of(schedule, held)
+    counted_points = schedule.counted(points, at)
+    least = _least_of(schedule, member_tier)
     to_keep, projected = None, None
-    hold = None if held is None else held.held_tier.hold(at)
-    if held is not None and held.expires_at is not None:
-        then = schedule.counted(points, held.expires_at)
+    hold = None if member_tier is None else member_tier.held_tier.hold(at)
+    if member_tier is not None and member_tier.expires_at is not None:
+        then = schedule.counted(points, member_tier.expires_at)
         to_keep = None if least is None else max(ZERO, least - then)
-        place = schedule.place_of(points, held.expires_at, held.held_tier.floor)
+        place = schedule.place_of(points, member_tier.expires_at, member_tier.held_tier.floor)
         projected = None if place is None else tiers.get(place.loyalty_tier_id)
     return TierStatus(
         loyalty_program_id=schedule.loyalty_program_id,
         loyalty_program_key=schedule.loyalty_program_key,
-        tier=None if held is None else tiers.get(held.loyalty_tier_id),
-        is_manual=held is not None and hold is not None and _is_held(schedule, held.held_tier, counted),
+        tier=None if member_tier is None else tiers.get(member_tier.loyalty_tier_id),
+        is_manual=member_tier is not None
+        and hold is not None
+        and _is_held(schedule, member_tier.held_tier, counted_points),
         tier_hold=hold,
-        since=None if held is None else held.created_at,
-        expires_at=None if held is None else held.expires_at,
-        points=counted,
-        next_tier=_next_tier(schedule, tiers, counted, counted if least is None else max(least, counted)),
+        since=None if member_tier is None else member_tier.created_at,
+        expires_at=None if member_tier is None else member_tier.expires_at,
+        points=counted_points,
+        next_tier=_next_tier(
+            schedule, tiers, counted_points, counted_points if least is None else max(least, counted_points)
+        ),
         points_to_keep=to_keep,
         projected_tier=projected,
     )
 
 
-def _is_held(schedule: TierSchedule, held: HeldTier, counted: Decimal) -> bool:
+def _is_held(schedule: TierSchedule, tier: HeldTier, counted_points: Decimal) -> bool:
     """True if the tier hold decides the tier: one by these points may have reached a floor merely by time."""
-    return held.is_fixed or held.loyalty_tier_id != schedule.tier_at(counted)
+    return tier.is_fixed or tier.loyalty_tier_id != schedule.tier_at(counted_points)
 
 
-def _least_of(schedule: TierSchedule, held: MemberTier | None) -> Decimal | None:
+def _least_of(schedule: TierSchedule, tier: MemberTier | None) -> Decimal | None:
     """The points that the member's tier requires; None if it does not depend on points."""
-    steps = (step for step in schedule.steps if held is not None and step.loyalty_tier_id == held.loyalty_tier_id)
+    steps = (step for step in schedule.steps if tier is not None and step.loyalty_tier_id == tier.loyalty_tier_id)
     return next((step.min_required_points for step in steps), None)
 
 
 def _next_tier(
-    schedule: TierSchedule, tiers: Mapping[int, KnownTier], counted: Decimal, reached: Decimal
+    schedule: TierSchedule, tiers: Mapping[int, KnownTier], counted_points: Decimal, reached_points: Decimal
 ) -> NextTier | None:
     if schedule.ledger_account_id is None:
         return None
-    above = [step for step in schedule.steps if step.min_required_points > reached]
+    above = [step for step in schedule.steps if step.min_required_points > reached_points]
     if not above:
         return None
     next_step = min(above, key=_order)
     tier = tiers.get(next_step.loyalty_tier_id)
     if tier is None:
         return None
-    return NextTier(tier.loyalty_tier_id, tier.loyalty_tier_key, tier.name, next_step.min_required_points - counted)
+    return NextTier(
+        tier.loyalty_tier_id, tier.loyalty_tier_key, tier.name, next_step.min_required_points - counted_points
+    )
 
 
 def _order(step: Step) -> tuple[Decimal, int, int]:

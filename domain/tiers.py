@@ -76,7 +76,7 @@ class TierSchedule:
         of_points: Iterable[tuple[datetime, int | None]] = ()
         if self.ledger_account_id is not None and self.policy.has_period:
             changes = self.policy.changes(points(self.ledger_account_id), at)
-            of_points = ((moment, self.tier_at(counted)) for moment, counted in changes)
+            of_points = ((moment, self.tier_at(counted_points)) for moment, counted_points in changes)
         end = None if floor is None else floor.expires_at
         of_floor = () if end is None else ((end, self.tier_of(points, end)),)
         for moment, tier_id in merge(of_points, of_floor, key=lambda change: change[0]):
@@ -95,10 +95,10 @@ class TierSchedule:
 
     def tier_at(self, points: Decimal) -> int | None:
         """The tier reached with `points`, or else the program's default one, or else None."""
-        reached = [step for step in self.steps if step.min_required_points <= points]
-        if self.ledger_account_id is None or not reached:
+        reached_steps = [step for step in self.steps if step.min_required_points <= points]
+        if self.ledger_account_id is None or not reached_steps:
             return self.default_tier_id
-        return max(reached, key=_rank).loyalty_tier_id
+        return max(reached_steps, key=_rank).loyalty_tier_id
 
 
 def _rank(step: Step) -> tuple[Decimal, int, int]:
@@ -184,11 +184,11 @@ class TierAssignments:
     """Tiers of the members of one unit of work at the moment `at`, and changes of them."""
 
     def __init__(
-        self, tier_schedules: Iterable[TierSchedule], held: Mapping[MemberProgram, HeldTier], at: datetime
+        self, tier_schedules: Iterable[TierSchedule], tiers: Mapping[MemberProgram, HeldTier], at: datetime
     ) -> None:
         self._schedules = {schedule.loyalty_program_id: schedule for schedule in tier_schedules}
-        self._held = dict(held)
-        self._programs = sorted({*self._schedules, *(program_id for _, program_id in held)})
+        self._held = dict(tiers)
+        self._programs = sorted({*self._schedules, *(program_id for _, program_id in tiers)})
         self.at = at
         self.changed: dict[MemberProgram, HeldTier | None] = {}
 
@@ -196,51 +196,51 @@ class TierAssignments:
         """The member's stored tier in a program, including changes by this unit of work."""
         return self._held.get(member_program)
 
-    def put(self, member_program: MemberProgram, held: HeldTier | None) -> None:
+    def put(self, member_program: MemberProgram, tier: HeldTier | None) -> None:
         """Assign a member to a tier, or to none, whatever the points."""
-        self.changed[member_program] = held
-        if held is None:
+        self.changed[member_program] = tier
+        if tier is None:
             self._held.pop(member_program, None)
         else:
-            self._held[member_program] = held
+            self._held[member_program] = tier
 
     def tier_ids(self, member_id: int, points: Points) -> list[int]:
         """The tiers that the member has now."""
         current_ids = [
-            self.current(program_id, held, points)
+            self.current(program_id, tier, points)
             for program_id in self._programs
-            if (held := self._held.get((member_id, program_id))) is not None
+            if (tier := self._held.get((member_id, program_id))) is not None
         ]
         return [tier_id for tier_id in current_ids if tier_id is not None]
 
-    def current(self, program_id: int, held: HeldTier, points: Points) -> int | None:
+    def current(self, program_id: int, tier: HeldTier, points: Points) -> int | None:
         """The tier that a stored assignment means now: evaluated again if it has lapsed."""
-        now = self.place_now(program_id, held, points)
+        now = self.place_now(program_id, tier, points)
         return None if now is None else now.loyalty_tier_id
 
-    def place_now(self, program_id: int, held: HeldTier, points: Points) -> HeldTier | None:
+    def place_now(self, program_id: int, tier: HeldTier, points: Points) -> HeldTier | None:
         """A stored assignment as it is now: evaluated again if it has lapsed."""
         schedule = self._schedules.get(program_id)
-        if not held.has_lapsed(self.at):
-            return held
+        if not tier.has_lapsed(self.at):
+            return tier
         # Tiers of an inactive program do not change.
-        return HeldTier(held.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at, held.floor)
+        return HeldTier(tier.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at, tier.floor)
 
     def settle(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
         """Assign the member to the tiers by points after changes of these accounts; returns the moves."""
         moves = []
         for program_id, schedule in self._schedules.items():
             member_program = (member_id, program_id)
-            held = self._held.get(member_program)
-            has_lapsed = held is not None and held.has_lapsed(self.at)
+            tier = self._held.get(member_program)
+            has_lapsed = tier is not None and tier.has_lapsed(self.at)
             if not has_lapsed and (not schedule.moves or schedule.ledger_account_id not in ledger_account_ids):
                 continue
-            if held is not None and held.holds(self.at):
+            if tier is not None and tier.holds(self.at):
                 continue
-            before = None if held is None else held.loyalty_tier_id
-            now = schedule.place_of(points, self.at, None if held is None else held.floor)
+            before = None if tier is None else tier.loyalty_tier_id
+            now = schedule.place_of(points, self.at, None if tier is None else tier.floor)
             after = None if now is None else now.loyalty_tier_id
-            if has_lapsed or held != now:
+            if has_lapsed or tier != now:
                 self.put(member_program, now)
             if before != after:
                 moves.append(TierMove(member_id, schedule, before, after, None if now is None else now.expires_at))

@@ -130,8 +130,8 @@ def without_nulls(rules: Mapping[str, Any], effects: Mapping[str, Any]) -> tuple
 
     In rules these are null and `{}`; in parameters a null `expression`, and a null `value` beside an expression.
     """
-    kept = {form: source for form, source in rules.items() if source is not None and source != {}}
-    return kept, {**effects, "items": [_item_without_nulls(item) for item in effects.get("items", ())]}
+    rules_with_value = {form: source for form, source in rules.items() if source is not None and source != {}}
+    return rules_with_value, {**effects, "items": [_item_without_nulls(item) for item in effects.get("items", ())]}
 
 
 def _item_without_nulls(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,22 +187,22 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
     return tuple(compiled)
 
 
-def _unknown(detail: str, name: str, known: Collection[str]) -> str:
+def _unknown(detail: str, name: str, names: Collection[str]) -> str:
     """The detail for an unknown name, with the closest known name, or else all known names."""
-    return detail + (did_you_mean(name, known) or f" There are: {', '.join(known)}.")
+    return detail + (did_you_mean(name, names) or f" There are: {', '.join(names)}.")
 
 
-def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer: str) -> tuple[CompiledParameter, ...]:
-    known = {parameter.id: parameter for parameter in effect.params}
+def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer: str) -> tuple[CompiledParameter, ...]:
+    parameters = {parameter.id: parameter for parameter in effect.params}
     compiled: dict[str, CompiledParameter] = {}
     faults: list[FieldFault] = []
-    for index, param in enumerate(given):
+    for index, param in enumerate(values):
         at = f"{pointer}/{index}"
-        parameter = known.get(param["id"])
+        parameter = parameters.get(param["id"])
         if parameter is None:
             faults.append(
                 FieldFault(
-                    _unknown(f"id {param['id']} is no parameter of {effect.effect_id}.", param["id"], known),
+                    _unknown(f"id {param['id']} is no parameter of {effect.effect_id}.", param["id"], parameters),
                     pointer=f"{at}/id",
                 )
             )
@@ -216,7 +216,7 @@ def _compile_params(effect: Effect, given: Sequence[Mapping[str, Any]], pointer:
     faults += [
         FieldFault(f"params of {effect.effect_id} lack {parameter.id}", pointer=pointer)
         for parameter in effect.params
-        if not parameter.is_optional and not any(p["id"] == parameter.id for p in given)
+        if not parameter.is_optional and not any(p["id"] == parameter.id for p in values)
     ]
     if faults:
         raise InvalidRequest(faults)
@@ -240,11 +240,11 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
 
 
 def _compile(
-    source: Any, is_tree: bool, expected: Type, pointer: str, environment: Environment = ENVIRONMENT
+    source: Any, is_tree: bool, result_type: Type, pointer: str, environment: Environment = ENVIRONMENT
 ) -> tuple[Node, Program]:
     try:
         node = from_tree(source) if is_tree else parse(source)
-        return node, compile_expression(node, environment, expected)
+        return node, compile_expression(node, environment, result_type)
     except ExpressionError as error:
         raise invalid_expression(error, pointer) from error
 

@@ -200,9 +200,9 @@ def is_json_object(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     values = characters = 0
-    left = [(value, 1)]
-    while left:
-        part, level = left.pop()
+    unvisited = [(value, 1)]
+    while unvisited:
+        part, level = unvisited.pop()
         values += 1
         if isinstance(part, str):
             characters += len(part)
@@ -210,12 +210,12 @@ def is_json_object(value: Any) -> bool:
             if not all(isinstance(name, str) for name in part):
                 return False
             characters += sum(map(len, part))
-            left.extend((inner, level + 1) for inner in part.values())
+            unvisited.extend((inner, level + 1) for inner in part.values())
         elif isinstance(part, list | tuple):
-            left.extend((inner, level + 1) for inner in part)
+            unvisited.extend((inner, level + 1) for inner in part)
         elif not _is_scalar(part):
             return False
-        if values + len(left) > MOST_VALUES or characters > MOST_CHARACTERS or level > MOST_LEVELS:
+        if values + len(unvisited) > MOST_VALUES or characters > MOST_CHARACTERS or level > MOST_LEVELS:
             return False
     return True
 

@@ -29,9 +29,9 @@ class Application(NamedTuple):
 class Applications:
     """The events of the members of a unit of work on which campaigns with a cooldown had an effect."""
 
-    def __init__(self, known: Iterable[Application] = ()) -> None:
+    def __init__(self, applications: Iterable[Application] = ()) -> None:
         self._by_place: dict[tuple[int, int], list[Application]] = {}
-        for application in known:
+        for application in applications:
             self.add(application)
 
     def add(self, application: Application) -> None:
@@ -54,13 +54,13 @@ class Applications:
 
 def span_around(moments: Iterable[datetime], cooldowns: Iterable[Duration]) -> tuple[datetime, datetime]:
     """The first and the last moment that may be too near to one of the moments, for any of the cooldowns."""
-    known, longest = list(moments), max(cooldown.longest for cooldown in cooldowns)
+    dates, longest = list(moments), max(cooldown.longest for cooldown in cooldowns)
     try:
-        first = min(known) - longest
+        first = min(dates) - longest
     except OverflowError:
         first = datetime.min.replace(tzinfo=UTC)
     try:
-        last = max(known) + longest
+        last = max(dates) + longest
     except OverflowError:
         last = datetime.max.replace(tzinfo=UTC)
     return first, last

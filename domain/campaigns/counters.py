@@ -78,8 +78,8 @@ class Ceiling:
 
     def next(self, reported: Iterable[str]) -> Decimal:
         """The first of the amounts that is still to come, if these alerts were reported."""
-        known = frozenset(reported)
-        return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in known)])
+        reported_keys = frozenset(reported)
+        return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in reported_keys)])
 
     def joined(self, other: Ceiling) -> Ceiling:
         """The ceiling of two rules that read one counter."""
@@ -177,16 +177,16 @@ class Counters:
         """Forget the counts and the alerts since the savepoint."""
         length, alerts = savepoint
         while len(self.journal) > length:
-            counted = self.journal.pop()
-            self._used[counted.key] -= counted.amount
+            count = self.journal.pop()
+            self._used[count.key] -= count.amount
         self._alerts = {key: list(names) for key, names in alerts.items()}
 
-    def reverse(self, counted: Count) -> None:
+    def reverse(self, count: Count) -> None:
         """Subtract an amount from a counter, which never falls below zero."""
-        key = counted.key
-        taken = min(counted.amount, self.used(key))
-        self._used[key] = self.used(key) - taken
-        self.journal.append(counted._replace(amount=-taken))
+        key = count.key
+        reversed_amount = min(count.amount, self.used(key))
+        self._used[key] = self.used(key) - reversed_amount
+        self.journal.append(count._replace(amount=-reversed_amount))
 
     def is_reported(self, key: CounterKey, alert: str) -> bool:
         """True if an alert of the counter was reported before, or by this unit of work."""
@@ -236,6 +236,6 @@ def _spread(
     change = used - counter.used.get(0, ZERO)
     rows = [CounterRow(key, 0, change, parts, alerts=counter.alerts, waits=waits)]
     for part in range(1, max(parts, counter.parts) + 1):
-        taken = -counter.used.get(part, ZERO)
-        rows.append(CounterRow(key, part, taken, 0, *((quota, until) if part <= parts else (None, None))))
+        freed_amount = -counter.used.get(part, ZERO)
+        rows.append(CounterRow(key, part, freed_amount, 0, *((quota, until) if part <= parts else (None, None))))
     return rows

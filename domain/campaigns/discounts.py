@@ -115,17 +115,17 @@ class Basket:
 
     def discount(self, terms: DiscountTerms) -> Discount:
         """The discount by these terms at this point; `take` takes it off."""
-        seen = self._totals if terms.base == INITIAL else self._left
-        places = [place for place in range(len(seen)) if terms.items is None or place in terms.items]
+        totals = self._totals if terms.base == INITIAL else self._left
+        places = [place for place in range(len(totals)) if terms.items is None or place in terms.items]
         weights = limits = [self._left[place] for place in places]
         if terms.per == PER_ITEM:
-            amounts = [self._asked(terms, seen[place]) if self._totals[place] else _ZERO for place in places]
+            amounts = [self._asked(terms, totals[place]) if self._totals[place] else _ZERO for place in places]
             requested = sum(amounts, _ZERO)
             weights = limits = [min(one, limit) for one, limit in zip(amounts, limits, strict=True)]
         elif terms.items is None:
             requested = self._asked(terms, self.total if terms.base == INITIAL else self.left)
         else:
-            requested = self._asked(terms, sum((seen[place] for place in places), _ZERO))
+            requested = self._asked(terms, sum((totals[place] for place in places), _ZERO))
         if terms.per == PER_ORDER and terms.base == INITIAL:
             weights = [self._totals[place] for place in places]
         if terms.max_amount is not None:
@@ -156,23 +156,24 @@ class Basket:
 
     def give_back(self, discount: Discount) -> None:
         """Undo `take`."""
-        returned = [ItemDiscount(index, -amount) for index, amount in discount.allocation]
-        self._set(self.left + discount.amount, self._left, returned)
+        returned_parts = [ItemDiscount(index, -amount) for index, amount in discount.allocation]
+        self._set(self.left + discount.amount, self._left, returned_parts)
 
-    def _set(self, left: Decimal, items_left: list[Decimal], taken: Collection[ItemDiscount]) -> None:
-        self.left = left
-        for index, amount in taken:
+    def _set(self, remaining: Decimal, items_left: list[Decimal], parts: Collection[ItemDiscount]) -> None:
+        self.left = remaining
+        for index, amount in parts:
             items_left[index] -= amount
         if self._remainder is not None:
-            self._remainder["total"] = left
-            for index, _ in taken:
+            self._remainder["total"] = remaining
+            for index, _ in parts:
                 self._remainder["items"][index]["total"] = items_left[index]
 
     def remainder(self) -> Mapping[str, Any]:
         """The variable `orderAfter`, which follows each discount."""
         if self._remainder is None:
             items = [
-                {**item, "total": item["total"] and left} for item, left in zip(self.items, self._left, strict=True)
+                {**item, "total": item["total"] and remaining}
+                for item, remaining in zip(self.items, self._left, strict=True)
             ]
             self._remainder = {"total": self.left, "items": items}
         return self._remainder

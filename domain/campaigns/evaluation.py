@@ -216,16 +216,16 @@ class Evaluator:
             self._explain(campaign, action.action, True, None, self._trace(campaign, action))
         campaign_id, moves_points = campaign.campaign.campaign_id, False
         for place, effect in enumerate(computed):
-            done = self._effects.execute(campaign, effect, won and won.share(place))
-            if done.status == FAILED and action.action.abort_evaluation_on_error:
+            effect_result = self._effects.execute(campaign, effect, won and won.share(place))
+            if effect_result.status == FAILED and action.action.abort_evaluation_on_error:
                 self._aborted.add(campaign_id)
-            if done.status in (EXECUTED, PARTIAL, AUTHORIZED):
+            if effect_result.status in (EXECUTED, PARTIAL, AUTHORIZED):
                 self._allowances.count_event(campaign)
                 if campaign.campaign.exclusive:
                     self._exclusive = campaign_id
-            if done.discount is not None:
-                self._evaluation.discount_total += done.discount.amount
-            self._report(campaign, action, effect, done)
+            if effect_result.discount is not None:
+                self._evaluation.discount_total += effect_result.discount.amount
+            self._report(campaign, action, effect, effect_result)
             moves_points = moves_points or effect.effect_id in (MINT_POINTS, BURN_POINTS)
         if moves_points:
             self._refresh_balances()
@@ -256,7 +256,7 @@ class Evaluator:
         campaign: CompiledCampaign,
         action: CompiledAction,
         effect: ComputedEffect,
-        done: Done,
+        effect_result: Done,
     ) -> None:
         self._evaluation.effects.append(
             EffectOutcome(
@@ -267,13 +267,13 @@ class Evaluator:
                 campaign_code=campaign.campaign.code,
                 action_name=action.action.name,
                 effect_id=effect.effect_id,
-                status=self._told(done.status),
-                error=None if done.error is None else done.error.as_problem(),
-                params=reported_params(effect, done.amount),
-                details=done.details,
-                discount=done.discount,
-                worth=done.worth,
-                wait=done.wait,
+                status=self._told(effect_result.status),
+                error=None if effect_result.error is None else effect_result.error.as_problem(),
+                params=reported_params(effect, effect_result.amount),
+                details=effect_result.details,
+                discount=effect_result.discount,
+                worth=effect_result.worth,
+                wait=effect_result.wait,
             )
         )
 
@@ -314,7 +314,7 @@ class Evaluator:
         self,
         campaign: CompiledCampaign,
         action: Action | None,
-        applied: bool,
+        is_applied: bool,
         why: Reason | None = None,
         trace: Mapping[str, Any] | None = None,
     ) -> None:
@@ -327,7 +327,7 @@ class Evaluator:
                     campaign_code=campaign.campaign.code,
                     action_id=action.action_id if action else None,
                     action_name=action.name if action else None,
-                    applied=applied,
+                    applied=is_applied,
                     reason=why,
                     trace=trace,
                 )

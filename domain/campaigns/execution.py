@@ -214,7 +214,7 @@ class EffectRunner:
 
     def bid(self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[ComputedEffect]) -> Bid:
         """The gift of an action after limits and caps: its effects with a worth are executed and undone."""
-        session, points, counted = self._session.savepoint(), self._points.savepoint(), self._allowances.savepoint()
+        session, points, counters = self._session.savepoint(), self._points.savepoint(), self._allowances.savepoint()
         # A limit that cuts a discount changes its parameters.
         effects = [replace(effect, params=dict(effect.params)) for effect in computed]
 
@@ -233,15 +233,15 @@ class EffectRunner:
         self._give_back([discount for discount in bid.discounts if discount is not None])
         self._session.rollback_to(session)
         self._points.rollback_to(points)
-        self._allowances.rollback_to(counted)
+        self._allowances.rollback_to(counters)
         return bid
 
 
-def reported_params(computed: ComputedEffect, done: Decimal | None) -> tuple[tuple[str, Any], ...]:
+def reported_params(computed: ComputedEffect, effective_amount: Decimal | None) -> tuple[tuple[str, Any], ...]:
     """The parameters of an effect as reported: the executed amount, and the requested one if it differs."""
-    if done is None or computed.params.get("amount", done) == done:
+    if effective_amount is None or computed.params.get("amount", effective_amount) == effective_amount:
         return tuple(computed.params.items())
     reported: list[tuple[str, Any]] = []
     for name, value in computed.params.items():
-        reported += [(name, done), ("requestedAmount", value)] if name == "amount" else [(name, value)]
+        reported += [(name, effective_amount), ("requestedAmount", value)] if name == "amount" else [(name, value)]
     return tuple(reported)

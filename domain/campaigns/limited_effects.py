@@ -40,11 +40,11 @@ class LimitedEffects:
         discount = self.discount_before_limits(terms, share)
         if basket is not None and (share is not None or terms.is_of_items) and not discount.requested:
             return Done(SKIPPED, NothingToDo("No item of the order is discounted."), None, discount, ZERO)
-        left, limit = self._allowances.left(campaign, self.use_of(discount))
+        remaining, limit = self._allowances.left(campaign, self.use_of(discount))
         refusal: Refusal | None = discount.refusal
         if limit is not None:
-            params |= {"type": AMOUNT, "value": left, "per": PER_ORDER}
-            discount = discount.cut(left) if basket is None else basket.cut(discount, left)
+            params |= {"type": AMOUNT, "value": remaining, "per": PER_ORDER}
+            discount = discount.cut(remaining) if basket is None else basket.cut(discount, remaining)
             refusal = LimitReached.of(limit)
         status = EXECUTED if refusal is None else PARTIAL if discount.amount else SKIPPED
         self._allowances.count(campaign, self.use_of(discount))
@@ -58,14 +58,18 @@ class LimitedEffects:
     ) -> Done:
         """Assign coupons, as many as the limits leave; none are counted if `assign` refuses."""
         use = use_of_coupons(params)
-        left, limit = self._allowances.left(campaign, use)
-        if limit is not None and not left:
+        remaining, limit = self._allowances.left(campaign, use)
+        if limit is not None and not remaining:
             return Done(SKIPPED, LimitReached.of(limit), ZERO)
-        done = assign(params if limit is None else {**params, "amount": left})
-        if done.status in (SKIPPED, FAILED):
-            return done
-        self._allowances.count(campaign, use._replace(amount=left))
-        return done if limit is None else done._replace(status=PARTIAL, error=LimitReached.of(limit), amount=left)
+        assignment = assign(params if limit is None else {**params, "amount": remaining})
+        if assignment.status in (SKIPPED, FAILED):
+            return assignment
+        self._allowances.count(campaign, use._replace(amount=remaining))
+        return (
+            assignment
+            if limit is None
+            else assignment._replace(status=PARTIAL, error=LimitReached.of(limit), amount=remaining)
+        )
 
     def use_of(self, discount: Discount) -> LimitUse:
         """The use of limits by a discount."""

@@ -189,9 +189,9 @@ class EventLimits:
 
     def _alerts(self, limit: EventLimit, counters: Counters) -> Iterable[Alert]:
         """The alerts of one limit that are due and were not reported before."""
-        used = counters.used(limit.key)
+        used_amount = counters.used(limit.key)
         for share in sorted(limit.rule.alert_shares):
             name = _alert(share, limit.limit)
-            if used * 100 >= limit.limit * share and not counters.is_reported(limit.key, name):
+            if used_amount * 100 >= limit.limit * share and not counters.is_reported(limit.key, name):
                 counters.report(limit.key, name)
-                yield Alert(self.campaign_key, limit.rule, share, used, limit.limit, limit.key.location_code)
+                yield Alert(self.campaign_key, limit.rule, share, used_amount, limit.limit, limit.key.location_code)

@@ -65,20 +65,22 @@ class PointEffects:
             wallet_id = self._wallet_id(params)
             account = self._account(campaign, params)
             amount = round_down(account, params["amount"])
-            granted, limit = self._within_limits(campaign, account, amount) if campaign.limits else (amount, None)
+            granted_amount, limit = (
+                self._within_limits(campaign, account, amount) if campaign.limits else (amount, None)
+            )
             refusal: Conflict | None = None if limit is None else LimitReached.of(limit)
-            self.discarded += amount - granted
+            self.discarded += amount - granted_amount
             if account.max_balance is not None:
-                granted, over = self._session.within_max_balance(account, wallet_id, granted)
+                granted_amount, over = self._session.within_max_balance(account, wallet_id, granted_amount)
                 refusal = over or refusal
-            qualifying = self._qualifying(account, params, granted, amount)
-            if not (granted or qualifying):
+            qualifying = self._qualifying(account, params, granted_amount, amount)
+            if not (granted_amount or qualifying):
                 return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
             expires_at = params["expirationDate"]
             minted = self._session.mint(
                 account,
                 wallet_id,
-                granted,
+                granted_amount,
                 self._details(campaign, params),
                 expires_at,
                 manual=self._pending,
@@ -89,23 +91,23 @@ class PointEffects:
             return Done(SKIPPED, first_violated, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
-        worth = self._worth(account, granted)
+        worth = self._worth(account, granted_amount)
         if campaign.limits:
-            self._allowances.count(campaign, *self._uses(account, granted))
-        return Done(PARTIAL if refusal else EXECUTED, refusal, granted, worth=worth, wait=minted.wait)
+            self._allowances.count(campaign, *self._uses(account, granted_amount))
+        return Done(PARTIAL if refusal else EXECUTED, refusal, granted_amount, worth=worth, wait=minted.wait)
 
     def _within_limits(
         self, campaign: CompiledCampaign, account: LedgerAccount, amount: Decimal
     ) -> tuple[Decimal, EventLimit | None]:
         """As many of the points as the limits leave, and the limit that does not leave all of them, if there is one."""
-        granted, strictest = amount, None
+        granted_amount, strictest = amount, None
         for use in self._uses(account, amount):
-            left, limit = self._allowances.left(campaign, use)
+            remaining, limit = self._allowances.left(campaign, use)
             if limit is not None:
-                points = left if use.type == POINTS else _points_worth(left, account.fiat_per_point)
-                if points < granted:
-                    granted, strictest = round_down(account, points), limit
-        return granted, strictest
+                points = remaining if use.type == POINTS else _points_worth(remaining, account.fiat_per_point)
+                if points < granted_amount:
+                    granted_amount, strictest = round_down(account, points), limit
+        return granted_amount, strictest
 
     def _uses(self, account: LedgerAccount, amount: Decimal) -> list[LimitUse]:
         """The uses of minted points: points of their account, and their worth in money, if they have one."""
@@ -122,14 +124,14 @@ class PointEffects:
         return self._event.home_currency if account.redemption is None else account.redemption["currency"]
 
     def _qualifying(
-        self, account: LedgerAccount, params: Mapping[str, Any], granted: Decimal, amount: Decimal
+        self, account: LedgerAccount, params: Mapping[str, Any], granted_amount: Decimal, amount: Decimal
     ) -> Decimal | None:
         """The qualifying points of a mint, if they are not its amount: the share of them that the limits allow."""
         qualifying = params["qualifyingAmount"]
         if qualifying is None:
             return None
         qualifying = round_down(account, qualifying)
-        return share_of(account, qualifying, granted, amount) if amount else qualifying
+        return share_of(account, qualifying, granted_amount, amount) if amount else qualifying
 
     def burn(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
         """Burn the whole amount, or nothing."""

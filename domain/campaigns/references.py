@@ -33,12 +33,12 @@ def sources_of(
     return sources
 
 
-def unknown_matchers(sources: Sources, known: Collection[str]) -> list[FieldFault]:
+def unknown_matchers(sources: Sources, matcher_keys: Collection[str]) -> list[FieldFault]:
     """A fault for every unknown matcher key that is written in an expression."""
     return [
         FieldFault(
             f"{name_at(pointer)} names the matcher {key.value}, which does not exist."
-            + did_you_mean(str(key.value), known),
+            + did_you_mean(str(key.value), matcher_keys),
             pointer=pointer,
             code="unknown-matcher",
             start=key.start,
@@ -46,7 +46,7 @@ def unknown_matchers(sources: Sources, known: Collection[str]) -> list[FieldFaul
         )
         for pointer, node in sources
         for key in _keys(node)
-        if key.value not in known
+        if key.value not in matcher_keys
     ]
 
 
@@ -137,15 +137,15 @@ KEYED: Mapping[str, str] = {
 LISTS = frozenset({"audiences", "tiers"})
 
 
-def unknown_keys(sources: Sources, known: Mapping[str, Mapping[str, str]]) -> list[FieldFault]:
+def unknown_keys(sources: Sources, names_by_kind: Mapping[str, Mapping[str, str]]) -> list[FieldFault]:
     """A fault for every written key that the organization does not have.
 
-    `known` maps variables to keys with their names; variables that are absent from it are not checked.
+    `names_by_kind` maps variables to keys with their names; variables that are absent from it are not checked.
     """
     faults = []
     for pointer, node in sources:
         for named_key in named_keys(node):
-            keys = known.get(named_key.variable)
+            keys = names_by_kind.get(named_key.variable)
             if keys is not None and named_key.key not in keys:
                 of = KEYED[named_key.variable]
                 detail = f'{name_at(pointer)} names "{named_key.key[:60]}", which is the key of no {of}.'
@@ -165,10 +165,10 @@ def _listed(key: str, keys: Mapping[str, str]) -> str:
     if close is None:
         close_name = nearest(key, keys.values())
         close = next((known_key for known_key, name in keys.items() if name == close_name), None)
-    meant = "" if close is None else f" Did you mean {close} ({keys[close]})?"
-    shown = ", ".join(f"{name}: {known_key}" for known_key, name in islice(keys.items(), MOST_LISTED))
+    suggestion = "" if close is None else f" Did you mean {close} ({keys[close]})?"
+    listed_keys = ", ".join(f"{name}: {known_key}" for known_key, name in islice(keys.items(), MOST_LISTED))
     more = f" and {len(keys) - MOST_LISTED} more" if len(keys) > MOST_LISTED else ""
-    return f"{meant} There are {shown}{more}."
+    return f"{suggestion} There are {listed_keys}{more}."
 
 
 def faults_of_matches(campaign: Campaign, sources: Sources) -> list[FieldFault]:

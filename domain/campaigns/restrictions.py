@@ -21,8 +21,8 @@ class Restriction(NamedTuple):
 
     def reason(self, event: EventFacts) -> Reason:
         """The reason why the campaign does not apply to an event that this forbids."""
-        seen = self.seen(event)
-        return Reason(self.code, self.label(seen), seen)
+        fact = self.seen(event)
+        return Reason(self.code, self.label(fact), fact)
 
 
 def first_violated(restrictions: Iterable[Restriction], event: EventFacts) -> Restriction | None:
@@ -44,14 +44,14 @@ def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinf
 def _of_itself(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Restriction]:
     if not campaign.active:
         yield Restriction(
-            "CAMPAIGN_INACTIVE", lambda event: True, lambda event: False, lambda seen: "the campaign is not active"
+            "CAMPAIGN_INACTIVE", lambda event: True, lambda event: False, lambda fact: "the campaign is not active"
         )
     if event_types:
         yield Restriction(
             "EVENT_TYPE",
             lambda event: event.event_type not in event_types,
             lambda event: event.event_type,
-            lambda seen: f"the campaign does not apply to events of type {seen}",
+            lambda fact: f"the campaign does not apply to events of type {fact}",
         )
 
 
@@ -63,21 +63,21 @@ def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
             "OUTSIDE_WINDOW",
             lambda event: event.at < begin,
             lambda event: event.at,
-            lambda seen: f"the campaign begins at {begin.isoformat()}, the event is dated {seen.isoformat()}",
+            lambda fact: f"the campaign begins at {begin.isoformat()}, the event is dated {fact.isoformat()}",
         )
     if end is not None:
         yield Restriction(
             "OUTSIDE_WINDOW",
             lambda event: event.at > end,
             lambda event: event.at,
-            lambda seen: f"the campaign ended at {end.isoformat()}, the event is dated {seen.isoformat()}",
+            lambda fact: f"the campaign ended at {end.isoformat()}, the event is dated {fact.isoformat()}",
         )
     if days:
         yield Restriction(
             "DAY_OF_WEEK",
             lambda event: day_of_week(event.at, event.location_zone or zone) not in days,
             lambda event: day_of_week(event.at, event.location_zone or zone),
-            lambda seen: f"the campaign does not run on day {seen} of the week",
+            lambda fact: f"the campaign does not run on day {fact} of the week",
         )
     if schedule is not None:
         hours = hours_of(schedule)
@@ -85,9 +85,9 @@ def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
             "OUTSIDE_HOURS",
             lambda event: not hours.is_open(event.at, event.location_zone or zone),
             lambda event: local_clock(event.at, event.location_zone or zone),
-            lambda seen: (
-                f"the campaign does not run at {seen['localTime']} on day {seen['day']} of the week"
-                f" (time zone {seen['timezone']})"
+            lambda fact: (
+                f"the campaign does not run at {fact['localTime']} on day {fact['day']} of the week"
+                f" (time zone {fact['timezone']})"
             ),
         )
 
@@ -101,8 +101,8 @@ def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
             "LOCATION",
             lambda event: event.location_code not in locations,
             lambda event: event.location_code,
-            lambda seen: (
-                "the event has no location" if seen is None else f"the campaign does not run at location {seen}"
+            lambda fact: (
+                "the event has no location" if fact is None else f"the campaign does not run at location {fact}"
             ),
         )
     if currency is not None:
@@ -110,10 +110,10 @@ def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
             "CURRENCY",
             lambda event: event.currency != currency,
             lambda event: event.currency,
-            lambda seen: (
+            lambda fact: (
                 "the event has no currency"
-                if seen is None
-                else f"the campaign is for {currency}, the event is in {seen}"
+                if fact is None
+                else f"the campaign is for {currency}, the event is in {fact}"
             ),
         )
     if tiers:
@@ -121,19 +121,19 @@ def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
             "TIER",
             lambda event: tiers.isdisjoint(event.tier_keys),
             lambda event: sorted(event.tier_keys),
-            lambda seen: "the member is in none of the campaign's tiers",
+            lambda fact: "the member is in none of the campaign's tiers",
         )
     if audiences:
         yield Restriction(
             "AUDIENCE",
             lambda event: audiences.isdisjoint(event.audience_keys),
             lambda event: sorted(event.audience_keys),
-            lambda seen: "the member is in none of the campaign's audiences",
+            lambda fact: "the member is in none of the campaign's audiences",
         )
     if least is not None:
         yield Restriction(
             "MIN_SPEND",
             lambda event: event.spend is None or event.spend < least,
             lambda event: event.spend,
-            lambda seen: "the event has no spend" if seen is None else f"the spend {seen} is below {least}",
+            lambda fact: "the event has no spend" if fact is None else f"the spend {fact} is below {least}",
         )

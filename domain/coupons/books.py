@@ -223,14 +223,14 @@ class CodePattern:
         return self.prefix + "".join(source.choices(self.alphabet, k=self.length)) + self.suffix
 
 
-def pattern_of(stored: Mapping[str, Any] | None) -> CodePattern:
+def pattern_of(document: Mapping[str, Any] | None) -> CodePattern:
     """The pattern of a book; None is the default one."""
-    return CodePattern(**(stored or {}))
+    return CodePattern(**(document or {}))
 
 
-def check_pattern(given: Mapping[str, Any], pointer: str = "/codePattern") -> CodePattern:
+def check_pattern(document: Mapping[str, Any], pointer: str = "/codePattern") -> CodePattern:
     """The pattern with its defaults; raises InvalidRequest if codes were easy to guess or too long."""
-    pattern = pattern_of(given)
+    pattern = pattern_of(document)
     faults = []
     if len(set(pattern.alphabet)) < len(pattern.alphabet):
         faults.append(FieldFault("alphabet has the same character twice", pointer=f"{pointer}/alphabet"))

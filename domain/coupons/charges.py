@@ -97,21 +97,21 @@ class PointsCharge:
 
     def reverse(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:
         """Revert the points of a usage; None if they were reverted before. Raises the refusals of the ledger."""
-        stored = self.stored[ledger_transaction_id]
-        if stored.status == REVERTED:
+        charge = self.stored[ledger_transaction_id]
+        if charge.status == REVERTED:
             return None
         number = self._next()
         self._session.revert(
-            stored, self._session.accounts[stored.ledger_account_id], self._details(details, usage_key)
+            charge, self._session.accounts[charge.ledger_account_id], self._details(details, usage_key)
         )
         return self._transaction_id(number)
 
     def _capture(self, wallet_id: int, pending: int) -> int:
-        stored = self.stored.get(pending)
-        account = None if stored is None else self._session.accounts.get(stored.ledger_account_id)
-        if stored is None or account is None or stored.transaction_type != BURN or stored.from_wallet_id != wallet_id:
+        charge = self.stored.get(pending)
+        account = None if charge is None else self._session.accounts.get(charge.ledger_account_id)
+        if charge is None or account is None or charge.transaction_type != BURN or charge.from_wallet_id != wallet_id:
             raise UnknownLedgerTransaction(f"The member has no burn {pending} that could be captured.")
-        self._session.capture(stored, account)
+        self._session.capture(charge, account)
         return pending
 
     def _next(self) -> int:

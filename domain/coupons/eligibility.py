@@ -161,10 +161,10 @@ def _other_hour(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str |
     at, zone = _clock(book, facts, attempt)
     if hours_of(book.day_of_week_schedule).is_open(at, zone):
         return None
-    seen = local_clock(at, zone)
+    clock = local_clock(at, zone)
     return (
-        f"The coupon book is closed at {seen['localTime']} on day {seen['day']} of the week"
-        f" (time zone {seen['timezone']})."
+        f"The coupon book is closed at {clock['localTime']} on day {clock['day']} of the week"
+        f" (time zone {clock['timezone']})."
     )
 
 
@@ -192,13 +192,13 @@ def _order_total(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str 
 
 
 def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    left = facts.stock_left
+    stock = facts.stock_left
     # Assigning any amount of a code of a list uses up the code.
     command = ONE if book.type == LIST else attempt.amount
-    if left is None or left >= command:
+    if stock is None or stock >= command:
         return None
     requested = "1 coupon was" if command == ONE else f"{_plain(command)} coupons were"
-    return f"{requested} requested, {_plain(max(left, ZERO))} are left."
+    return f"{requested} requested, {_plain(max(stock, ZERO))} are left."
 
 
 def _quota(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
@@ -234,10 +234,10 @@ def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -
 
 
 def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    needed = points_needed(book, attempt.purpose)
-    if needed <= facts.points:
+    price = points_needed(book, attempt.purpose)
+    if price <= facts.points:
         return None
-    return f"{_plain(needed)} points are needed, and the member has {_plain(facts.points)}."
+    return f"{_plain(price)} points are needed, and the member has {_plain(facts.points)}."
 
 
 def points_needed(book: CouponBook, purpose: frozenset[str]) -> Decimal:

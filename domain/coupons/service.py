@@ -92,22 +92,24 @@ class CouponService:
             created_at=self._state.at,
             updated_at=self._state.at,
         )
-        held = self._state.move(member.member_id, coupon, command.amount, ZERO, lot)
+        member_coupon = self._state.move(member.member_id, coupon, command.amount, ZERO, lot)
         amounts = _Amounts(
             lot.coupon_lot_id,
             assigned=command.amount,
             remaining_value=lot.remaining_value,
             custom_attributes=details.custom_attributes,
         )
-        return self._record(book, held, amounts, details, key, transaction_id)
+        return self._record(book, member_coupon, amounts, details, key, transaction_id)
 
     def _refuse_assignment(self, member: Member, book: CouponBook, attempt: Attempt) -> None:
         """Raise the first reason of the book against an assignment."""
         had = self._state.had(member.member_id, book.coupon_book_id)
-        reserved = [lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock]
+        reservations = [
+            lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock
+        ]
         facts = replace(
             self._facts(member, book),
-            assigned=had.assigned + len(reserved),
+            assigned=had.assigned + len(reservations),
             stock_left=self._state.stock_left(book),
         )
         refuse_excluded(book, facts, attempt, _LEDGER_SAYS)
@@ -196,17 +198,17 @@ class CouponService:
         key = self._new_key()
         transaction_id = self._charge.pay(member.wallet_id, book, book.usage_required_points or ZERO, details, key)
         coupon, after = self._state.coupons[lot.coupon_id], lot.used(ONE, self._state.at, discounted)
-        used = after.amount_used - lot.amount_used
-        held = self._state.move(member.member_id, coupon, ZERO, used, after)
+        used_amount = after.amount_used - lot.amount_used
+        member_coupon = self._state.move(member.member_id, coupon, ZERO, used_amount, after)
         self._state.count_use(member.member_id, book, ONE, discounted or ZERO, self._state.at)
         amounts = _Amounts(
             lot.coupon_lot_id,
-            used=used,
+            used=used_amount,
             discounted=discounted,
             remaining_value=after.remaining_value,
             custom_attributes=details.custom_attributes,
         )
-        return self._record(book, held, amounts, details, key, transaction_id)
+        return self._record(book, member_coupon, amounts, details, key, transaction_id)
 
     def _to_use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails, count: int) -> CouponLot:
         """The lot to be used next: the unexpired one that expires soonest, of equals the oldest.
@@ -260,8 +262,8 @@ class CouponService:
         lot = self._lot_of(usage)
         if not usage.is_use and lot is not None and lot.is_begun and not force:
             detail = f"The assignment was of {lot.amount} coupons, of which {lot.amount_used} are used"
-            left = "" if lot.remaining_value is None else f", and a value of {lot.remaining_value} is left"
-            raise AssignmentUsed(f"{detail}{left}.")
+            value_note = "" if lot.remaining_value is None else f", and a value of {lot.remaining_value} is left"
+            raise AssignmentUsed(f"{detail}{value_note}.")
         key = self._new_key()
         transaction_id = None
         if usage.ledger_transaction_id is not None:
@@ -310,8 +312,8 @@ class CouponService:
         """Return the used amount to the lot, and take from it the part that an earlier reversal owes."""
         after = None if lot is None else lot.given_back(usage.amount_used, self._state.at, usage.amount_discounted)
         due = ZERO if lot is None or after is None else lot.amount_owed - after.amount_owed
-        used = usage.amount_used if lot is None or after is None else lot.amount_used - after.amount_used
-        reversal = self._take_back(usage, due, after, details, key, transaction_id, used)
+        used_amount = usage.amount_used if lot is None or after is None else lot.amount_used - after.amount_used
+        reversal = self._take_back(usage, due, after, details, key, transaction_id, used_amount)
         assignment = None if after is None or after.amount else self._state.usages.get(after.coupon_lot_id)
         if assignment is not None and assignment.reversal_usage_id is None:
             self._state.link(assignment, reversal.coupon_usage_id)
@@ -325,24 +327,24 @@ class CouponService:
         details: UsageDetails,
         key: str,
         transaction_id: int | None,
-        used: Decimal = ZERO,
+        used_amount: Decimal = ZERO,
     ) -> CouponUsage:
-        """Record the reversal of a usage, which takes back `assigned` and gives back `used`; `lot` is that after it."""
+        """Record the reversal of a usage, which takes back `assigned` and gives back `used_amount`; `lot` is that after it."""
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
-        held = self._state.move(usage.member_id, coupon, -assigned, -used, lot)
+        member_coupon = self._state.move(usage.member_id, coupon, -assigned, -used_amount, lot)
         if usage.is_use:
             discounted = usage.amount_discounted or ZERO
             self._state.count_use(usage.member_id, book, -ONE, -discounted, usage.created_at)
         amounts = _Amounts(
             usage.coupon_lot_id,
             assigned=-assigned,
-            used=-used,
+            used=-used_amount,
             remaining_value=None if lot is None else lot.remaining_value,
             discounted=None if usage.amount_discounted is None else -usage.amount_discounted,
             reverted=usage.coupon_usage_id,
             custom_attributes=usage.custom_attributes,
         )
-        reversal = self._record(book, held, amounts, details, key, transaction_id)
+        reversal = self._record(book, member_coupon, amounts, details, key, transaction_id)
         self._state.link(usage, reversal.coupon_usage_id)
         return reversal
 
@@ -353,7 +355,7 @@ class CouponService:
     def _record(
         self,
         book: CouponBook,
-        held: MemberCoupon,
+        member_coupon: MemberCoupon,
         amounts: _Amounts,
         details: UsageDetails,
         key: str,
@@ -366,20 +368,20 @@ class CouponService:
                 # The lot of an assignment has the same id.
                 coupon_usage_id=amounts.lot_id if is_assignment and amounts.lot_id is not None else self._new_id(),
                 coupon_usage_key=key,
-                coupon_id=held.coupon_id,
-                code=self._state.coupons[held.coupon_id].code,
+                coupon_id=member_coupon.coupon_id,
+                code=self._state.coupons[member_coupon.coupon_id].code,
                 coupon_book_id=book.coupon_book_id,
                 coupon_book_key=book.coupon_book_key,
                 coupon_book_version_id=book.current_version_id,
                 coupon_lot_id=amounts.lot_id,
-                member_id=held.member_id,
+                member_id=member_coupon.member_id,
                 system_unique_key=details.system_unique_key or self._new_key(),
                 request_digest=details.request_digest,
                 custom_attributes=amounts.custom_attributes,
                 amount_used=amounts.used,
                 amount_assigned=amounts.assigned,
-                updated_total_usages=held.amount_used,
-                updated_total_assigned=held.amount_assigned,
+                updated_total_usages=member_coupon.amount_used,
+                updated_total_assigned=member_coupon.amount_assigned,
                 reversal_usage_id=None,
                 reverted_usage_id=amounts.reverted,
                 amount_discounted=amounts.discounted,

@@ -132,9 +132,9 @@ class CouponState:
             if book is not None and book.type not in PERSONAL:
                 self.shared[coupon.coupon_book_id] = coupon.coupon_id
 
-    def put_held(self, held: Iterable[MemberCoupon]) -> None:
+    def put_held(self, member_coupons: Iterable[MemberCoupon]) -> None:
         """Add what members have of coupons, except what is present already."""
-        for member_coupon in held:
+        for member_coupon in member_coupons:
             self.held.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 
     def put_lots(self, lots: Iterable[CouponLot]) -> None:
@@ -148,12 +148,12 @@ class CouponState:
         """Add members' totals of books, before the work changes anything of these."""
         self._had.update(had)
 
-    def put_locks(self, locks: Iterable[CouponLock], reserved: Mapping[int, int]) -> None:
+    def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
         """Add active locks, but for those that have changed here, and how many reserve stock, by book."""
-        changed = self._undo_log.changed_keys_of(self.locks)
-        self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed})
-        if not changed:
-            self.reserved.update(reserved)
+        changed_keys = self._undo_log.changed_keys_of(self.locks)
+        self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_keys})
+        if not changed_keys:
+            self.reserved.update(reserved_stock)
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
@@ -163,8 +163,8 @@ class CouponState:
 
     def stock_left(self, book: CouponBook) -> Decimal | None:
         """The amount that a limit leaves to be assigned; None for a list, which ends when its codes run out."""
-        left = None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
-        return None if left is None else left - self.reserved.get(book.coupon_book_id, 0)
+        stock = None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
+        return None if stock is None else stock - self.reserved.get(book.coupon_book_id, 0)
 
     def locks_of(self, member_id: int, coupon_book_id: int, coupon_id: int | None = None) -> list[CouponLock]:
         """The member's active locks of the coupons of a book, or of one of them."""
@@ -187,8 +187,8 @@ class CouponState:
         """The member's next lot to be used, None if there is none; `count` lots are read at once."""
         while True:
             ids = self._lots_of_book.get((member_id, among.coupon_book_id), ())
-            known = (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None)
-            usable = (lot for lot in known if among.contains(lot, self.at) and (not self.locks or self._is_free(lot)))
+            lots = (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None)
+            usable = (lot for lot in lots if among.contains(lot, self.at) and (not self.locks or self._is_free(lot)))
             next_lot = min(usable, key=order_of_use, default=None)
             if self._reading.is_next(member_id, among, next_lot):
                 return next_lot
@@ -217,16 +217,18 @@ class CouponState:
             coupon = self.coupons[shared]
         most = book.max_assigned_per_coupon
         # The coupon of a book of the type single is all of its stock; a personal one is locked itself.
-        reserved = 0 if book.type in PERSONAL else self.reserved.get(book.coupon_book_id, 0)
-        if coupon.code is not None and most is not None and coupon.total_assigned + reserved + amount > most:
+        reserved_stock = 0 if book.type in PERSONAL else self.reserved.get(book.coupon_book_id, 0)
+        if coupon.code is not None and most is not None and coupon.total_assigned + reserved_stock + amount > most:
             raise OutOfStock(
                 f"A code may be assigned {most} times, and this one has been {coupon.total_assigned} times."
             )
         return coupon
 
     def _refuse_held(self, member_id: int, coupon: Coupon) -> None:
-        held = self.held.get((member_id, coupon.coupon_id))
-        own_assigned, own_used = (ZERO, ZERO) if held is None else (held.amount_assigned, held.amount_used)
+        member_coupon = self.held.get((member_id, coupon.coupon_id))
+        own_assigned, own_used = (
+            (ZERO, ZERO) if member_coupon is None else (member_coupon.amount_assigned, member_coupon.amount_used)
+        )
         if coupon.total_assigned > own_assigned or coupon.total_usages > own_used:
             raise CodeHeld(f"The code {coupon.code} was given to another member.")
 
@@ -258,7 +260,7 @@ class CouponState:
         self._undo_log.rollback_to(savepoint)
 
     def move(
-        self, member_id: int, coupon: Coupon, assigned: Decimal, used: Decimal, lot: CouponLot | None
+        self, member_id: int, coupon: Coupon, assigned: Decimal, used_amount: Decimal, lot: CouponLot | None
     ) -> MemberCoupon:
         """Add to a member's amounts of a coupon, and to the sums of coupon and book; `lot` is the lot afterwards."""
         if lot is not None:
@@ -267,15 +269,17 @@ class CouponState:
         after = replace(
             before,
             amount_assigned=before.amount_assigned + assigned,
-            amount_used=before.amount_used + used,
+            amount_used=before.amount_used + used_amount,
             updated_at=self.at,
             **({} if lot is None else _last_of(lot)),
         )
         self._undo_log.put(self.held, (member_id, coupon.coupon_id), after)
         book = self.books[coupon.coupon_book_id]
         own = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
-        self._undo_log.put(self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used, own))
-        self._undo_log.put(self.books, book.coupon_book_id, _moved(book, assigned, used, {}))
+        self._undo_log.put(
+            self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used_amount, own)
+        )
+        self._undo_log.put(self.books, book.coupon_book_id, _moved(book, assigned, used_amount, {}))
         had = self.had(member_id, book.coupon_book_id)
         self._undo_log.put(self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned))
         return after
@@ -296,13 +300,13 @@ class CouponState:
         return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0]
 
     def count_use(
-        self, member_id: int, book: CouponBook, used: Decimal, discounted: Decimal, used_at: datetime
+        self, member_id: int, book: CouponBook, used_amount: Decimal, discounted: Decimal, used_at: datetime
     ) -> None:
         """Count a use in the periods in which it took place; negative figures take one back."""
         uses_since, discounts_since = period_starts(book, self.at, self.zone)
         had = self.had(member_id, book.coupon_book_id)
         if uses_since is not None and used_at >= uses_since:
-            had = replace(had, used=had.used + used)
+            had = replace(had, used=had.used + used_amount)
         if discounts_since is not None and used_at >= discounts_since:
             had = replace(had, discounted=had.discounted + discounted)
         self._undo_log.put(self._had, (member_id, book.coupon_book_id), had)
@@ -340,7 +344,7 @@ class CouponState:
     def take_changes(self) -> CouponChanges:
         """The changes since the last call, which count as stored from now on; sorted by id."""
         keys = self._undo_log.changed_keys()
-        taken = CouponChanges(
+        changes = CouponChanges(
             books=_changed(self.books, keys),
             coupons=_changed(self.coupons, keys),
             held=_changed(self.held, keys),
@@ -357,7 +361,7 @@ class CouponState:
         self.original_books, self.original_coupons = dict(self.books), dict(self.coupons)
         # Generated codes that were not assigned yet still have to be stored.
         self.new_coupons -= keys.get(id(self.coupons), set())
-        return taken
+        return changes
 
 
 def _changed(store: dict[Key, Record], keys: Mapping[int, Collection[Any]]) -> list[Record]:
@@ -365,10 +369,10 @@ def _changed(store: dict[Key, Record], keys: Mapping[int, Collection[Any]]) -> l
     return list(map(store.__getitem__, sorted(keys.get(id(store), ()))))
 
 
-def _moved(record: Any, assigned: Decimal, used: Decimal, changes: Mapping[str, Any]) -> Any:
+def _moved(record: Any, assigned: Decimal, used_amount: Decimal, changes: Mapping[str, Any]) -> Any:
     """A book or coupon with changed sums."""
-    assigned, used = record.total_assigned + assigned, record.total_usages + used
-    return replace(record, total_assigned=assigned, total_usages=used, **changes)
+    assigned, used_amount = record.total_assigned + assigned, record.total_usages + used_amount
+    return replace(record, total_assigned=assigned, total_usages=used_amount, **changes)
 
 
 def _last_of(lot: CouponLot) -> dict[str, Any]:
@@ -378,11 +382,11 @@ def _last_of(lot: CouponLot) -> dict[str, Any]:
     return {"expired_at": lot.expired_at, "custom_attributes": lot.custom_attributes}
 
 
-def _told_by(left: Collection[CouponLot], held: MemberCoupon) -> dict[str, Any]:
+def _told_by(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[str, Any]:
     """The final expiry of a personal coupon, and the data of the lot that is used next."""
-    if left:
-        return {"expired_at": last_expiry(left), "custom_attributes": min(left, key=order_of_use).custom_attributes}
-    return {"expired_at": held.expired_at, "custom_attributes": held.custom_attributes}
+    if lots:
+        return {"expired_at": last_expiry(lots), "custom_attributes": min(lots, key=order_of_use).custom_attributes}
+    return {"expired_at": member_coupon.expired_at, "custom_attributes": member_coupon.custom_attributes}
 
 
 _NOTHING = Had()

@@ -277,7 +277,7 @@ def _of_json(name: str, read: Read, value: Any) -> Any:
             return value if isinstance(value, int if read is _whole else int | Decimal) else read(str(value))
         except ValueError as error:
             raise RowFault(f"{name} {error}.", name) from None
-    expected, words = _FORMS[read]
-    if not isinstance(value, expected) and not (read is _text and name.startswith(CUSTOM)):
+    json_types, words = _FORMS[read]
+    if not isinstance(value, json_types) and not (read is _text and name.startswith(CUSTOM)):
         raise RowFault(f"{name} is not {words}.", name)
     return value

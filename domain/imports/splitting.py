@@ -56,16 +56,16 @@ def _unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(wbits=31)
     is_begun = False
     for block in blocks:
-        left = block
-        while left:
+        remaining = block
+        while remaining:
             if unpacker.eof:
                 unpacker, is_begun = zlib.decompressobj(wbits=31), False
             try:
-                content = unpacker.decompress(left, _UNPACKED_AT_ONCE)
+                content = unpacker.decompress(remaining, _UNPACKED_AT_ONCE)
             except zlib.error:
                 raise FileFault("The gzip file is damaged.") from None
             is_begun = True
-            left = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+            remaining = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
             if content:
                 yield content
     while is_begun and not unpacker.eof and (content := unpacker.decompress(b"", _UNPACKED_AT_ONCE)):
@@ -162,14 +162,14 @@ class _Splitter:
 
     def _endless(self) -> RawRow:
         """A line that is too long, passed over in bounded memory."""
-        kept = self._buffer[self._start : self._start + KEPT_OF_LONG_ROW]
+        excerpt = self._buffer[self._start : self._start + KEPT_OF_LONG_ROW]
         while (end := self._buffer.find(b"\n", self._start)) < 0 and not self._is_complete:
             self._offset += len(self._buffer) - self._start
             self._start = len(self._buffer)
             self._read()
         following = len(self._buffer) if end < 0 else end + 1
         row = self._taken(following, following, 1, f"The row is longer than {LONGEST_ROW} bytes.")
-        return RawRow(row.line, kept, row.next_byte, row.next_line, row.fault)
+        return RawRow(row.line, excerpt, row.next_byte, row.next_line, row.fault)
 
     def _read(self) -> None:
         block = next(self._blocks, None)

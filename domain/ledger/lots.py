@@ -157,8 +157,8 @@ class Allocator:
         elif isinstance(move, TakeLots):
             self._take(ledger_transaction_id, move)
         elif isinstance(move, MoveLots):
-            taken = TakeLots(move.from_wallet_id, move.ledger_account_id, move.amount)
-            uses = self._take(ledger_transaction_id, taken)
+            lots_of_sender = TakeLots(move.from_wallet_id, move.ledger_account_id, move.amount)
+            uses = self._take(ledger_transaction_id, lots_of_sender)
             self._give(ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, uses, move.to_lots)
         elif isinstance(move, RestoreLots):
             self._restore(ledger_transaction_id, move)
@@ -202,8 +202,8 @@ class Allocator:
     ) -> None:
         """Create lots from the pieces that expire last, `amount` in total; the others repaid the receiver's debt."""
         total = sum((piece.amount for piece in pieces), ZERO)
-        _, given = split_uses(pieces, total - amount)
-        for piece in given:
+        _, given_uses = split_uses(pieces, total - amount)
+        for piece in given_uses:
             self._make(ledger_transaction_id, wallet_id, ledger_account_id, piece.amount, piece.expires_at)
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
@@ -247,11 +247,13 @@ class Allocator:
         else:
             self.allocation.changed[lot_id] = lot
 
-    def _lower_uses(self, ledger_transaction_id: int, gone: Iterable[LotUse], kept: Iterable[LotUse]) -> None:
-        """Lower the uses of a stored transaction by those that are gone to the `kept` ones."""
-        left = {use.ledger_lot_id: use.amount for use in kept}
-        for use in gone:
-            self.allocation.changed_uses[ledger_transaction_id, use.ledger_lot_id] = left.get(use.ledger_lot_id, ZERO)
+    def _lower_uses(self, ledger_transaction_id: int, ended: Iterable[LotUse], remaining: Iterable[LotUse]) -> None:
+        """Lower the uses of a stored transaction by those that are gone to the `remaining` ones."""
+        amounts_left = {use.ledger_lot_id: use.amount for use in remaining}
+        for use in ended:
+            self.allocation.changed_uses[ledger_transaction_id, use.ledger_lot_id] = amounts_left.get(
+                use.ledger_lot_id, ZERO
+            )
 
     def _use(self, ledger_transaction_id: int, use: LotUse) -> None:
         key = (ledger_transaction_id, use.ledger_lot_id)

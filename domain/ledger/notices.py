@@ -100,7 +100,7 @@ def amounts_on(
     amounts: dict[int, ExpiringAmount] = {}
     for wallet_id, expires_at, amount in lots:
         if begin <= expires_at < end and amount:
-            known = amounts.get(wallet_id, ExpiringAmount(wallet_id, Decimal(0), expires_at))
-            first = min(known.expires_at, expires_at)
-            amounts[wallet_id] = ExpiringAmount(wallet_id, known.amount + amount, first)
+            amount_so_far = amounts.get(wallet_id, ExpiringAmount(wallet_id, Decimal(0), expires_at))
+            first = min(amount_so_far.expires_at, expires_at)
+            amounts[wallet_id] = ExpiringAmount(wallet_id, amount_so_far.amount + amount, first)
     return amounts

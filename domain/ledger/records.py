@@ -107,10 +107,10 @@ class LedgerAccount:
         """The policy by which a whole balance expires; `zone` is that of the organization. None if there is none."""
         return IdlePolicy.of(self.expiration_policies, self.expiry_calendar(zone)) if self.expiration_policies else None
 
-    def end_of_idle_balance(self, held: HasLastDates, zone: tzinfo) -> datetime | None:
+    def end_of_idle_balance(self, balance: HasLastDates, zone: tzinfo) -> datetime | None:
         """When a whole balance expires by the idle policy; None is never."""
         policy = self.idle_policy(zone)
-        return None if policy is None else policy.end(held.last_transaction_date, held.last_activity_date)
+        return None if policy is None else policy.end(balance.last_transaction_date, balance.last_activity_date)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +191,14 @@ def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None
 def refuse_changes_in_use(current: LedgerAccount, settings: Mapping[str, Any]) -> None:
     """Raise LedgerAccountInUse for a change that an account with transactions does not allow."""
     fixed = {"decimals": "decimals", "is_revolving": "isRevolving"}
-    changed = [wire for name, wire in fixed.items() if settings[name] != getattr(current, name)]
+    changed_settings = [wire for name, wire in fixed.items() if settings[name] != getattr(current, name)]
     # The lots record when value expires: without them this would be unknown.
     if current.point_tracking_enabled and not settings["point_tracking_enabled"]:
-        changed.append("pointTrackingEnabled")
-    if changed:
-        raise LedgerAccountInUse(f"The ledger account has transactions: {', '.join(changed)} cannot change any more.")
+        changed_settings.append("pointTrackingEnabled")
+    if changed_settings:
+        raise LedgerAccountInUse(
+            f"The ledger account has transactions: {', '.join(changed_settings)} cannot change any more."
+        )
 
 
 def _expires(settings: Mapping[str, Any]) -> bool:

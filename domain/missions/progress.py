@@ -55,8 +55,8 @@ class Progress:
         """
         if goal == self.goal:
             return self
-        reached, since = divmod(self.counted, self.goal)
-        return replace(self, goal=goal, counted=reached * goal + min(since, goal - 1))
+        goals_reached, since = divmod(self.counted, self.goal)
+        return replace(self, goal=goal, counted=goals_reached * goal + min(since, goal - 1))
 
     def advanced(self, amount: int, room: int) -> Advance:
         """The result of counting `amount` if the goal may be achieved `room` more times: nothing beyond is counted."""
@@ -64,23 +64,23 @@ class Progress:
             return Advance(self, self, 0, 0)
         # Counting ends with the last achievement; if a reversal left more than that, one more count achieves it.
         most = max(1, (self.times_achieved + room) * self.goal - self.counted)
-        counted = self.counted + min(amount, most)
-        achieved = min(max(0, counted // self.goal - self.times_achieved), room)
-        after = replace(self, counted=counted, times_achieved=self.times_achieved + achieved)
+        count = self.counted + min(amount, most)
+        achieved = min(max(0, count // self.goal - self.times_achieved), room)
+        after = replace(self, counted=count, times_achieved=self.times_achieved + achieved)
         return Advance(self, after, min(amount, most), achieved)
 
-    def taken_back(self, counted: int, achieved: int, goal: int) -> Progress:
+    def taken_back(self, reversed_count: int, achieved: int, goal: int) -> Progress:
         """The progress without the counts and achievements of an event towards `goal`; never below zero.
 
         An achievement that this breaks is subtracted with the goal that it had then, which may differ from the present
         one.
         """
-        reached, since = divmod(self.counted, self.goal)
-        broken = min(reached, -(-max(0, counted - since) // goal))
-        left = max(0, since + broken * goal - counted)
+        goals_reached, since = divmod(self.counted, self.goal)
+        broken_goals = min(goals_reached, -(-max(0, reversed_count - since) // goal))
+        remaining = max(0, since + broken_goals * goal - reversed_count)
         return replace(
             self,
-            counted=(reached - broken) * self.goal + min(left, self.goal - 1),
+            counted=(goals_reached - broken_goals) * self.goal + min(remaining, self.goal - 1),
             times_achieved=max(0, self.times_achieved - achieved),
         )
 

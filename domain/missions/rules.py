@@ -92,10 +92,10 @@ def _items_of(context: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return ()
 
 
-def _badges_match(matcher: Mapping[str, Any], held: Mapping[str, Decimal]) -> bool:
+def _badges_match(matcher: Mapping[str, Any], badges: Mapping[str, Decimal]) -> bool:
     """True if the member's badges meet all the conditions, or with OR any of them."""
     matches = (
-        _COMPARISONS[condition["operator"]](held.get(condition["badgeKey"], 0), condition["value"])
+        _COMPARISONS[condition["operator"]](badges.get(condition["badgeKey"], 0), condition["value"])
         for condition in matcher["conditions"]
     )
     return all(matches) if matcher["operator"] == "AND" else any(matches)
@@ -114,13 +114,13 @@ def compile_mission(
         audiences = frozenset(
             audience_keys[audience_id] for audience_id in (mission.audience_id,) if audience_id in audience_keys
         )
-    named = mission.ledger_account_id
+    account_id = mission.ledger_account_id
     count, fault = _count_program(mission)
     return CompiledMission(
         mission=mission,
         item=_item_predicate(mission, matchers),
         audience_keys=audiences,
-        account=default_account if named is None else accounts.get(named),
+        account=default_account if account_id is None else accounts.get(account_id),
         count=count,
         fault=fault,
     )

@@ -107,11 +107,11 @@ class MissionProgressState:
     def room(self, member_id: int, mission: Mission, at: datetime) -> int:
         """The number of times that the member may still achieve the mission at `at`."""
         most = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
-        left = most - self.progress(member_id, mission).progress.times_achieved
+        remaining = most - self.progress(member_id, mission).progress.times_achieved
         if mission.repetition_period is not None and mission.period_limit is not None:
             period = _period(member_id, mission, mission.repetition_period, at)
-            left = min(left, mission.period_limit - self._achieved.get(period, 0))
-        return max(0, left)
+            remaining = min(remaining, mission.period_limit - self._achieved.get(period, 0))
+        return max(0, remaining)
 
     def count(self, mission: Mission, amount: int, cause: ProgressCause) -> Advance:
         """Count `amount` for the member, as far as the limits allow; a count of zero leaves no tracking."""
@@ -136,11 +136,11 @@ class MissionProgressState:
         before = self._progress.get(place) or MissionProgress(Progress(mission.goal_count))
         if before.progress == progress:
             return
-        counted = progress.counted - before.progress.counted
+        count_change = progress.counted - before.progress.counted
         achieved = progress.times_achieved - before.progress.times_achieved
         self._progress[place] = replace(before, progress=progress)
         self._touched.add(place)
-        tracking = _tracking(mission, Advance(before.progress, progress, counted, achieved), cause)
+        tracking = _tracking(mission, Advance(before.progress, progress, count_change, achieved), cause)
         self._trackings.append(replace(tracking, is_imported=True))
 
     def reverse(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
