@@ -329,7 +329,7 @@ class CouponService:
         transaction_id: int | None,
         used_amount: Decimal = ZERO,
     ) -> CouponUsage:
-        """Record the reversal of a usage, which takes back `assigned` and gives back `used_amount`; `lot` is that after it."""
+        """Record a reversal that takes back `assigned` and gives back `used_amount`; `lot` is the lot after it."""
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
         member_coupon = self._state.move(usage.member_id, coupon, -assigned, -used_amount, lot)
         if usage.is_use:

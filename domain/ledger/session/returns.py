@@ -93,10 +93,10 @@ class Returns(Claims):
         end = self._end_of(account, wallet_id, use.expires_at)
         return end is not None and end <= self.at
 
-    def expect_late_activity(self, transaction: Iterable[Stored] = ()) -> None:
-        """Note the expiries of idle balances that late activities may revert: `transaction` ones, and those posted here."""
+    def expect_late_activity(self, expiries: Iterable[Stored] = ()) -> None:
+        """Note the expiries of idle balances that late activities may revert: stored `expiries` and new ones."""
         posted = (step for step in self.steps if isinstance(step, Posting) and step.is_expiry and step.part_of is None)
-        for expiry in (*transaction, *map(self._stored_as, posted)):
+        for expiry in (*expiries, *map(self._stored_as, posted)):
             moment = expiry.external_event_date
             if moment is not None and any(use.expires_at is None or use.expires_at > moment for use in expiry.uses):
                 pair = (expiry.from_wallet_id or 0, expiry.ledger_account_id)
