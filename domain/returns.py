@@ -79,7 +79,8 @@ def _take_quantity(
         worth += share
     if remaining_quantity:
         raise ReturnExceedsOrder(
-            f"{quantity} of the item {name} are to be returned, only {(quantity or _ZERO) - remaining_quantity} are left."
+            f"{quantity} of the item {name} are to be returned,"
+            f" only {(quantity or _ZERO) - remaining_quantity} are left."
         )
     return worth
 

@@ -160,8 +160,8 @@ def look_up(
 ) -> Known:
     """Look up the keys of events and the external ids of orders, and reserve so many ids, in one statement."""
     requested = {table: count for table, count in counts.items() if count}
-    given = (organization_id, list(keys), organization_id, list(order_ids), *requested.values())
-    [(known_keys, known_orders, *ids)] = query(db, _known(tuple(requested)), given)
+    values = (organization_id, list(keys), organization_id, list(order_ids), *requested.values())
+    [(known_keys, known_orders, *ids)] = query(db, _known(tuple(requested)), values)
     return Known(known_keys, known_orders, dict(zip(requested, ids, strict=True)))
 
 
@@ -185,8 +185,8 @@ def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def release_answers(db: Connection, organization_id: int, after: int, before: datetime, limit: int) -> ReleasedPage:
     """Release the answers and digests of the next events, by id, that were tracked before `before`."""
-    given = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
-    return ReleasedPage(*db.exec_driver_sql(_RELEASE, given).one())
+    values = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
+    return ReleasedPage(*db.exec_driver_sql(_RELEASE, values).one())
 
 
 def finish_events(db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -104,9 +104,9 @@ def store_account(
     """Store other values of an account that `lock_account` has locked; otherwise as `add_account`."""
     if values.get("is_default_account") and not account.is_default_account:
         _make_room_for_default(db, ledger)
-    stored = ACCOUNTS.store(db, account, values, now)
+    changed_account = ACCOUNTS.store(db, account, values, now)
     organizations.raise_configuration_version(db, account.organization_id)
-    return stored
+    return changed_account
 
 
 def _has_accounts(db: Connection, ledger: Ledger) -> bool:
@@ -130,7 +130,7 @@ def _make_room_for_default(db: Connection, ledger: Ledger) -> None:
 def has_movements(db: Connection, account: LedgerAccount) -> bool:
     """True if any amount was ever moved, or set aside, on the account."""
     transactions = ledger_transactions.c
-    moved = (
+    movement_exists = (
         select(literal(1))
         .where(
             transactions.organization_id == account.organization_id,
@@ -139,7 +139,7 @@ def has_movements(db: Connection, account: LedgerAccount) -> bool:
         )
         .exists()
     )
-    return bool(db.execute(select(moved)).scalar())
+    return bool(db.execute(select(movement_exists)).scalar())
 
 
 def has_pending(db: Connection, account: LedgerAccount) -> bool:
@@ -186,7 +186,7 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
     transaction_id = add_zero(
         db, account, system_unique_key=key, description="Point tracking begins", created_at=now, updated_at=now
     )
-    held = select(
+    held_amounts = select(
         balances.organization_id,
         balances.wallet_id,
         balances.ledger_account_id,
@@ -204,4 +204,4 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
         "remaining",
         "created_at",
     )
-    db.execute(insert(ledger_lots).from_select(names, held.order_by(balances.wallet_id)))
+    db.execute(insert(ledger_lots).from_select(names, held_amounts.order_by(balances.wallet_id)))

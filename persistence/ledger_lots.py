@@ -168,7 +168,7 @@ def with_lots(
     }
     tracked = [i for i in ends if accounts[i].point_tracking_enabled]
     available: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
-    reserved: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
+    reserved_amounts: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
     if tracked:
         wallet_id, limit = views[0].wallet_id, MOST_LISTED + 1
         tracked_until = [{"ledger_account_id": i, "until": ends[i] or "infinity"} for i in tracked]
@@ -180,7 +180,7 @@ def with_lots(
         for account_id, expires_at, amount in db.exec_driver_sql(
             _RESERVED, (as_json(holding), organization_id, wallet_id, now, limit)
         ):
-            reserved[account_id][expires_at] = amount
+            reserved_amounts[account_id][expires_at] = amount
         released = [{"ledger_account_id": v.ledger_account_id} for v in views if v.ended_holds]
         for account_id, expires_at, amount in (
             db.exec_driver_sql(_RELEASED, (as_json(released), organization_id, wallet_id, now, limit))
@@ -198,7 +198,7 @@ def with_lots(
                 of_account[mint.expires_at] = of_account.get(mint.expires_at, _ZERO) + mint.amount
     waiting = _waiting(db, organization_id, views, now)
     return [
-        replace(view, lots=_lots(view, ends[i], available[i], reserved[i], waiting.get(i, ())))
+        replace(view, lots=_lots(view, ends[i], available[i], reserved_amounts[i], waiting.get(i, ())))
         for view in views
         for i in (view.ledger_account_id,)
     ]
@@ -221,21 +221,23 @@ def _lots(
     view: WalletView,
     end: datetime | None,
     available: Mapping[datetime | None, Decimal],
-    reserved: Mapping[datetime | None, Decimal],
+    reserved_amounts: Mapping[datetime | None, Decimal],
     waiting: Sequence[WaitingLot],
 ) -> WalletLots:
     """List amounts by expiry; the amount in none of the lots read expires last, or never."""
     in_all = view.current_balance - view.pending_debit_balance
-    free, held = dict(available), dict(reserved)
+    free, reserved_left = dict(available), dict(reserved_amounts)
     if len(free) <= MOST_LISTED:
         free[end] = free.get(end, _ZERO) + in_all - sum(free.values(), _ZERO)
-    if len(held) <= MOST_LISTED:
-        held[None] = held.get(None, _ZERO) + view.pending_debit_balance - sum(held.values(), _ZERO)
-    moments = sorted((free.keys() | held.keys()), key=lambda moment: (moment is None, moment or view.created_at))
-    listed = [ExpiringLots(moment, free.get(moment, _ZERO), held.get(moment, _ZERO)) for moment in moments]
-    expiring = tuple(ExpiringLot for ExpiringLot in listed if ExpiringLot.available or ExpiringLot.reserved)[
-        :MOST_LISTED
-    ]
+    if len(reserved_left) <= MOST_LISTED:
+        reserved_left[None] = (
+            reserved_left.get(None, _ZERO) + view.pending_debit_balance - sum(reserved_left.values(), _ZERO)
+        )
+    moments = sorted(
+        (free.keys() | reserved_left.keys()), key=lambda moment: (moment is None, moment or view.created_at)
+    )
+    listed = [ExpiringLots(moment, free.get(moment, _ZERO), reserved_left.get(moment, _ZERO)) for moment in moments]
+    expiring = tuple(lot for lot in listed if lot.available or lot.reserved)[:MOST_LISTED]
     return WalletLots(
         available=in_all,
         reserved=view.pending_debit_balance,
@@ -288,8 +290,8 @@ def next_wallets_due(
 def first_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
     """The first moment after `after`, up to `until`, at which points expire or arrive, or holds end; None for none."""
     organization_id = organization.organization_id
-    asked = {"organization_id": organization_id, "after": after, "until": until}
-    first: datetime | None = query(db, _FIRST_DUE, asked)[0][0]
+    values = {"organization_id": organization_id, "after": after, "until": until}
+    first: datetime | None = query(db, _FIRST_DUE, values)[0][0]
     until = first or until
     return first_idle_end(db, organization, idle_policies(db, organization), after, until) or first
 
@@ -299,9 +301,9 @@ def first_idle_end(
 ) -> datetime | None:
     """The first moment after `after`, up to `until`, at which a whole balance expires by one of the policies."""
     first, offset, read = None, 0, _IDLE_AT_ONCE if policies else 0
-    asked = {"organization_id": organization.organization_id, "policies": as_json(policy_rows(policies, after, until))}
+    values = {"organization_id": organization.organization_id, "policies": as_json(policy_rows(policies, after, until))}
     while read == _IDLE_AT_ONCE:
-        rows = query(db, _NEXT_IDLE, {**asked, "limit": _IDLE_AT_ONCE, "offset": offset})
+        rows = query(db, _NEXT_IDLE, {**values, "limit": _IDLE_AT_ONCE, "offset": offset})
         for ledger_account_id, *dates in rows:
             end = policies[ledger_account_id].end(*dates)
             if end is not None and after < end <= until:

@@ -136,19 +136,19 @@ def rows_as_answered(
     part_of = _t.c.part_of_ledger_transaction_id
     is_named = _t.c.ledger_transaction_id.in_(ids)
     # Each has an index; for the one or the other, the planner may read all transactions of the account.
-    named, parts = (
+    transactions_by_id, parts = (
         select(*_FIRST_COLUMNS, part_of)
         .select_from(joined)
         # A pending transaction is made with entries of zero; those that move come with its capture.
         .where(_t.c.organization_id == organization_id, condition, or_(~_MADE_PENDING, _e.c.amount == 0))
         for condition in (is_named, and_(part_of.in_(ids), ~_t.c.is_expiry, ~is_named))
     )
-    rows = union_all(named, parts).order_by("ledger_transaction_id", "ledger_transaction_detail_index")
+    rows = union_all(transactions_by_id, parts).order_by("ledger_transaction_id", "ledger_transaction_detail_index")
     by_transaction: dict[int, list[TransactionRow]] = {}
     for *row, of_transaction in db.execute(rows):
-        shown = TransactionRow(*row)
-        owner = of_transaction if of_transaction in ids else shown.ledger_transaction_id
-        by_transaction.setdefault(owner, []).append(shown)
+        transaction_row = TransactionRow(*row)
+        owner = of_transaction if of_transaction in ids else transaction_row.ledger_transaction_id
+        by_transaction.setdefault(owner, []).append(transaction_row)
     return by_transaction
 
 
@@ -195,7 +195,7 @@ def _count_rows_of_account(db: Connection, organization_id: int, of_transactions
     transactions = select(_t.c.ledger_transaction_id).where(*of_transactions).limit(MOST_COUNTED + 1).subquery()
     # As `_SHOWN`: entries of zero where there are no others; and a row without a wallet where there are none at all.
     moving = func.nullif(func.count().filter(_e.c.amount != 0), 0)
-    shown = (
+    row_count = (
         select(func.greatest(1, func.coalesce(moving, func.count())))
         .where(
             _e.c.organization_id == organization_id,
@@ -205,8 +205,8 @@ def _count_rows_of_account(db: Connection, organization_id: int, of_transactions
         .correlate(transactions)
         .scalar_subquery()
     )
-    counted = db.execute(select(func.coalesce(func.sum(shown), 0)).select_from(transactions)).scalar_one()
-    return RowCount(min(int(counted), MOST_COUNTED + 1), is_exact=counted <= MOST_COUNTED)
+    count = db.execute(select(func.coalesce(func.sum(row_count), 0)).select_from(transactions)).scalar_one()
+    return RowCount(min(int(count), MOST_COUNTED + 1), is_exact=count <= MOST_COUNTED)
 
 
 def rows_of_wallet(

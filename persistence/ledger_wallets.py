@@ -101,7 +101,7 @@ def find_earnings(
         db, _EARNINGS, (list(wallet_ids), as_json(rows), organization_id)
     ):
         earnings.setdefault((wallet_id, account_id), []).append(Earning(moment, amount, released_at))
-    return {pair: tuple(earned) for pair, earned in earnings.items()}
+    return {pair: tuple(earnings_of_pair) for pair, earnings_of_pair in earnings.items()}
 
 
 # Evaluated per balance: the index of spendable lots directly finds the expired ones of each.
@@ -296,7 +296,7 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
     stored_balance, debt = values["current_balance"], values["current_overdraft_balance"]
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
-    pending, arrived, gone = _arriving(values.pop("arriving"))
+    pending, arrived, expired_amount = _arriving(values.pop("arriving"))
     policy = None
     if policies:
         own = zone if timezone is None else zone_named(timezone)
@@ -306,16 +306,16 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
     )
     expired = stored_balance - values["current_balance"]
     if arrived:
-        given = sum((mint.amount for mint in arrived), _ZERO)
-        repaid = min(debt, given)
-        expired += given - repaid
+        available_amount = sum((mint.amount for mint in arrived), _ZERO)
+        repaid = min(debt, available_amount)
+        expired += available_amount - repaid
         values["current_overdraft_balance"] -= repaid
         values["total_overdraft_credit_balance"] += repaid
         values["earned"] += sum((mint.earned for mint in arrived), _ZERO)
         values["last_transaction_date"] = max(values["last_transaction_date"], arrived[-1].available_at)
-        gone += given
+        expired_amount += available_amount
         arrived = _without_debt(arrived, repaid)
-    values["pending_credit_balance"] -= gone
+    values["pending_credit_balance"] -= expired_amount
     return WalletView(
         **values,
         expired=expired,
@@ -332,7 +332,7 @@ def _balance_by_now(
 
     Each is a transaction. If the balance was idle for too long before it, what it adds is the whole balance.
     """
-    balance, debt, reserved = (
+    balance, debt, reserved_amount = (
         values["current_balance"],
         values["current_overdraft_balance"],
         values["pending_debit_balance"],
@@ -340,12 +340,12 @@ def _balance_by_now(
     last_transaction_date, last_activity_date = values["last_transaction_date"], values["last_activity_date"]
     end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
     for mint in arrived:
-        balance, expired = unexpired(balance, reserved, expired, end=end, now=mint.available_at), _ZERO
+        balance, expired = unexpired(balance, reserved_amount, expired, end=end, now=mint.available_at), _ZERO
         balance += mint.left(debt, now)
         debt -= min(debt, mint.amount)
         last_transaction_date = max(last_transaction_date, mint.available_at)
         end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
-    return unexpired(balance, reserved, expired, end=end, now=now)
+    return unexpired(balance, reserved_amount, expired, end=end, now=now)
 
 
 def _arriving(row: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
@@ -353,25 +353,25 @@ def _arriving(row: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], 
     if row is None:
         return _ZERO, (), _ZERO
     waiting, due = row
-    arrived, gone = [], _ZERO
-    for available_at, amount, expires_at, earned in due or ():
+    arrived, expired_amount = [], _ZERO
+    for available_at, amount, expires_at, earned_points in due or ():
         if available_at is None:
-            gone += Decimal(amount)
+            expired_amount += Decimal(amount)
         else:
             end = None if expires_at is None else instant_of(expires_at)
-            arrived.append(ArrivedMint(instant_of(available_at), Decimal(amount), end, Decimal(earned)))
+            arrived.append(ArrivedMint(instant_of(available_at), Decimal(amount), end, Decimal(earned_points)))
     arrived.sort(key=lambda mint: mint.available_at)
-    return Decimal(waiting or 0), tuple(arrived), gone
+    return Decimal(waiting or 0), tuple(arrived), expired_amount
 
 
 def _without_debt(arrived: Iterable[ArrivedMint], repaid: Decimal) -> tuple[ArrivedMint, ...]:
     """The mints with what they add to the balance: the first of them have repaid debt."""
-    left = []
+    remaining = []
     for mint in arrived:
         part = min(repaid, mint.amount)
         repaid -= part
-        left.append(replace(mint, amount=mint.amount - part))
-    return tuple(left)
+        remaining.append(replace(mint, amount=mint.amount - part))
+    return tuple(remaining)
 
 
 def _next_available(row: list[Any] | None) -> NextAvailable | None:

@@ -82,11 +82,11 @@ def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], b
             return None
         return expire_next(db, organization, after, organization.time_at(datetime.now(UTC)))
 
-    while not stopping() and (done := transactions.run(engine, next_batch)) is not None:
-        after = done.last_wallet_id
-        for account_id, amount in done.amounts.items():
+    while not stopping() and (batch := transactions.run(engine, next_batch)) is not None:
+        after = batch.last_wallet_id
+        for account_id, amount in batch.amounts.items():
             expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + amount
-            expired.wallets[account_id] = expired.wallets.get(account_id, 0) + len(done.wallets[account_id])
+            expired.wallets[account_id] = expired.wallets.get(account_id, 0) + len(batch.wallets[account_id])
     return expired
 
 
@@ -106,8 +106,8 @@ def evaluate_tiers(
         now = organization.time_at(datetime.now(UTC))
         return evaluate_next(db, organization, after, now, everyone=everyone)
 
-    while not stopping() and (done := transactions.run(engine, next_batch)) is not None:
-        after, looked_at, moves = done.last_wallet_id, looked_at + done.members, moves + done.moves
+    while not stopping() and (evaluated := transactions.run(engine, next_batch)) is not None:
+        after, looked_at, moves = evaluated.last_wallet_id, looked_at + evaluated.members, moves + evaluated.moves
     return looked_at, moves
 
 
@@ -158,12 +158,12 @@ def _release(run: JobRun) -> Mapping[str, Any] | None:
 
 def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
     days = run.settings.deliveries_kept_days
-    removed = sum(
+    count = sum(
         remove_old_deliveries(run.engine, organization_id, days, run.stopping)
         for organization_id in run.by_real_time
         if days
     )
-    return None if run.stopping() else {"deliveries": removed}
+    return None if run.stopping() else {"deliveries": count}
 
 
 def _expire_exports(run: JobRun) -> Mapping[str, Any] | None:
@@ -243,8 +243,8 @@ def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool]
             result = _run(engine, settings, job, due.last_result, stopping)
     except Exception as error:
         _log.exception("the job %s failed", job.name)
-        told = type(error).__name__
-        transactions.run(engine, lambda db: periodic_jobs.note_failure(db, job.name, told, datetime.now(UTC)))
+        error_class = type(error).__name__
+        transactions.run(engine, lambda db: periodic_jobs.note_failure(db, job.name, error_class, datetime.now(UTC)))
         return True
     if result is None:
         transactions.run(engine, lambda db: periodic_jobs.put_off(db, job.name, datetime.now(UTC)))

@@ -112,13 +112,13 @@ def _queue(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> 
 
 
 def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
-    known = False
+    has_added_jobs = False
 
     def step() -> bool:
-        nonlocal known
-        if not known:
+        nonlocal has_added_jobs
+        if not has_added_jobs:
             add_jobs(engine)
-            known = True
+            has_added_jobs = True
         return run_due_job(engine, settings, stopping)
 
     return Loop("jobs", _JOBS_SECONDS, step)

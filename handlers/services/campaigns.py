@@ -130,11 +130,11 @@ def validated_action(call: Call, campaign: Campaign, body: ActionProperties, bef
 
     Rules and effects that equal those of `before` are not checked again, so that an action can always be stopped.
     """
-    rules, written = without_nulls(body.rules, body.effects)
-    body = replace(body, rules=rules, effects=written)
+    rules, written_effects = without_nulls(body.rules, body.effects)
+    body = replace(body, rules=rules, effects=written_effects)
     group = stacking_groups.group_of(call, body.stacking_group_key, body.exclusive_group, before)
     stays_in_group = before is not None and body.stacking_group_key == before.stacking_group_key
-    if before is not None and (rules, written) == (before.rules, before.effects) and stays_in_group:
+    if before is not None and (rules, written_effects) == (before.rules, before.effects) and stays_in_group:
         return body
     configuration = configuration_of(call.db, call.organization)
     effects = _compiled(call, configuration, campaign, body)

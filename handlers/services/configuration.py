@@ -144,21 +144,21 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
     Other transactions never see what a transaction that changes the configuration has loaded: it may be rolled back.
     """
     organization_id, version = organization.organization_id, organization.configuration_version
-    kept = _kept.get(organization_id)
-    if kept is not None and kept.version == version:
-        return kept
+    cached = _kept.get(organization_id)
+    if cached is not None and cached.version == version:
+        return cached
     changing = organizations.changing_configurations(db)
     if changing is not None:
         own = changing.get(organization_id)
         if own is None or own.version != version:
-            own = changing[organization_id] = _load(db, organization, own or kept)
+            own = changing[organization_id] = _load(db, organization, own or cached)
         return own
-    loaded = _load(db, organization, kept)
+    configuration = _load(db, organization, cached)
     with _lock:
         if len(_kept) >= _KEPT_ORGANIZATIONS:
             _kept.clear()
-        _kept[organization_id] = loaded
-    return loaded
+        _kept[organization_id] = configuration
+    return configuration
 
 
 def complete_plan(
@@ -350,11 +350,13 @@ def _compiled_campaigns(
 ) -> list[CompiledCampaign]:
     """The active campaigns, ready to be evaluated; actions that were compiled before are taken over."""
     account_ids = {key: account.ledger_account_id for key, account in accounts.by_key.items()}
-    known = {} if before is None else {a.action.action_id: a for campaign in before.campaigns for a in campaign.actions}
+    actions_before = (
+        {} if before is None else {a.action.action_id: a for campaign in before.campaigns for a in campaign.actions}
+    )
     return [
         compile_campaign(
             campaign,
-            [compile_action(action, known.get(action.action_id), groups) for action in actions],
+            [compile_action(action, actions_before.get(action.action_id), groups) for action in actions],
             limit_rules_of(campaign, account_ids, organization.currency),
             accounts.by_program.get(campaign.loyalty_program_id),
             organization.timezone,
@@ -364,7 +366,7 @@ def _compiled_campaigns(
 
 
 def _compiled_missions(
-    stored: Iterable[Mission],
+    missions: Iterable[Mission],
     organization: Organization,
     accounts: _Accounts,
     items: Mapping[int, tuple[str, ItemPredicate]],
@@ -375,7 +377,7 @@ def _compiled_missions(
     audience_keys = {audience.audience_id: audience.audience_key for audience in audiences_}
     return [
         compile_mission(mission.in_zone_of(organization), predicates, audience_keys, accounts.by_id, accounts.default)
-        for mission in stored
+        for mission in missions
     ]
 
 

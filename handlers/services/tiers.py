@@ -40,26 +40,26 @@ class TierSetting:
 
 
 def set_tier(
-    call: Call, member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, asked: TierSetting
+    call: Call, member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, setting: TierSetting
 ) -> TierTracking:
     """Set the member's tier, or return it to the points if `tier` is None. Returns the record of the request.
 
     Raises KeyReused, MemberInactive, TierInactive, or InvalidRequest for an `expires_at` that is past or has no tier.
     """
     organization_id = call.organization.organization_id
-    key = asked.system_unique_key or call.new_key()
-    digest = _digest(member, program, tier, asked)
-    reason = asked.description or "The tier was set by request."
+    key = setting.system_unique_key or call.new_key()
+    digest = _digest(member, program, tier, setting)
+    reason = setting.description or "The tier was set by request."
     with unit_of_work(call, [member.member_id], reason, reported=(TIER_SET, TIER_REMOVED)) as unit:
         before = member_tiers.find_tracking(call.db, organization_id, key)
         if before is not None:
             ResultsByKey([(key, before.request_digest, before)]).find(key, digest)
             return before
         refuse_inactive(unit.members[member.member_id])
-        _refuse(tier, asked, call.now)
+        _refuse(tier, setting, call.now)
         hold = None
         if tier is not None:
-            hold = TierHold(tier.loyalty_tier_id, asked.expires_at, asked.tier_hold or FIXED)
+            hold = TierHold(tier.loyalty_tier_id, setting.expires_at, setting.tier_hold or FIXED)
         before_tier_id, after = unit.tiers.assign(member.member_id, program, tier, hold)
         tracking = member_tiers.add_tracking(
             call.db,
@@ -68,12 +68,12 @@ def set_tier(
             loyalty_program_id=program.loyalty_program_id,
             loyalty_tier_id=None if tier is None else tier.loyalty_tier_id,
             answered_tier_id=after,
-            expires_at=asked.expires_at,
+            expires_at=setting.expires_at,
             system_unique_key=key,
             request_digest=digest,
-            external_id=asked.external_id,
-            description=asked.description,
-            tags=asked.tags,
+            external_id=setting.external_id,
+            description=setting.description,
+            tags=setting.tags,
             created_at=call.now,
             tier_hold=None if hold is None else hold.kind,
         )
@@ -87,41 +87,41 @@ def set_tier(
                 "loyaltyTierId": after,
                 "isManual": tier is not None,
                 "tierHold": None if hold is None else hold.kind,
-                "expiresAt": asked.expires_at,
-                "externalId": asked.external_id,
+                "expiresAt": setting.expires_at,
+                "externalId": setting.external_id,
                 "systemUniqueKey": key,
-                "description": asked.description,
-                "tags": asked.tags,
+                "description": setting.description,
+                "tags": setting.tags,
             },
             member_ids=(member.member_id,),
         )
         return tracking
 
 
-def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, asked: TierSetting) -> bytes:
+def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, setting: TierSetting) -> bytes:
     content: tuple[Any, ...] = (
         member.member_id,
         program.loyalty_program_id,
         None if tier is None else tier.loyalty_tier_id,
-        asked.expires_at,
-        asked.external_id,
-        asked.description,
-        asked.tags,
+        setting.expires_at,
+        setting.external_id,
+        setting.description,
+        setting.tags,
     )
     # A fixed tier is what requests set before there were others, and its repetition is recognized.
-    return digest_of((*content, FLOOR) if asked.tier_hold == FLOOR else content)
+    return digest_of((*content, FLOOR) if setting.tier_hold == FLOOR else content)
 
 
-def _refuse(tier: LoyaltyTier | None, asked: TierSetting, now: datetime) -> None:
-    given = {"expiresAt": asked.expires_at, "tierHold": asked.tier_hold}
+def _refuse(tier: LoyaltyTier | None, setting: TierSetting, now: datetime) -> None:
+    fields = {"expiresAt": setting.expires_at, "tierHold": setting.tier_hold}
     faults = [
         FieldFault(f"{name} is given without a tier", pointer=f"/{name}")
-        for name, value in given.items()
+        for name, value in fields.items()
         if value is not None and tier is None
     ]
     if faults:
         raise InvalidRequest(faults)
-    if asked.expires_at is not None and asked.expires_at <= now:
+    if setting.expires_at is not None and setting.expires_at <= now:
         raise InvalidRequest([FieldFault("expiresAt is not in the future", pointer="/expiresAt")])
     if tier is not None and not tier.active:
         raise TierInactive(f"The tier {tier.name} is not active.")
@@ -138,38 +138,40 @@ def current_tiers(
     Those that have expired, and those that expired points held, are replaced as the evaluation will do it. Writes
     nothing. `balances` are those of the wallets, by id, if they are known already.
     """
-    stored = member_tiers.of_members(
+    stored_tiers = member_tiers.of_members(
         call.db, call.organization.organization_id, [member.member_id for member in members]
     )
-    return tiers_by_now(call, members, stored, balances)
+    return tiers_by_now(call, members, stored_tiers, balances)
 
 
 def tiers_by_now(
-    call: Call, members: Sequence[Member], stored: dict[int, list[MemberTier]], balances: Balances | None = None
+    call: Call, members: Sequence[Member], stored_tiers: dict[int, list[MemberTier]], balances: Balances | None = None
 ) -> dict[int, list[MemberTier]]:
     """The stored tiers of the members, by member id, as in `current_tiers`."""
     if balances is None:
-        may_have_ended = any(_account_behind(call, tier) for member in members for tier in stored[member.member_id])
+        may_have_ended = any(
+            _account_behind(call, tier) for member in members for tier in stored_tiers[member.member_id]
+        )
         balances = _balances_of(call, members) if may_have_ended else {}
     expired = {
         (view.wallet_id, view.ledger_account_id) for views in balances.values() for view in views if view.expired
     }
     if expired:
         for member in members:
-            stored[member.member_id] = [
+            stored_tiers[member.member_id] = [
                 replace(tier, expires_at=call.now)
                 if (member.wallet_id, _account_behind(call, tier)) in expired
                 else tier
-                for tier in stored[member.member_id]
+                for tier in stored_tiers[member.member_id]
             ]
-    lapsed = [m for m in members if any(tier.held_tier.has_lapsed(call.now) for tier in stored[m.member_id])]
+    lapsed = [m for m in members if any(tier.held_tier.has_lapsed(call.now) for tier in stored_tiers[m.member_id])]
     if lapsed:
         tier_assignments = TierAssignments(configuration_of(call.db, call.organization).tier_schedules, {}, call.now)
         points = points_of(call, lapsed, balances or None)
         for member in lapsed:
-            evaluated = (_evaluated(tier, tier_assignments, points(member)) for tier in stored[member.member_id])
-            stored[member.member_id] = [tier for tier in evaluated if tier is not None]
-    return stored
+            evaluated = (_evaluated(tier, tier_assignments, points(member)) for tier in stored_tiers[member.member_id])
+            stored_tiers[member.member_id] = [tier for tier in evaluated if tier is not None]
+    return stored_tiers
 
 
 def _account_behind(call: Call, tier: MemberTier) -> int | None:
@@ -211,13 +213,13 @@ def points_of(call: Call, members: Sequence[Member], balances: Balances | None =
 
 
 def _evaluated(tier: MemberTier, tier_assignments: TierAssignments, points: Points) -> MemberTier | None:
-    held = tier.held_tier
-    if not held.has_lapsed(tier_assignments.at) or tier.expires_at is None:
+    held_tier = tier.held_tier
+    if not held_tier.has_lapsed(tier_assignments.at) or tier.expires_at is None:
         return tier
-    now = tier_assignments.place_now(tier.loyalty_program_id, held, points)
+    now = tier_assignments.place_now(tier.loyalty_program_id, held_tier, points)
     if now is None:
         return None
-    stays = now.loyalty_tier_id == tier.loyalty_tier_id and not held.is_fixed
+    stays = now.loyalty_tier_id == tier.loyalty_tier_id and not held_tier.is_fixed
     floor = now.floor
     return replace(
         tier,

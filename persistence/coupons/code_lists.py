@@ -72,11 +72,11 @@ def _source(organization_id: int, filters: CouponFilter, at: datetime) -> tuple[
     if filters.book is not None:
         conditions.append(table.c.coupon_book_id == filters.book.coupon_book_id)
     if filters.member is not None:
-        held = member_coupons
+        holders = member_coupons
         source = table.join(
-            held, (held.c.organization_id == table.c.organization_id) & (held.c.coupon_id == table.c.coupon_id)
+            holders, (holders.c.organization_id == table.c.organization_id) & (holders.c.coupon_id == table.c.coupon_id)
         )
-        conditions += [held.c.member_id == filters.member.member_id, held.c.amount_assigned > 0]
+        conditions += [holders.c.member_id == filters.member.member_id, holders.c.amount_assigned > 0]
         expiry = expiry_of_member(at)
     if filters.expired is True:
         conditions.append(expiry <= at)
@@ -87,6 +87,6 @@ def _source(organization_id: int, filters: CouponFilter, at: datetime) -> tuple[
 
 def _count_all(db: Connection, organization_id: int) -> RowCount:
     """The number of coupons, from the counts of their books."""
-    counted = func.coalesce(func.sum(coupon_books.c.coupon_count), 0)
-    statement = select(counted).where(coupon_books.c.organization_id == organization_id)
+    count = func.coalesce(func.sum(coupon_books.c.coupon_count), 0)
+    statement = select(count).where(coupon_books.c.organization_id == organization_id)
     return RowCount(int(db.execute(statement).scalar_one()))

@@ -59,8 +59,8 @@ def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now
 
 def store_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Coupon:
     """Store another code of the coupon; raises CodeTaken if the book has it."""
-    taken = {"uq_coupons_organization_id_coupon_book_id_code": code_taken(code)}
-    return COUPONS.store(db, coupon, {"code": code}, now, taken)
+    refusals = {"uq_coupons_organization_id_coupon_book_id_code": code_taken(code)}
+    return COUPONS.store(db, coupon, {"code": code}, now, refusals)
 
 
 def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Coupon]:

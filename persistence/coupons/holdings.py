@@ -281,9 +281,9 @@ def had_of_books(
     ]
     if periods:
         rows = query(db, _IN_PERIODS, (as_json(periods), organization_id, list(member_ids)))
-        for member_id, book_id, used, discounted in rows:
+        for member_id, book_id, used_amount, discounted in rows:
             place = member_id, book_id
-            totals[place] = Had(assigned.get(place, Decimal(0)), used, discounted)
+            totals[place] = Had(assigned.get(place, Decimal(0)), used_amount, discounted)
     return totals
 
 
@@ -314,19 +314,19 @@ def find_coupons(
 
 
 def add_to_books(
-    db: Connection, organization_id: int, added: Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
+    db: Connection, organization_id: int, additions: Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
 ) -> dict[int, int]:
     """Add to the sums of books, to their codes and to how long they have locks; returns how many codes each has now."""
-    ids = sorted(added)
+    ids = sorted(additions)
     if len(ids) > 1:
         defer(db, _LOCK_BY_ID, (organization_id, ids))
     rows = [
         {
             "coupon_book_id": book_id,
-            "total_assigned": added[book_id][0],
-            "total_usages": added[book_id][1],
-            "coupon_count": added[book_id][2],
-            "locked_until": added[book_id][3],
+            "total_assigned": additions[book_id][0],
+            "total_usages": additions[book_id][1],
+            "coupon_count": additions[book_id][2],
+            "locked_until": additions[book_id][3],
         }
         for book_id in ids
     ]
@@ -338,11 +338,11 @@ def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set
     return set(db.exec_driver_sql(_KNOWN, (book.organization_id, book.coupon_book_id, list(codes))).scalars())
 
 
-def add_coupons(db: Connection, made: Sequence[Coupon], counted: Mapping[int, int]) -> None:
-    """Insert generated coupons; `counted` is the number each book had before, for their positions."""
-    places = dict(counted)
+def add_coupons(db: Connection, new_coupons: Sequence[Coupon], counts_by_book: Mapping[int, int]) -> None:
+    """Insert generated coupons; `counts_by_book` is the number each book had before, for their positions."""
+    places = dict(counts_by_book)
     rows = []
-    for coupon in made:
+    for coupon in new_coupons:
         places[coupon.coupon_book_id] += 1
         rows.append(replace(coupon, position=places[coupon.coupon_book_id]))
     add_all(db, coupons, _COUPON_NAMES, rows)
@@ -356,9 +356,9 @@ def add_to_coupons(
         defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*recordset_of(rows), organization_id))
 
 
-def statements_to_store(held: Sequence[MemberCoupon], lots: Sequence[CouponLot]) -> list[Statement]:
+def statements_to_store(member_amounts: Sequence[MemberCoupon], lots: Sequence[CouponLot]) -> list[Statement]:
     """The statements that store members' amounts of coupons, and new or changed lots."""
-    statements = ((_STORE_HELD, held), (_STORE_LOTS, lots))
+    statements = ((_STORE_HELD, member_amounts), (_STORE_LOTS, lots))
     return [(statement, (as_json(rows),)) for statement, rows in statements if rows]
 
 

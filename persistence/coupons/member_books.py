@@ -90,8 +90,8 @@ def amounts_of(db: Connection, member: Member, book_ids: Collection[int], at: da
     """The member's amounts of the books, by book id; one statement."""
     values = (at, member.organization_id, member.member_id, list(book_ids))
     return {
-        book_id: Amounts(assigned, used, unused or Decimal(0))
-        for book_id, assigned, used, unused in db.exec_driver_sql(_AMOUNTS, values)
+        book_id: Amounts(assigned, used_amount, unused or Decimal(0))
+        for book_id, assigned, used_amount, unused in db.exec_driver_sql(_AMOUNTS, values)
     }
 
 

@@ -134,8 +134,8 @@ _lot_expiry: ColumnElement[Any] = func.coalesce(lots.c.expired_at, literal_colum
 
 def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
     """A column of the lot that is used next, else of the one that expired last, else of the last one."""
-    left = select(lots.c[name]).where(*_same_coupon(), lots.c.amount > lots.c.amount_used)
-    usable, expired = left.where(_lot_expiry > at), left.where(_lot_expiry <= at)
+    lot_column = select(lots.c[name]).where(*_same_coupon(), lots.c.amount > lots.c.amount_used)
+    usable, expired = lot_column.where(_lot_expiry > at), lot_column.where(_lot_expiry <= at)
     age = lots.c.created_at, lots.c.coupon_lot_id
     return case(
         (usable.exists(), usable.order_by(_lot_expiry, *age).limit(1).scalar_subquery()),
@@ -175,8 +175,10 @@ def totals(
     """The member's used and assigned totals of a program's books that match the query."""
     of_program = is_of_program_or_none(loyalty_program_id)
     conditions = [*_of_member(member), of_program, *conditions_of(_OF_TOTALS, query)]
-    used, assigned = func.sum(table.c.amount_used), func.sum(table.c.amount_assigned)
-    statement = select(func.coalesce(used, 0), func.coalesce(assigned, 0)).select_from(_JOINED).where(*conditions)
+    used_amount, assigned = func.sum(table.c.amount_used), func.sum(table.c.amount_assigned)
+    statement = (
+        select(func.coalesce(used_amount, 0), func.coalesce(assigned, 0)).select_from(_JOINED).where(*conditions)
+    )
     row = db.execute(statement).one()
     return row[0], row[1]
 

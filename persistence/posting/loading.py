@@ -193,20 +193,20 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     for transaction_id, lot_id, amount, expires_at in query(db, _USES, values):
         uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
     rows = db.exec_driver_sql(_STORED, values).mappings()
-    stored = [_stored(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
-    debited = {transaction.from_wallet_id for transaction in stored if transaction.from_wallet_id is not None}
+    transactions = [_stored(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
+    debited = {transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None}
     claims: list[Stored] = []
     if debited:
         claims = [_stored(row) for row in db.exec_driver_sql(_CLAIMS, (organization_id, list(debited))).mappings()]
     return {
         transaction.ledger_transaction_id: replace(transaction, claims=_claims_on(transaction, claims))
-        for transaction in stored
+        for transaction in transactions
     }
 
 
-def with_orders(db: Connection, organization_id: int, stored: Iterable[Stored]) -> list[Stored]:
+def with_orders(db: Connection, organization_id: int, without_orders: Iterable[Stored]) -> list[Stored]:
     """The transactions, mints that wait with the external id of the order of their event; no query without any."""
-    transactions = list(stored)
+    transactions = list(without_orders)
     timed = [transaction.ledger_transaction_id for transaction in transactions if transaction.is_timed]
     if not timed:
         return transactions
@@ -310,11 +310,11 @@ class _IdleBalances:
         self._arrived: dict[Pair, list[Capture]] = {}
         self._ends: dict[Pair, datetime] = {}
 
-    def make_available(self, stored: Stored, account: LedgerAccount) -> None:
+    def make_available(self, transaction: Stored, account: LedgerAccount) -> None:
         """Make a mint available, which is a movement; if the balance has expired before, what it gave is left."""
-        pair = stored.to_wallet_id or 0, account.ledger_account_id
-        self._expire_idle(pair, account, stored.available_at or self._session.at)
-        self._arrived.setdefault(pair, []).append(self._session.make_available(stored, account))
+        pair = transaction.to_wallet_id or 0, account.ledger_account_id
+        self._expire_idle(pair, account, transaction.available_at or self._session.at)
+        self._arrived.setdefault(pair, []).append(self._session.make_available(transaction, account))
 
     def ends(self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]) -> dict[Pair, datetime]:
         """When the stored lots of balances expired, because they were idle."""
@@ -330,9 +330,9 @@ class _IdleBalances:
             return
         self._ends.setdefault(pair, end)
         for capture in self._arrived.pop(pair, ()):
-            left = session.left_of(capture)
-            if left:
-                session.expire_arrived(capture, left, end)
+            remaining = session.left_of(capture)
+            if remaining:
+                session.expire_arrived(capture, remaining, end)
 
 
 def _settle_due(
@@ -342,14 +342,14 @@ def _settle_due(
     due = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
     ids = [row[0] for row in query(db, _DUE, due)]
     ended = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
-    for stored in sorted(ended, key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id)):
-        account = session.accounts.get(stored.ledger_account_id)
+    for transaction in sorted(ended, key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id)):
+        account = session.accounts.get(transaction.ledger_account_id)
         if account is None:
             continue
-        if stored.available_at is None:
-            session.end_hold(stored, account)
+        if transaction.available_at is None:
+            session.end_hold(transaction, account)
         else:
-            idle.make_available(stored, account)
+            idle.make_available(transaction, account)
 
 
 def _expire(

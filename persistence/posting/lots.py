@@ -71,13 +71,13 @@ _USE_COLUMNS = ("organization_id", "ledger_transaction_id", "ledger_lot_id", "am
 
 
 def write_lots(
-    db: Connection, organization_id: int, written: Sequence[tuple[int, Step]], at: datetime
+    db: Connection, organization_id: int, steps: Sequence[tuple[int, Step]], at: datetime
 ) -> list[Statement]:
     """Determine the lots that the steps make and take, in their order, and write the changes of stored ones.
 
     Returns the statements that add new lots and uses, to be joined with those that add their transactions.
     """
-    moves = [(transaction_id, move) for transaction_id, step in written for move in step.lot_moves]
+    moves = [(transaction_id, move) for transaction_id, step in steps for move in step.lot_moves]
     if not moves:
         return []
     allocator = Allocator(_lots_for(db, organization_id, [move for _, move in moves if not isinstance(move, NewLot)]))
@@ -88,9 +88,9 @@ def write_lots(
     are_named = bool(allocation.uses) and any(lot_id in allocation.new for _, lot_id in allocation.uses)
     ids: dict[int, int] = {}
     if are_named:
-        reserved = reserve_ids(db, ledger_lots=len(allocation.new))["ledger_lots"]
-        ids = dict(zip(allocation.new, reserved, strict=True))
-    added = additions(
+        new_ids = reserve_ids(db, ledger_lots=len(allocation.new))["ledger_lots"]
+        ids = dict(zip(allocation.new, new_ids, strict=True))
+    statements = additions(
         ledger_lots,
         ("ledger_lot_id", *_NEW_LOT_COLUMNS) if are_named else _NEW_LOT_COLUMNS,
         [
@@ -110,14 +110,14 @@ def write_lots(
         ],
     )
     if allocation.changed:
-        changed = [
+        changed_rows = [
             {"ledger_lot_id": lot_id, "remaining": lot.remaining, "expired": lot.expired}
             for lot_id, lot in allocation.changed.items()
         ]
-        defer(db, _WRITE_CHANGED_LOTS, (*recordset_of(changed), organization_id))
+        defer(db, _WRITE_CHANGED_LOTS, (*recordset_of(changed_rows), organization_id))
     if allocation.uses or allocation.changed_uses:
-        added += _write_uses(db, organization_id, allocation, ids)
-    return added
+        statements += _write_uses(db, organization_id, allocation, ids)
+    return statements
 
 
 def _write_uses(
@@ -125,8 +125,8 @@ def _write_uses(
 ) -> list[Statement]:
     """Remove the uses that change; returns the statement that adds them as they are now, with new ones."""
     if allocation.changed_uses:
-        gone = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in allocation.changed_uses]
-        defer(db, _REMOVE_USES, (*recordset_of(gone), organization_id))
+        ended_uses = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in allocation.changed_uses]
+        defer(db, _REMOVE_USES, (*recordset_of(ended_uses), organization_id))
     uses = {**{key: amount for key, amount in allocation.changed_uses.items() if amount}, **allocation.uses}
     return additions(
         ledger_lot_uses,
@@ -148,7 +148,7 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
     if not moves:
         return []
     amounts: dict[Pair, Decimal] = {}
-    named: set[int] = set()
+    lot_ids: set[int] = set()
     first_of: set[int] = set()
     for move in moves:
         if isinstance(move, TakeLots | MoveLots):
@@ -156,15 +156,15 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
             pair = (wallet_id, move.ledger_account_id)
             amounts[pair] = amounts.get(pair, Decimal(0)) + move.amount
             if isinstance(move, TakeLots):
-                named.update(use.ledger_lot_id for use in move.only)
+                lot_ids.update(use.ledger_lot_id for use in move.only)
                 first_of.update(() if move.first_of is None else (move.first_of,))
         elif isinstance(move, RestoreLots):
-            named.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
+            lot_ids.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
         elif isinstance(move, SettleLots):
-            named.update(use.ledger_lot_id for use in (*move.kept, *move.released))
+            lot_ids.update(use.ledger_lot_id for use in (*move.kept, *move.released))
     by_id = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, amounts)}
-    if named or first_of:
-        rows = query(db, _NAMED_LOTS, (organization_id, list(named), organization_id, list(first_of)))
+    if lot_ids or first_of:
+        rows = query(db, _NAMED_LOTS, (organization_id, list(lot_ids), organization_id, list(first_of)))
         by_id.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
     return list(by_id.values())
 
@@ -172,15 +172,15 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
 def _spendable_lots(db: Connection, organization_id: int, amounts: Mapping[Pair, Decimal]) -> list[Lot]:
     """Lots that cover the wanted amount of each pair, or all there are; few are read if few suffice."""
     by_pair: dict[Pair, list[Lot]] = {}
-    missing, limit = dict(amounts), _LOTS_AT_FIRST
-    while missing:
-        by_pair.update({pair: [] for pair in missing})
-        for row in query(db, _SPENDABLE_LOTS, (as_json(as_pairs(missing)), organization_id, limit)):
+    missing_amounts, limit = dict(amounts), _LOTS_AT_FIRST
+    while missing_amounts:
+        by_pair.update({pair: [] for pair in missing_amounts})
+        for row in query(db, _SPENDABLE_LOTS, (as_json(as_pairs(missing_amounts)), organization_id, limit)):
             lot = Lot(*row)
             by_pair[lot.wallet_id, lot.ledger_account_id].append(lot)
-        missing = {
+        missing_amounts = {
             pair: amount
-            for pair, amount in missing.items()
+            for pair, amount in missing_amounts.items()
             if len(by_pair[pair]) == limit and sum(lot.remaining for lot in by_pair[pair]) < amount
         }
         limit *= 8

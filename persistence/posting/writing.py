@@ -123,11 +123,11 @@ _ENTRY_COLUMNS = (
 
 
 def write_session(
-    db: Connection, organization_id: int, session: LedgerSession, reserved: Sequence[int] = ()
+    db: Connection, organization_id: int, session: LedgerSession, reserved_ids: Sequence[int] = ()
 ) -> list[int]:
     """Write every step and return the transaction's id of each; a fixed number of statements for any number.
 
-    `reserved` are ids that were taken before, for the first of the postings. Without a step only activities are
+    `reserved_ids` are ids that were taken before, for the first of the postings. Without a step only activities are
     written.
     """
     steps = session.steps
@@ -136,44 +136,44 @@ def write_session(
         if holdings:
             defer(db, _WRITE_HOLDINGS, (as_json(holdings),))
         return []
-    ids = _ids_of_steps(db, steps, reserved)
-    written = list(zip(ids, steps, strict=True))
+    ids = _ids_of_steps(db, steps, reserved_ids)
+    numbered_steps = list(zip(ids, steps, strict=True))
     id_of = dict(zip(map(id, steps), ids, strict=True))
-    added = additions(
+    statements = additions(
         ledger_transactions,
         _TRANSACTION_COLUMNS,
         [
             _transaction_row(organization_id, i, step, session.at, ids, id_of.get(id(step.part_of)))
-            for i, step in written
+            for i, step in numbered_steps
             if isinstance(step, Posting)
         ],
     )
     if session.changes_stored:
-        defer_joined(db, added)
-        added = []
-        _change_stored(db, organization_id, session, written, id_of)
-    added += additions(ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, written))
-    added += write_lots(db, organization_id, written, session.at)
-    added.append((_WRITE_HOLDINGS, (as_json(holdings),)))
+        defer_joined(db, statements)
+        statements = []
+        _change_stored(db, organization_id, session, numbered_steps, id_of)
+    statements += additions(ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, numbered_steps))
+    statements += write_lots(db, organization_id, numbered_steps, session.at)
+    statements.append((_WRITE_HOLDINGS, (as_json(holdings),)))
     supplies = _supply_rows(organization_id, steps)
     if supplies:
-        added.append((_WRITE_SUPPLIES, (as_json(supplies),)))
-    defer_joined(db, added)
+        statements.append((_WRITE_SUPPLIES, (as_json(supplies),)))
+    defer_joined(db, statements)
     return ids
 
 
-def _ids_of_steps(db: Connection, steps: Sequence[Step], reserved: Sequence[int]) -> list[int]:
-    """The ids of the steps' transactions: those of captured ones, then `reserved` ones, and as many as are missing."""
+def _ids_of_steps(db: Connection, steps: Sequence[Step], reserved_ids: Sequence[int]) -> list[int]:
+    """The ids of the steps' transactions: those of captured ones, then `reserved_ids`, then newly reserved ones."""
     ids: list[int] = []
-    left = list(reserved)[::-1]
+    remaining_ids = list(reserved_ids)[::-1]
     for place, step in enumerate(steps):
         if isinstance(step, Capture):
             ids.append(step.stored.ledger_transaction_id)
             continue
-        if not left:
-            missing = len([later for later in steps[place:] if isinstance(later, Posting)])
-            left = reserve_ids(db, ledger_transactions=missing)["ledger_transactions"][::-1]
-        ids.append(left.pop())
+        if not remaining_ids:
+            missing_count = len([later for later in steps[place:] if isinstance(later, Posting)])
+            remaining_ids = reserve_ids(db, ledger_transactions=missing_count)["ledger_transactions"][::-1]
+        ids.append(remaining_ids.pop())
     return ids
 
 
@@ -181,7 +181,7 @@ def _change_stored(
     db: Connection,
     organization_id: int,
     session: LedgerSession,
-    written: Sequence[tuple[int, Step]],
+    numbered_steps: Sequence[tuple[int, Step]],
     id_of: Mapping[int, int],
 ) -> None:
     """Update transactions that were stored before: lowered, captured, reverted, or clawed back in part."""
@@ -202,19 +202,19 @@ def _change_stored(
             "qualifying_amount": step.qualifying,
             "captured_at": step.available_at or session.at,
         }
-        for _, step in written
+        for _, step in numbered_steps
         if isinstance(step, Capture)
     ]
-    reverted = [
+    reverted_rows = [
         {
-            "ledger_transaction_id": _id_of_reverted(step.reverts, [i for i, _ in written]),
+            "ledger_transaction_id": _id_of_reverted(step.reverts, [i for i, _ in numbered_steps]),
             "status": REVERTED,
             "reversal_ledger_transaction_id": transaction_id,
         }
-        for transaction_id, step in written
+        for transaction_id, step in numbered_steps
         if isinstance(step, Posting) and step.reverts is not None and not step.is_partial
     ]
-    missing = [
+    shortfalls = [
         {
             "ledger_transaction_id": i,
             "missing": clamp.missing,
@@ -227,8 +227,8 @@ def _change_stored(
     changes: tuple[tuple[Prepared, list[dict[str, Any]]], ...] = (
         (_LOWER, lowered),
         (_CAPTURE, captured),
-        (_MARK_REVERTED, reverted),
-        (_WRITE_MISSING, missing),
+        (_MARK_REVERTED, reverted_rows),
+        (_WRITE_MISSING, shortfalls),
         (_WRITE_UNEARNED, unearned),
     )
     for statement, rows in changes:
@@ -237,7 +237,7 @@ def _change_stored(
             defer(db, statement, (*recordset_of(dated), organization_id))
 
 
-def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
+def _entry_rows(organization_id: int, numbered_steps: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
     return [
         {
             "organization_id": organization_id,
@@ -249,7 +249,7 @@ def _entry_rows(organization_id: int, written: Sequence[tuple[int, Step]]) -> li
             "updated_balance": entry.updated_balance,
             "is_overdraft": entry.is_overdraft,
         }
-        for transaction_id, step in written
+        for transaction_id, step in numbered_steps
         for index, entry in enumerate(step.entries, step.stored.entry_count if isinstance(step, Capture) else 0)
     ]
 
@@ -294,9 +294,9 @@ def _transaction_row(
     }
 
 
-def _id_of_reverted(stored: Stored, ids: Sequence[int]) -> int:
+def _id_of_reverted(transaction: Stored, ids: Sequence[int]) -> int:
     """The id of a reverted transaction; that of a step of the session is among `ids` only now."""
-    temporary = stored.ledger_transaction_id
+    temporary = transaction.ledger_transaction_id
     return temporary if temporary > 0 else ids[place_of(temporary)]
 
 
@@ -306,19 +306,19 @@ def _holding_rows(organization_id: int, session: LedgerSession) -> list[dict[str
             "organization_id": organization_id,
             "wallet_id": wallet_id,
             "ledger_account_id": account_id,
-            "current_balance": held.current,
-            "pending_credit_balance": held.pending_credit,
-            "pending_debit_balance": held.pending_debit,
-            "current_overdraft_balance": held.overdraft,
-            "total_overdraft_credit_balance": held.overdraft_credit,
-            "total_fiat_value": held.fiat,
-            "earned": held.earned,
-            "last_transaction_date": held.last_transaction_date,
-            "last_activity_date": held.last_activity_date,
+            "current_balance": balance.current,
+            "pending_credit_balance": balance.pending_credit,
+            "pending_debit_balance": balance.pending_debit,
+            "current_overdraft_balance": balance.overdraft,
+            "total_overdraft_credit_balance": balance.overdraft_credit,
+            "total_fiat_value": balance.fiat,
+            "earned": balance.earned,
+            "last_transaction_date": balance.last_transaction_date,
+            "last_activity_date": balance.last_activity_date,
             "created_at": session.at,
             "updated_at": session.at,
         }
-        for (wallet_id, account_id), held in session.changed_holdings()
+        for (wallet_id, account_id), balance in session.changed_holdings()
     ]
 
 

@@ -117,7 +117,7 @@ CREATE OR REPLACE FUNCTION audit_log_is_emptied_by_an_erasing() RETURNS trigger 
 DECLARE
     is_erased boolean;
 BEGIN
-    {on_shards_too("audit_log", _ERASING, into="is_erased", given=("new",))}
+    {on_shards_too("audit_log", _ERASING, into="is_erased", values=("new",))}
     IF is_erased THEN
         RETURN NULL;
     END IF;

@@ -20,7 +20,7 @@ DECLARE
     entries bigint;
     fault text;
 BEGIN
-    {on_shards_too("ledger_transactions", _SUM_OF_ENTRIES, into="difference, entries", given=("new",))}
+    {on_shards_too("ledger_transactions", _SUM_OF_ENTRIES, into="difference, entries", values=("new",))}
     IF difference <> 0 THEN
         fault := 'has entries that sum to ' || difference || ', not to zero';
     ELSIF new.amount > 0 AND new.status = 1 AND entries < 2 THEN
@@ -101,7 +101,7 @@ DECLARE
     is_of_a_test boolean;
 BEGIN
     IF TG_LEVEL = 'ROW' THEN
-        {on_shards_too("ledger_entries", _IS_OF_A_TEST, into="is_of_a_test", given=("old",))}
+        {on_shards_too("ledger_entries", _IS_OF_A_TEST, into="is_of_a_test", values=("old",))}
         IF is_of_a_test THEN
             RETURN old;
         END IF;

@@ -77,12 +77,12 @@ report_wallet_totals = Table(
 
 
 # Each names the sequence of ids, which shards have no default for.
-def _noting(function: str, table: str, statement: str, given: Sequence[str] = ()) -> str:
+def _noting(function: str, table: str, statement: str, values: Sequence[str] = ()) -> str:
     """A trigger function of the table that executes one statement."""
     return f"""
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    {on_shards_too(table, statement, given=given)}
+    {on_shards_too(table, statement, values=values)}
     RETURN NULL;
 END $$
 """
@@ -137,7 +137,7 @@ _EVENT_CHANGED = _noting(
             AND r.loyalty_event_id = version.reverted AND r.event_type = new.event_type)
     GROUP BY counted.at HAVING sum(counted.amount) <> 0
     """,
-    given=("new", "old"),
+    values=("new", "old"),
 )
 
 # Entries of the issuance side are minted; the revert of a mint counts for the tags and the wallet of that mint. Each
@@ -200,7 +200,7 @@ BEGIN
         under_way := under_way - CASE WHEN mod(old.counted, old.goal_count) > 0 THEN 1 ELSE 0 END;
     END IF;
     IF started <> 0 OR achieved <> 0 OR under_way <> 0 THEN
-        {on_shards_too("member_missions", _MISSIONS_CHANGE, given=("new", "started", "achieved", "under_way"))}
+        {on_shards_too("member_missions", _MISSIONS_CHANGE, values=("new", "started", "achieved", "under_way"))}
     END IF;
     RETURN NULL;
 END $$

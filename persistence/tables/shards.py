@@ -26,21 +26,21 @@ END $$
 """
 
 
-def on_shards_too(table: str, statement: str, *, before: str = "", into: str = "", given: Sequence[str] = ()) -> str:
+def on_shards_too(table: str, statement: str, *, before: str = "", into: str = "", values: Sequence[str] = ()) -> str:
     """PL/pgSQL that executes a statement in a trigger of `table`, or of any of its shards.
 
     The statement names tables in braces, as {events}. `before` precedes it, as `OPEN rows FOR`; `into` names the
-    variables for the result, `given` those in the statement. A text is planned each time, so it is one on shards only.
+    variables for the result, `values` those in the statement. A text is planned each time, so it is one on shards only.
     """
     statement = dedent(statement).strip()
     text = statement.replace("'", "''")
-    for place, name in enumerate(given, start=1):
+    for place, name in enumerate(values, start=1):
         text = re.sub(rf"\b{name}\.", f"(${place}).", text)
         text = re.sub(rf"\b{name}\b", f"${place}", text)
     text = re.sub(r"\{(\w+)\}", r"' || shard_beside(TG_RELID, '\1') || '", text)
     plain = re.sub(r"\{(\w+)\}", r"\1", statement)
     into = f" INTO {into}" if into else ""
-    using = f" USING {', '.join(given)}" if given else ""
+    using = f" USING {', '.join(values)}" if values else ""
     return f"""IF TG_TABLE_NAME = '{table}' THEN
         {before}{plain}{into};
     ELSE

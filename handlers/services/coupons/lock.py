@@ -40,25 +40,27 @@ class LockView:
     expires_at: datetime
 
 
-def lock_coupon(call: Call, member: Member, book: CouponBook, asked: LockRequest) -> LockView:
+def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockRequest) -> LockView:
     """Lock a coupon of a book for a member; the same request under the same key returns the first response.
 
     Raises CouponLocked, KeyReused, InvalidRequest for a `valid_for` that cannot be, or what a use is refused with.
     """
-    digest = digest_of((_ENTITY, member.member_id, book.coupon_book_id, asked.code, asked.auto_assign, asked.valid_for))
+    digest = digest_of(
+        (_ENTITY, member.member_id, book.coupon_book_id, request.code, request.auto_assign, request.valid_for)
+    )
     with unit_of_work(call, [member.member_id], _LOCKED) as unit:
-        stored = LOCKS.find_all(call.db, unit.organization_id, system_unique_key=[asked.system_unique_key])
-        before = ResultsByKey((lock.system_unique_key, lock.request_digest, lock) for lock in stored)
-        lock = before.find(asked.system_unique_key, digest)
+        stored_locks = LOCKS.find_all(call.db, unit.organization_id, system_unique_key=[request.system_unique_key])
+        before = ResultsByKey((lock.system_unique_key, lock.request_digest, lock) for lock in stored_locks)
+        lock = before.find(request.system_unique_key, digest)
         if lock is None:
-            expires_at = end_of_lock(asked.valid_for, call.now, call.organization.zone)
+            expires_at = end_of_lock(request.valid_for, call.now, call.organization.zone)
             work = unit.coupons
             book = work.loader.book(coupon_book_id=book.coupon_book_id)
             coupon = None
-            if asked.code is not None:
-                work.loader.named(book, [asked.code])
-                coupon = work.coupon(book, asked.code)
-            command = Lock(expires_at, asked.system_unique_key, digest, coupon, asked.auto_assign)
+            if request.code is not None:
+                work.loader.named(book, [request.code])
+                coupon = work.coupon(book, request.code)
+            command = Lock(expires_at, request.system_unique_key, digest, coupon, request.auto_assign)
             lock = work.lock(member.member_id, book, command)
             _audit(call, lock, after={"couponBookId": book.coupon_book_id, "couponId": lock.coupon_id})
             return _view(lock, work.loader.state.coupons[lock.coupon_id].code)

@@ -60,8 +60,8 @@ def member_books_page(
     view = _MemberView(call, member)
     if explain:
         matching = books.find_page(call.db, organization_id, query, *conditions)
-        seen = view.books(matching.results, with_stock_only=in_stock is True)
-        return matching.showing(seen)
+        visible = view.books(matching.results, with_stock_only=in_stock is True)
+        return matching.showing(visible)
     candidates = member_books.find_candidates(
         call.db,
         organization_id,
@@ -82,8 +82,8 @@ def member_books_page(
 def with_last_usages(call: Call, member: Member, page: Paged[MemberBook]) -> Paged[MemberBook]:
     """The books of the page, each with the member's last use of it."""
     last = usages.last_uses(call.db, member, [result.book.coupon_book_id for result in page.results])
-    seen = [replace(result, last_usage=last.get(result.book.coupon_book_id)) for result in page.results]
-    return replace(page, results=seen)
+    results = [replace(result, last_usage=last.get(result.book.coupon_book_id)) for result in page.results]
+    return replace(page, results=results)
 
 
 class _MemberView:
@@ -111,17 +111,17 @@ class _MemberView:
         since = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
         assigned = {(member.member_id, book_id): amount.assigned for book_id, amount in amounts.items()}
         had = holdings.had_of_books(call.db, member.organization_id, [member.member_id], assigned, since)
-        locked, reserved = self._locks(books)
-        left = self._stock(books, reserved) if with_stock_only else {}
+        locked, reserved_stock = self._locks(books)
+        stock = self._stock(books, reserved_stock) if with_stock_only else {}
         views = self._views() if any(_asks_for_points(book) for book in books) else []
         conditions = [book.condition for book in books if book.condition]
         context = self._context(views, conditions) if conditions else {}
         available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in views}
-        seen = []
+        visible = []
         for book in books:
             own = had.get((member.member_id, book.coupon_book_id), _NOT_HAD)
-            held = amounts.get(book.coupon_book_id, _NONE)
-            kept = locked.get(book.coupon_book_id, ())
+            amounts_of_book = amounts.get(book.coupon_book_id, _NONE)
+            locks = locked.get(book.coupon_book_id, ())
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
             facts = MemberFacts(
                 at=call.now,
@@ -130,20 +130,20 @@ class _MemberView:
                 tier_keys=self.tier_keys,
                 audience_keys=self.audience_keys,
                 context=context,
-                stock_left=left.get(book.coupon_book_id),
-                assigned=own.assigned + sum(lock.reserves_stock for lock in kept),
-                unused=held.unused - sum(not lock.reserves_stock for lock in kept),
-                used_in_period=own.used + len(kept),
+                stock_left=stock.get(book.coupon_book_id),
+                assigned=own.assigned + sum(lock.reserves_stock for lock in locks),
+                unused=amounts_of_book.unused - sum(not lock.reserves_stock for lock in locks),
+                used_in_period=own.used + len(locks),
                 discounted_in_period=own.discounted,
                 points=available.get(account_key, Decimal(0)),
             )
-            seen.append(MemberBook(book, held, tuple(exclusions_of_list(book, facts))))
-        return seen
+            visible.append(MemberBook(book, amounts_of_book, tuple(exclusions_of_list(book, facts))))
+        return visible
 
     def out_of_stock(self, books: Sequence[CouponBook]) -> list[CouponBook]:
         """The books that have nothing left to assign."""
-        left = self._stock(books, self._locks(books)[1])
-        return [book for book in books if (remaining := left[book.coupon_book_id]) is not None and remaining < 1]
+        stock = self._stock(books, self._locks(books)[1])
+        return [book for book in books if (remaining := stock[book.coupon_book_id]) is not None and remaining < 1]
 
     def _locks(self, books: Sequence[CouponBook]) -> tuple[Mapping[int, Sequence[CouponLock]], Mapping[int, int]]:
         """The member's active locks by book, and the number of all that reserve something of its stock."""
@@ -151,13 +151,13 @@ class _MemberView:
         ids = [b.coupon_book_id for b in books if b.locked_until is not None and b.locked_until > now]
         if not ids:
             return {}, {}
-        own, reserved = holdings.active_locks(self._call.db, member.organization_id, [member.member_id], ids, now)
+        own, reserved_stock = holdings.active_locks(self._call.db, member.organization_id, [member.member_id], ids, now)
         by_book: dict[int, list[CouponLock]] = {}
         for lock in own:
             by_book.setdefault(lock.coupon_book_id, []).append(lock)
-        return by_book, reserved
+        return by_book, reserved_stock
 
-    def _stock(self, books: Sequence[CouponBook], reserved: Mapping[int, int]) -> dict[int, Decimal | None]:
+    def _stock(self, books: Sequence[CouponBook], reserved_stock: Mapping[int, int]) -> dict[int, Decimal | None]:
         """The amount left to assign of each book; for a list of codes, 1 stands for any number."""
         lists = [book.coupon_book_id for book in books if book.type == LIST]
         free: set[int] = set()
@@ -168,8 +168,8 @@ class _MemberView:
         stock = {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}
         return {
             # Locked codes of a list are not free.
-            book_id: None if left is None else left if book_id in lists else left - reserved.get(book_id, 0)
-            for book_id, left in stock.items()
+            book_id: None if amount is None else amount if book_id in lists else amount - reserved_stock.get(book_id, 0)
+            for book_id, amount in stock.items()
         }
 
     def _views(self) -> list[WalletView]:
@@ -186,7 +186,7 @@ class _MemberView:
             history = orders.find_order_history(call.db, member.organization_id, [member.member_id], call.now)
             earlier = history.before(member.member_id, call.now)
         current = {view.ledger_account_id: view.current_balance for view in views}
-        held = badges.balances_of(call.db, call.organization.organization_id, [member.member_id])
+        badge_balances = badges.balances_of(call.db, call.organization.organization_id, [member.member_id])
         return context_of(
             member,
             balances={
@@ -196,7 +196,7 @@ class _MemberView:
                 if name is not None
             },
             badges={
-                key: Decimal(held.get((member.member_id, badge.badge_id), 0))
+                key: Decimal(badge_balances.get((member.member_id, badge.badge_id), 0))
                 for key, badge in self._configuration.badges.items()
             },
             audience_keys=self.audience_keys,

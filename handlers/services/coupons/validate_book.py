@@ -81,50 +81,50 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
     """
     values = values_of(changes.of(before))
     check_book(values if before is None else asdict(before) | values)
-    changed = values if before is None else {name: values[name] for name in changes.fields}
-    _settle_program(call, changed)
-    _settle_tiers(call, changed)
-    references.refuse_unknown_audiences(call, changed.get("audience_keys", ()))
-    if changed.get("required_points_config") is not None:
-        changed["required_points_config"] = _points_account(call, changed["required_points_config"])
-    if changed.get("code_pattern") is not None:
-        changed["code_pattern"] = pattern_of(changed["code_pattern"]).as_members()
-    return changed
+    changed_values = values if before is None else {name: values[name] for name in changes.fields}
+    _settle_program(call, changed_values)
+    _settle_tiers(call, changed_values)
+    references.refuse_unknown_audiences(call, changed_values.get("audience_keys", ()))
+    if changed_values.get("required_points_config") is not None:
+        changed_values["required_points_config"] = _points_account(call, changed_values["required_points_config"])
+    if changed_values.get("code_pattern") is not None:
+        changed_values["code_pattern"] = pattern_of(changed_values["code_pattern"]).as_members()
+    return changed_values
 
 
-def _settle_program(call: Call, changed: dict[str, Any]) -> None:
+def _settle_program(call: Call, values: dict[str, Any]) -> None:
     """Complete the program, which one surface names by key and the other by id; the book stores both."""
     organization_id = call.organization.organization_id
-    for given, other in (
+    for name, other in (
         ("loyalty_program_key", "loyalty_program_id"),
         ("loyalty_program_id", "loyalty_program_key"),
     ):
-        if given not in changed or other in changed:
+        if name not in values or other in values:
             continue
         program = None
-        if changed[given] is not None:
-            program = PROGRAMS.find_by(call.db, organization_id, **{given: changed[given]})
+        if values[name] is not None:
+            program = PROGRAMS.find_by(call.db, organization_id, **{name: values[name]})
             if program is None:
-                raise references.unknown_loyalty_program(changed[given])
-        changed[other] = None if program is None else getattr(program, other)
+                raise references.unknown_loyalty_program(values[name])
+        values[other] = None if program is None else getattr(program, other)
 
 
-def _settle_tiers(call: Call, changed: dict[str, Any]) -> None:
+def _settle_tiers(call: Call, values: dict[str, Any]) -> None:
     """Complete the tiers; `tierKeys` and the deprecated `tiers` are two names of one restriction."""
-    if "tier_keys" not in changed and "tiers" not in changed:
+    if "tier_keys" not in values and "tiers" not in values:
         return
     keys_by_id = configuration_of(call.db, call.organization).tier_keys
     ids_by_key = {key: tier_id for tier_id, key in keys_by_id.items()}
-    unknown = [key for key in changed.get("tier_keys", ()) if key not in ids_by_key]
-    unknown += [str(tier_id) for tier_id in changed.get("tiers", ()) if tier_id not in keys_by_id]
+    unknown = [key for key in values.get("tier_keys", ()) if key not in ids_by_key]
+    unknown += [str(tier_id) for tier_id in values.get("tiers", ()) if tier_id not in keys_by_id]
     if unknown:
         raise UnknownTier(f"There is no tier {unknown[0]}.")
-    by_id = [keys_by_id[tier_id] for tier_id in changed.get("tiers", ())]
-    keys = changed.get("tier_keys") or by_id
+    by_id = [keys_by_id[tier_id] for tier_id in values.get("tiers", ())]
+    keys = values.get("tier_keys") or by_id
     if by_id and set(by_id) != set(keys):
         raise InvalidRequest([FieldFault("tiers and tierKeys name different tiers", pointer="/tiers")])
-    changed["tier_keys"] = keys
-    changed["tiers"] = [ids_by_key[key] for key in changed["tier_keys"]]
+    values["tier_keys"] = keys
+    values["tiers"] = [ids_by_key[key] for key in values["tier_keys"]]
 
 
 def _points_account(call: Call, config: dict[str, str]) -> dict[str, str]:
@@ -133,9 +133,9 @@ def _points_account(call: Call, config: dict[str, str]) -> dict[str, str]:
     home = None
     if organization.default_ledger_id is not None:
         home = LEDGERS.find(call.db, organization.organization_id, organization.default_ledger_id)
-    named = config.get("ledgerKey")
-    if home is None or (named is not None and named.lower() != home.ledger_key):
-        raise UnknownLedger(f"The default ledger does not have the key {named}.")
+    ledger_key = config.get("ledgerKey")
+    if home is None or (ledger_key is not None and ledger_key.lower() != home.ledger_key):
+        raise UnknownLedger(f"The default ledger does not have the key {ledger_key}.")
     account_key = config["ledgerAccountKey"].lower()
     if account_key not in configuration_of(call.db, organization).accounts_by_key:
         raise UnknownLedgerAccount(f"The default ledger has no account with the key {account_key}.")

@@ -43,13 +43,13 @@ def cancel_event(
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
     cancelled = None if order is None else orders.cancelled(order, event_id)
     if cancelled is not None and cancelled[0].payments:
-        paid, refunds = unit.payments.refund(record, cancelled[0])
-        cancelled, answer["refunds"] = (paid, cancelled[1]), [tender_refund(refund) for refund in refunds]
-    reverted = reversible.reverse([event_id], by, unit)
+        payments, refunds = unit.payments.refund(record, cancelled[0])
+        cancelled, answer["refunds"] = (payments, cancelled[1]), [tender_refund(refund) for refund in refunds]
+    reverted_events = reversible.reverse([event_id], by, unit)
     if cancelled is not None:
         orders.keep(cancelled)
-    answer["reverted"] = [reverted_event(undone) for undone in reverted]
-    unit.event_rows.add(record, SUCCESS, answer, location=event.location, reverted=reverted)
+    answer["reverted"] = [reverted_event(undone) for undone in reverted_events]
+    unit.event_rows.add(record, SUCCESS, answer, location=event.location, reverted_events=reverted_events)
     evaluate_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)
     unit.flush()
     call.audit.add(
@@ -59,11 +59,11 @@ def cancel_event(
             "isCancelled": True,
             "description": description,
             "allowOverdraft": allow_overdraft,
-            "loyaltyEventIds": [reversal.event.loyalty_event_id for reversal in reverted],
+            "loyaltyEventIds": [reversal.event.loyalty_event_id for reversal in reverted_events],
         },
-        member_ids={reversal.event.member_id for reversal in reverted},
+        member_ids={reversal.event.member_id for reversal in reverted_events},
     )
-    return reverted
+    return reverted_events
 
 
 def _record(unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: str | None) -> TrackedEvent:
@@ -99,10 +99,10 @@ class CapturedOrders(OrderWork):
         """The present order of an event; raises EventNotCaptured if items of it were returned."""
         if tracked.order is None:
             return None
-        known = self._orders[tracked.order["externalId"]]
-        if tracked.order_status in _STANDING and known[0].status not in _STANDING:
-            raise EventNotCaptured(f"The order {known[0].external_id} of the event is {known[0].status} by now.")
-        return known
+        order = self._orders[tracked.order["externalId"]]
+        if tracked.order_status in _STANDING and order[0].status not in _STANDING:
+            raise EventNotCaptured(f"The order {order[0].external_id} of the event is {order[0].status} by now.")
+        return order
 
     def keep(self, after: OrderWithItems) -> None:
         """Do nothing: the order stays as it is."""
@@ -124,16 +124,16 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     It is evaluated with the present configuration, as of the moment when it was tracked. Raises EventNotCaptured,
     EventCancelled, or the refusals of tracking.
     """
-    unit, sent = UnitOfWork(call), incoming_of(event)
-    members = lock_members_of(unit, [event], [sent])
+    unit, incoming = UnitOfWork(call), incoming_of(event)
+    members = lock_members_of(unit, [event], [incoming])
     # Read again, now that nobody else can evaluate or cancel it.
     event = _stored_now(call, event)
     if event.evaluated_at is not None:
         return event
     _refuse_unless_captured(event)
-    tracked = tracked_again(0, event, sent, members)
+    tracked = tracked_again(0, event, incoming, members)
     tracked.evaluated_at = call.now
-    refuse_untrackable(sent, tracked.member, unit.configuration, by_server=False)
+    refuse_untrackable(incoming, tracked.member, unit.configuration, by_server=False)
     orders = CapturedOrders(call, () if tracked.order is None else [tracked.order["externalId"]])
     refusal = evaluate(unit, [tracked], orders)[0].refusal
     if refusal is not None:

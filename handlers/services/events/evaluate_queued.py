@@ -39,28 +39,28 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
     """
     organization_id = organization.organization_id
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID))
-    stored = [line.event for line in queued]
-    results = _evaluate(unit, stored)
-    done = [(stored[position], result) for position, result in sorted(results.items())]
-    queue.remove(db, organization_id, [event.loyalty_event_id for event, _ in done])
-    told = [
+    stored_events = [line.event for line in queued]
+    results = _evaluate(unit, stored_events)
+    evaluated = [(stored_events[position], result) for position, result in sorted(results.items())]
+    queue.remove(db, organization_id, [event.loyalty_event_id for event, _ in evaluated])
+    messages = [
         AsyncResult(event.event_type, event.member_id, unit.members[event.member_id].loyalty_member_id, result.answer)
-        for event, result in done
+        for event, result in evaluated
     ]
-    queue_async_results(db, organization, told, now)
+    queue_async_results(db, organization, messages, now)
 
 
-def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> dict[int, Result]:
+def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[int, Result]:
     """Evaluate the events in order, and store and return their results by position, until the time is over."""
     until = Deadline(STEP_SECONDS, time.thread_time)
-    incoming = [incoming_of(event) for event in stored]
-    members = lock_members_of(unit, stored, incoming)
+    incoming = [incoming_of(event) for event in stored_events]
+    members = lock_members_of(unit, stored_events, incoming)
     results: dict[int, Result] = {}
     accepted = []
-    for position, (event, sent) in enumerate(zip(stored, incoming, strict=True)):
-        tracked = tracked_again(position, event, sent, members)
+    for position, (event, incoming_event) in enumerate(zip(stored_events, incoming, strict=True)):
+        tracked = tracked_again(position, event, incoming_event, members)
         try:
-            refuse_untrackable(sent, tracked.member, unit.configuration, by_server=False)
+            refuse_untrackable(incoming_event, tracked.member, unit.configuration, by_server=False)
         except Refusal as refusal:
             results[position] = fail_event(unit, tracked, refusal)
         else:
@@ -74,11 +74,11 @@ def _evaluate(unit: UnitOfWork, stored: Sequence[LoyaltyEvent]) -> dict[int, Res
 
 
 def lock_members_of(
-    unit: UnitOfWork, stored: Sequence[LoyaltyEvent], incoming: Sequence[IncomingEvent]
+    unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent], incoming: Sequence[IncomingEvent]
 ) -> Mapping[Any, Member]:
     """Lock the members of stored events, as tracking does for new ones."""
-    concerned = {event.member_id for event in stored} | members_of_reversals(unit, incoming)
-    concerned |= {event.sponsor_member_id for event in stored if event.sponsor_member_id is not None}
+    concerned = {event.member_id for event in stored_events} | members_of_reversals(unit, incoming)
+    concerned |= {event.sponsor_member_id for event in stored_events if event.sponsor_member_id is not None}
     return unit.lock((), concerned, incoming)
 
 
@@ -105,8 +105,8 @@ def note_failure(
     EVENTS.store(db, event, state, now)
     member = MEMBERS.find(db, organization_id, event.member_id)
     if wait is None and member is not None:
-        told = AsyncResult(event.event_type, event.member_id, member.loyalty_member_id, result)
-        queue_async_results(db, organization, [told], now)
+        async_result = AsyncResult(event.event_type, event.member_id, member.loyalty_member_id, result)
+        queue_async_results(db, organization, [async_result], now)
 
 
 def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent | None:
@@ -132,15 +132,17 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
     )
 
 
-def tracked_again(position: int, event: LoyaltyEvent, sent: IncomingEvent, by_id: Mapping[Any, Member]) -> TrackedEvent:
+def tracked_again(
+    position: int, event: LoyaltyEvent, incoming: IncomingEvent, by_id: Mapping[Any, Member]
+) -> TrackedEvent:
     """The stored event with its looked-up records, to be evaluated as of the moment when it was tracked."""
     return TrackedEvent(
         position=position,
-        event=sent,
+        event=incoming,
         digest=event.request_digest,
         member=by_id[event.member_id],
         sponsor=None if event.sponsor_member_id is None else by_id[event.sponsor_member_id],
-        at=sent.happened_at or event.created_at,
+        at=incoming.happened_at or event.created_at,
         is_evaluated=True,
         loyalty_event_id=event.loyalty_event_id,
         key=event.loyalty_event_key,

@@ -108,14 +108,14 @@ class Intake:
         the event came now.
         """
         db, organization_id = self._unit.db, self._unit.organization_id
-        answered = events.find_answered(db, organization_id, known_keys) if known_keys else {}
+        existing_results = events.find_answered(db, organization_id, known_keys) if known_keys else {}
         first: ResultsByKey[TrackedEvent] = ResultsByKey()
         accepted: list[TrackedEvent] = []
         for position, event in enumerate(incoming):
             key = event.system_unique_key
             try:
                 tracked = self._looked_up(position, event, members)
-                before = answered.get(key)
+                before = existing_results.get(key)
                 if before is not None:
                     _refuse_other_event(tracked, before)
                     if not _may_have_come_too_early(before.result):
@@ -167,14 +167,14 @@ class Intake:
         else:
             claims = [(payment_id, None, tracked.member.member_id) for payment_id, tracked in first.items()]
             free = partners.claim_payments(db, organization_id, claims, execution.now)
-        left = []
+        remaining = []
         for tracked in accepted:
             payment_id = payment_ids[tracked.position]
             if payment_id is None or (payment_id in free and first[payment_id] is tracked):
-                left.append(tracked)
+                remaining.append(tracked)
             else:
                 self.results[tracked.position] = _refused(tracked.event, payment_exists(payment_id))
-        return left
+        return remaining
 
     def all_results(self) -> list[Result]:
         """The results in the order of the events; a repeated event has the result of the first one."""

@@ -30,21 +30,21 @@ def release_answers(
 
     Ids come from one sequence for all organizations, so one id marks the progress in all of them.
     """
-    answers, reached, newer = 0, after, []
+    answers, last_position, newer = 0, after, []
     for organization_id in organization_ids:
         position: int | None = after
         while position is not None:
             if stopping():
                 return None
-            given = (organization_id, position, before, EVENTS_AT_ONCE)
-            page = transactions.run(engine, partial(_release_page, given))
+            page_bounds = (organization_id, position, before, EVENTS_AT_ONCE)
+            page = transactions.run(engine, partial(_release_page, page_bounds))
             answers += page.released
-            reached = max(reached, page.last_id or 0)
+            last_position = max(last_position, page.last_id or 0)
             if page.first_newer_id is not None:
                 newer.append(page.first_newer_id)
             position = page.last_id if page.first_newer_id is None else None
-    return Released(answers, min(newer) - 1 if newer else reached)
+    return Released(answers, min(newer) - 1 if newer else last_position)
 
 
-def _release_page(given: tuple[int, int, datetime, int], db: Connection) -> events.ReleasedPage:
-    return events.release_answers(db, *given)
+def _release_page(page: tuple[int, int, datetime, int], db: Connection) -> events.ReleasedPage:
+    return events.release_answers(db, *page)

@@ -48,11 +48,11 @@ def track(
     with, if they came with several. `claims_payments` is False if the ids of confirmed payments are claimed already.
     """
     members = _lock_members(unit, incoming)
-    stored = Known((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
-    transaction_ids, ids = _allocators(unit, stored.ids, len(incoming))
+    existing = Known((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
+    transaction_ids, ids = _allocators(unit, existing.ids, len(incoming))
     intake = Intake(unit, by_server, origins, claims_payments)
-    accepted = intake.accept(incoming, members, stored.keys)
-    existing_orders = set(stored.order_ids)
+    accepted = intake.accept(incoming, members, existing.keys)
+    existing_orders = set(existing.order_ids)
     for segment in segments(accepted) if unit.stores_rewards else [accepted]:
         if segment:
             external_ids = _external_ids(segment)
@@ -76,10 +76,10 @@ def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingE
     for part in parts:
         if results:
             unit = make_unit(DRY_RUN)
-        sent = [item.event for item in part]
-        results += track(unit, sent)
+        events = [item.event for item in part]
+        results += track(unit, events)
         if len(results) < len(incoming):
-            track(make_unit(FULL), sent)
+            track(make_unit(FULL), events)
     unit.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_TRY_OUT}")
     return results
 
@@ -239,19 +239,21 @@ def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> Orde
     """The orders of events that are stored already, which take ids for theirs only now."""
     external_ids = _external_ids(accepted)
     items = _count_items([event.order for event in accepted if event.order is not None])
-    reserved = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
-    return _orders(unit, accepted, external_ids, _allocators(unit, reserved, len(accepted))[1])
+    reserved_ids = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
+    return _orders(unit, accepted, external_ids, _allocators(unit, reserved_ids, len(accepted))[1])
 
 
-def _orders(unit: UnitOfWork, accepted: Sequence[TrackedEvent], stored: Collection[str], ids: Ids) -> OrderWork:
-    """The orders of the events; those with the external ids `stored` may exist.
+def _orders(
+    unit: UnitOfWork, accepted: Sequence[TrackedEvent], stored_order_ids: Collection[str], ids: Ids
+) -> OrderWork:
+    """The orders of the events; those with the external ids `stored_order_ids` may exist.
 
     Events that are not stored yet get their ids and keys together with the orders.
     """
     for event in accepted:
         if not event.loyalty_event_id:
             event.loyalty_event_id, event.key = next(ids["events"]), unit.new_key()
-    return OrderWork(unit.execution, stored, ids["purchase_orders"], ids["order_items"])
+    return OrderWork(unit.execution, stored_order_ids, ids["purchase_orders"], ids["order_items"])
 
 
 def _external_ids(accepted: Sequence[TrackedEvent]) -> set[str]:
@@ -259,7 +261,9 @@ def _external_ids(accepted: Sequence[TrackedEvent]) -> set[str]:
     return {event.order["externalId"] for event in accepted if event.order is not None}
 
 
-def _allocators(unit: UnitOfWork, reserved: Mapping[str, Sequence[int]], count: int) -> tuple[IdAllocator | None, Ids]:
+def _allocators(
+    unit: UnitOfWork, reserved_ids: Mapping[str, Sequence[int]], count: int
+) -> tuple[IdAllocator | None, Ids]:
     """The ids of transactions, which begin with reserved ones, and those of the other tables, which are all reserved.
 
     A dry run stores nothing and takes no ids from the database.
@@ -268,9 +272,9 @@ def _allocators(unit: UnitOfWork, reserved: Mapping[str, Sequence[int]], count: 
     if unit.is_dry_run:
         return None, dict.fromkeys(tables, repeat(0))
     transactions = IdAllocator(
-        unit.db, "ledger_transactions", SPARE_IDS + 4 * count, reserved.get("ledger_transactions", ())
+        unit.db, "ledger_transactions", SPARE_IDS + 4 * count, reserved_ids.get("ledger_transactions", ())
     )
-    return transactions, {table: iter(reserved.get(table, ())) for table in tables}
+    return transactions, {table: iter(reserved_ids.get(table, ())) for table in tables}
 
 
 def emit(

@@ -31,9 +31,13 @@ def import_audience_members(call: Call, job: ImportJob, rows: Sequence[ImportRow
     Returns the rows that failed.
     """
     failed: list[FailedRow] = []
-    known = find_members(call, rows)
-    named = audiences.find_all_named(call.db, call.organization.organization_id, values_of(rows, "audience"))
-    names = Names("audience", "audience", [(audience, (audience.audience_key, audience.name)) for audience in named])
+    members_by_name = find_members(call, rows)
+    audiences_by_name = audiences.find_all_named(
+        call.db, call.organization.organization_id, values_of(rows, "audience")
+    )
+    names = Names(
+        "audience", "audience", [(audience, (audience.audience_key, audience.name)) for audience in audiences_by_name]
+    )
 
     def read(row: ImportRow) -> tuple[Audience, int, bool]:
         audience = names.of(row, name_of)
@@ -41,15 +45,15 @@ def import_audience_members(call: Call, job: ImportJob, rows: Sequence[ImportRow
             refuse_without_list(audience)
         except NotAListAudience as refusal:
             raise RowFault(refusal.detail, name_of("audience")) from None
-        return audience, member_of(row, known, name_of).member_id, row.values.get("remove", False)
+        return audience, member_of(row, members_by_name, name_of).member_id, row.values.get("remove", False)
 
     by_audience: dict[int, dict[int, bool]] = {}
     for audience, member_id, is_removed in read_rows(job, rows, failed, name_of, read):
         by_audience.setdefault(audience.audience_id, {})[member_id] = is_removed
-    by_id = {audience.audience_id: audience for audience in named}
+    by_id = {audience.audience_id: audience for audience in audiences_by_name}
     for audience_id, members in sorted(by_audience.items()):
-        added = {member_id for member_id, is_removed in members.items() if not is_removed}
-        change_list(call, by_id[audience_id], added, members.keys() - added)
+        added_ids = {member_id for member_id, is_removed in members.items() if not is_removed}
+        change_list(call, by_id[audience_id], added_ids, members.keys() - added_ids)
     return failed
 
 
@@ -60,18 +64,18 @@ _FIELDS = {f"/{name}": name for name in _OF_OPERATION}
 def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
     """Assign the badges of rows; returns the rows that failed."""
     failed: list[FailedRow] = []
-    known, organization = find_members(call, rows), call.organization
+    members_by_name, organization = find_members(call, rows), call.organization
     existing = configuration_of(call.db, organization).badges.values()
     names = Names("badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in existing])
 
     def read(row: ImportRow) -> tuple[ImportRow, BadgeGrant]:
-        return row, _grant(job, row, names.of(row, name_of), member_of(row, known, name_of), name_of)
+        return row, _grant(job, row, names.of(row, name_of), member_of(row, members_by_name, name_of), name_of)
 
-    asked = read_rows(job, rows, failed, name_of, read)
-    keys = [key_of(job, row) for row, _ in asked]
-    used = TRACKINGS.find_all(call.db, organization.organization_id, system_unique_key=keys)
-    left = unused(job, asked, (tracking.system_unique_key for tracking in used), failed, name_of)
-    do_all(left, failed, lambda grants: assign_badges([call] * len(grants), grants))
+    items = read_rows(job, rows, failed, name_of, read)
+    keys = [key_of(job, row) for row, _ in items]
+    trackings = TRACKINGS.find_all(call.db, organization.organization_id, system_unique_key=keys)
+    new_items = unused(job, items, (tracking.system_unique_key for tracking in trackings), failed, name_of)
+    do_all(new_items, failed, lambda grants: assign_badges([call] * len(grants), grants))
     return failed
 
 

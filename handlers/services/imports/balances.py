@@ -103,13 +103,13 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
     if is_pending and available_at is not None:
         raise RowFault(f"{name_of('availableAt')} does not go with {name_of('pending')}.", name_of("availableAt"))
     name, account_id = values["loyaltyMemberId"], account.ledger_account_id
-    asked: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
+    fields: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
     # Without them, the row says what it said before there were the columns.
-    asked += tuple(value for value in (qualifying, available_at) if value is not None)
+    fields += tuple(value for value in (qualifying, available_at) if value is not None)
     details = Details(
         system_unique_key=key_of(job, row),
-        request_digest=digest_of(asked),
+        request_digest=digest_of(fields),
         external_id=values.get("externalId"),
         external_event_date=earned_at,
         description=values.get("description"),

@@ -45,16 +45,16 @@ _FIELDS = {f"/{name}": field for name, field in _OF_OPERATION.items()}
 def import_coupons(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
     """Assign the coupons of rows; returns the rows that failed."""
     failed: list[FailedRow] = []
-    names, known = book_names(call, rows), find_members(call, rows)
+    names, members_by_name = book_names(call, rows), find_members(call, rows)
 
     def read(row: ImportRow) -> tuple[ImportRow, CouponRequest]:
-        return row, _request(call, job, row, names.of(row, name_of), member_of(row, known, name_of), name_of)
+        return row, _request(call, job, row, names.of(row, name_of), member_of(row, members_by_name, name_of), name_of)
 
-    asked = read_rows(job, rows, failed, name_of, read)
-    keys = [key_of(job, row) for row, _ in asked]
-    used = USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys)
-    left = unused(job, asked, (usage.system_unique_key for usage in used), failed, name_of)
-    do_all(left, failed, lambda requests: assign_coupons([call] * len(requests), requests))
+    items = read_rows(job, rows, failed, name_of, read)
+    keys = [key_of(job, row) for row, _ in items]
+    usages = USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys)
+    new_items = unused(job, items, (usage.system_unique_key for usage in usages), failed, name_of)
+    do_all(new_items, failed, lambda requests: assign_coupons([call] * len(requests), requests))
     return failed
 
 
@@ -100,8 +100,8 @@ def _remaining_value(book: CouponBook, values: Mapping[str, Any], name_of: NameO
 
 def book_names(call: Call, rows: Sequence[ImportRow]) -> Names[CouponBook]:
     """The coupon books that rows name."""
-    named = books.find_all_named(call.db, call.organization.organization_id, values_of(rows, "couponBook"))
-    return Names("couponBook", "coupon book", [(book, (book.coupon_book_key, book.name)) for book in named])
+    books_by_name = books.find_all_named(call.db, call.organization.organization_id, values_of(rows, "couponBook"))
+    return Names("couponBook", "coupon book", [(book, (book.coupon_book_key, book.name)) for book in books_by_name])
 
 
 def import_coupon_codes(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
@@ -129,15 +129,15 @@ def _add(
     call: Call, job: ImportJob, book: CouponBook, rows: Sequence[ImportRow], failed: list[FailedRow], name_of: NameOf
 ) -> None:
     """Add the codes of rows to a locked book; in the mode `upsert` codes that it has are done."""
-    known = set(codes.find_taken(call.db, book, [row.values["code"] for row in rows]))
+    existing_codes = set(codes.find_taken(call.db, book, [row.values["code"] for row in rows]))
     new: list[str | None] = []
     for row in rows:
         code = row.values["code"]
         try:
             refuse_archived(book)
-            if code not in known:
+            if code not in existing_codes:
                 refuse_codes(replace(book, coupon_count=book.coupon_count + len(new)), [code])
-                known.add(code)
+                existing_codes.add(code)
                 new.append(code)
             elif job.mode == CREATE:
                 raise code_taken(code)

@@ -32,18 +32,18 @@ _FIELDS = {f"/{name}": name for name in (*_OF_OPERATION, "systemUniqueKey")}
 def import_events(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
     """Track the events of rows, which are only captured if the import is quiet; returns the rows that failed."""
     failed: list[FailedRow] = []
-    known = find_members(call, rows)
+    members_by_name = find_members(call, rows)
 
     def read(row: ImportRow) -> tuple[ImportRow, IncomingEvent]:
-        member_of(row, known, name_of)
+        member_of(row, members_by_name, name_of)
         return row, _event(call, job, row, name_of)
 
-    asked = read_rows(job, rows, failed, name_of, read)
-    keys = [key_of(job, row) for row, _ in asked]
-    used = events.find_answered(call.db, call.organization.organization_id, keys)
-    left = unused(job, asked, used, failed, name_of)
-    for begin in range(0, len(left), _TRACKED_AT_ONCE):
-        do_all(left[begin : begin + _TRACKED_AT_ONCE], failed, lambda incoming: _tracked(call, incoming))
+    items = read_rows(job, rows, failed, name_of, read)
+    keys = [key_of(job, row) for row, _ in items]
+    existing_keys = events.find_answered(call.db, call.organization.organization_id, keys)
+    new_items = unused(job, items, existing_keys, failed, name_of)
+    for begin in range(0, len(new_items), _TRACKED_AT_ONCE):
+        do_all(new_items[begin : begin + _TRACKED_AT_ONCE], failed, lambda incoming: _tracked(call, incoming))
     return failed
 
 

@@ -44,14 +44,14 @@ class ImportProperties:
     description: str | None = None
 
 
-def create_import(call: Call, asked: ImportProperties) -> ImportJob:
+def create_import(call: Call, properties: ImportProperties) -> ImportJob:
     """Begin an import, whose file is uploaded next.
 
     Raises Forbidden for a caller who may not write what is imported.
     """
-    _refuse_without_role(call, asked.kind)
-    delimiter = asked.delimiter if asked.format == CSV else None
-    values = {**values_of(asked), "delimiter": delimiter, "status": UPLOADING}
+    _refuse_without_role(call, properties.kind)
+    delimiter = properties.delimiter if properties.format == CSV else None
+    values = {**values_of(properties), "delimiter": delimiter, "status": UPLOADING}
     return IMPORTS.add(call.db, call.organization.organization_id, values, call.now)
 
 
@@ -63,10 +63,10 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     _refuse_without_role(call, job.kind)
     job = IMPORTS.lock(call.db, job)
     _refuse_other_state(job, UPLOADING)
-    known = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
-    if known is not None and (known.size, known.sha256) == (len(content), content.sha256):
-        return known
-    known_size = known.size if known is not None else 0
+    existing_part = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
+    if existing_part is not None and (existing_part.size, existing_part.sha256) == (len(content), content.sha256):
+        return existing_part
+    known_size = existing_part.size if existing_part is not None else 0
     _refuse_too_much(call, len(content) - known_size)
     blocks = content.blocks(imports.BLOCK_BYTES)
     part = imports.add_part(
@@ -97,13 +97,13 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
     if job.parts == parts and job.status != CANCELLED:
         return job
     _refuse_other_state(job, UPLOADING)
-    stored = {part.part_number for part in imports.find_parts(call.db, job)}
-    missing = [str(number) for number in range(1, parts + 1) if number not in stored]
-    if missing:
-        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        raise ImportIncomplete(f"Of {parts} parts, {', '.join(missing[:_MOST_NAMED])}{more} were not uploaded.")
-    if len(stored) > parts:
-        raise ImportState(f"{len(stored)} parts were uploaded, which is more than {parts}.")
+    stored_numbers = {part.part_number for part in imports.find_parts(call.db, job)}
+    missing_numbers = [str(number) for number in range(1, parts + 1) if number not in stored_numbers]
+    if missing_numbers:
+        more = f" and {len(missing_numbers) - _MOST_NAMED} more" if len(missing_numbers) > _MOST_NAMED else ""
+        raise ImportIncomplete(f"Of {parts} parts, {', '.join(missing_numbers[:_MOST_NAMED])}{more} were not uploaded.")
+    if len(stored_numbers) > parts:
+        raise ImportState(f"{len(stored_numbers)} parts were uploaded, which is more than {parts}.")
     return IMPORTS.store(call.db, job, {"status": QUEUED, "parts": parts}, call.now)
 
 

@@ -55,10 +55,10 @@ class _MemberRow:
     @property
     def properties(self) -> MemberBody:
         """The properties of a new member."""
-        given = dict(self.sent.fields)
+        values = dict(self.sent.fields)
         if self.attributes:
-            given["custom_attributes"] = {**given.get("custom_attributes", {}), **self.attributes}
-        return MemberBody(**given)
+            values["custom_attributes"] = {**values.get("custom_attributes", {}), **self.attributes}
+        return MemberBody(**values)
 
 
 @dataclass(slots=True)
@@ -102,14 +102,14 @@ def _read(row: ImportRow, tiers: Tiers, now: datetime, name_of: NameOf) -> _Memb
     judged = {**body, "customAttributes": {**body.get("customAttributes", {}), **attributes}} if attributes else body
     check_body("OrganizationMemberCreate", judged, _FIELDS, name_of)
     try:
-        sent = _BODY.changes(body)
+        changes = _BODY.changes(body)
     except InvalidRequest as refusal:
         at = field_at(refusal.faults[0].pointer or "", _FIELDS)
         raise RowFault(refusal.detail, None if at is None else name_of(at)) from None
     joined_at = moment_in(row.values, "joinedAt", name_of, tiers.zone)
     if joined_at is not None and joined_at > now:
         raise RowFault(f"{name_of('joinedAt')} is in the future.", name_of("joinedAt"))
-    return _MemberRow(row, sent, attributes, joined_at, tiers.of(row.values, now, name_of))
+    return _MemberRow(row, changes, attributes, joined_at, tiers.of(row.values, now, name_of))
 
 
 def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Batch, name_of: NameOf) -> None:
@@ -119,13 +119,13 @@ def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Ba
     if job.mode == UPSERT:
         events.lock_members(call.db, organization_id, ids, ())
     existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
-    known = {member.loyalty_member_id: member for member in existing}
+    members_by_name = {member.loyalty_member_id: member for member in existing}
     public = {
         name for member_row in read if (name := member_row.sent.fields.get("public_loyalty_member_id")) is not None
     }
-    taken = members.find_taken(call.db, organization_id, (), public)[1] if public else set()
+    taken_identifiers = members.find_taken(call.db, organization_id, (), public)[1] if public else set()
     for member_row in read:
-        before = known.get(member_row.loyalty_member_id)
+        before = members_by_name.get(member_row.loyalty_member_id)
         if before is not None and job.mode != UPSERT:
             refusal = member_exists(member_row.loyalty_member_id)
             batch.failed.append(member_row.row.failed(refusal.detail, name_of("loyaltyMemberId")))
@@ -136,12 +136,12 @@ def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Ba
         public_id = member_row.sent.fields.get("public_loyalty_member_id")
         own = None if before is None else before.public_loyalty_member_id
         if public_id is not None and public_id != own:
-            if public_id in taken:
+            if public_id in taken_identifiers:
                 batch.failed.append(
                     member_row.row.failed(public_id_taken(public_id).detail, name_of("publicLoyaltyMemberId"))
                 )
                 continue
-            taken.add(public_id)
+            taken_identifiers.add(public_id)
         if before is None:
             batch.new.append(member_row)
         else:
@@ -172,13 +172,15 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
         enrol_accepted(call, new[begin : begin + _TRACKED_AT_ONCE])
 
 
-def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
+def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
     """Store the changes of members, and their tiers; tell campaigns of those that change, if the import tells them."""
     organization_id = call.organization.organization_id
-    set_tiers(call, [(member_row.tier, before) for member_row, before, _ in changed if member_row.tier is not None])
+    set_tiers(
+        call, [(member_row.tier, before) for member_row, before, _ in changed_members if member_row.tier is not None]
+    )
     different = [
         (before, values)
-        for _, before, values in changed
+        for _, before, values in changed_members
         if any(getattr(before, name) != value for name, value in values.items())
     ]
     if not different:
@@ -200,10 +202,10 @@ def _change(call: Call, changed: Sequence[tuple[_MemberRow, Member, dict[str, An
         _tell(call, [(before, after[before.member_id]) for before, _ in different])
 
 
-def _tell(call: Call, changed: Sequence[tuple[Member, Member]]) -> None:
+def _tell(call: Call, changes: Sequence[tuple[Member, Member]]) -> None:
     """Tell campaigns and triggers of members, given as before and after the change, as `updateMember` does."""
     incoming = []
-    for before, after in changed:
+    for before, after in changes:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
         incoming.append(reported_event(call, after, "member-updated", payload))
         if before.active and not after.active:
@@ -213,5 +215,5 @@ def _tell(call: Call, changed: Sequence[tuple[Member, Member]]) -> None:
         call,
         MEMBER_ENTITY,
         UPDATED,
-        lambda: map(MEMBER.dump, view_members(call, [after for _, after in changed], with_balances=True)),
+        lambda: map(MEMBER.dump, view_members(call, [after for _, after in changes], with_balances=True)),
     )

@@ -33,23 +33,27 @@ def import_mission_progress(call: Call, job: ImportJob, rows: Sequence[ImportRow
     failed: list[FailedRow] = []
     organization_id = call.organization.organization_id
     locked = UnitOfWork(call).lock(values_of(rows, "loyaltyMemberId"))
-    known = {name: member for name, member in locked.items() if isinstance(name, str) and member.erased_at is None}
-    named = missions.find_all_named(call.db, organization_id, values_of(rows, "mission"))
+    members_by_name = {
+        name: member for name, member in locked.items() if isinstance(name, str) and member.erased_at is None
+    }
+    missions_by_name = missions.find_all_named(call.db, organization_id, values_of(rows, "mission"))
     names = Names(
-        "mission", "mission", [(mission, (mission.mission_key, mission.code, mission.name)) for mission in named]
+        "mission",
+        "mission",
+        [(mission, (mission.mission_key, mission.code, mission.name)) for mission in missions_by_name],
     )
 
     def read(row: ImportRow) -> _ProgressRow:
-        member, mission = member_of(row, known, name_of), names.of(row, name_of)
+        member, mission = member_of(row, members_by_name, name_of), names.of(row, name_of)
         return _ProgressRow(row, member, mission, _progress(row, mission, name_of))
 
-    asked = read_rows(job, rows, failed, name_of, read)
-    member_ids = {progress_row.member.member_id for progress_row in asked}
-    mission_ids = {progress_row.mission.mission_id for progress_row in asked}
+    items = read_rows(job, rows, failed, name_of, read)
+    member_ids = {progress_row.member.member_id for progress_row in items}
+    mission_ids = {progress_row.mission.mission_id for progress_row in items}
     state = MissionProgressState(
-        missions.progress_of_members(call.db, organization_id, member_ids, mission_ids) if asked else {}, {}
+        missions.progress_of_members(call.db, organization_id, member_ids, mission_ids) if items else {}, {}
     )
-    for progress_row in asked:
+    for progress_row in items:
         member_id, mission = progress_row.member.member_id, progress_row.mission
         if job.mode == CREATE and state.progress(member_id, mission).has_begun:
             reason = f"The member has progress in the mission {mission.name}."

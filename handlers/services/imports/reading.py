@@ -18,7 +18,7 @@ def read_rows(
     job: ImportJob, rows: Sequence[ImportRow], failed: list[FailedRow], name_of: NameOf, read: Callable[[ImportRow], T]
 ) -> list[T]:
     """The results of `read`, which raises RowFault, for the rows that are right; the others are added to `failed`."""
-    done = []
+    items = []
     for row in rows:
         if row.fault is not None:
             failed.append(row.failed(row.fault.reason, row.fault.column))
@@ -27,10 +27,10 @@ def read_rows(
             for name in REQUIRED[job.kind]:
                 if name not in row.values:
                     raise RowFault(f"{name_of(name)} is missing.", name_of(name))
-            done.append(read(row))
+            items.append(read(row))
         except RowFault as fault:
             failed.append(row.failed(fault.reason, fault.column))
-    return done
+    return items
 
 
 class Names(Generic[T]):
@@ -63,16 +63,16 @@ def values_of(rows: Sequence[ImportRow], field: str) -> set[str]:
 def find_members(call: Call, rows: Sequence[ImportRow]) -> dict[str, Member]:
     """The members whom rows name, who were not erased, by `loyaltyMemberId`."""
     names = values_of(rows, "loyaltyMemberId")
-    named = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=names)
-    return {member.loyalty_member_id: member for member in named if member.erased_at is None}
+    members = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=names)
+    return {member.loyalty_member_id: member for member in members if member.erased_at is None}
 
 
-def member_of(row: ImportRow, known: Mapping[str, Member], name_of: NameOf) -> Member:
+def member_of(row: ImportRow, members: Mapping[str, Member], name_of: NameOf) -> Member:
     """The member of a row; raises RowFault."""
     name = row.values["loyaltyMemberId"]
-    if name not in known:
+    if name not in members:
         raise RowFault(f"There is no member {name[:100]}.", name_of("loyaltyMemberId"))
-    return known[name]
+    return members[name]
 
 
 def key_of(job: ImportJob, row: ImportRow) -> str:
@@ -82,31 +82,31 @@ def key_of(job: ImportJob, row: ImportRow) -> str:
 
 def unused(
     job: ImportJob,
-    asked: Iterable[tuple[ImportRow, T]],
-    used: Iterable[str],
+    items: Iterable[tuple[ImportRow, T]],
+    existing_keys: Iterable[str],
     failed: list[FailedRow],
     name_of: NameOf,
 ) -> list[tuple[ImportRow, T]]:
-    """The rows to be done; those whose keys were `used` before fail, unless the import may meet them again."""
-    seen = set(used)
-    left = []
-    for row, request in asked:
+    """The rows to be done; those whose keys were `existing_keys` before fail, unless the import may meet them again."""
+    keys = set(existing_keys)
+    new_items = []
+    for row, request in items:
         key = key_of(job, row)
-        if job.mode == CREATE and key in seen:
+        if job.mode == CREATE and key in keys:
             failed.append(row.failed(f"The systemUniqueKey {key} was used before.", name_of("systemUniqueKey")))
         else:
-            left.append((row, request))
-        seen.add(key)
-    return left
+            new_items.append((row, request))
+        keys.add(key)
+    return new_items
 
 
 def do_all(
-    left: Sequence[tuple[ImportRow, T]], failed: list[FailedRow], do: Callable[[list[T]], Iterable[Any]]
+    items: Sequence[tuple[ImportRow, T]], failed: list[FailedRow], do: Callable[[list[T]], Iterable[Any]]
 ) -> None:
     """Do what rows ask for, all at once; those whose outcome is a refusal are added to `failed`."""
-    if left:
-        outcomes = do([request for _, request in left])
-        for (row, _), outcome in zip(left, outcomes, strict=True):
+    if items:
+        outcomes = do([request for _, request in items])
+        for (row, _), outcome in zip(items, outcomes, strict=True):
             if isinstance(outcome, Refusal):
                 failed.append(row.failed(detail_of(outcome)))
 

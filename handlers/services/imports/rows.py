@@ -181,26 +181,26 @@ class RowReader:
             yield _empty_row(raw) if raw.is_empty else self._csv_row(raw, self._columns)
 
     def _csv_row(self, raw: RawRow, columns: Columns) -> ImportRow:
-        sent: Sequence[str] | str = _shown(raw)
+        original: Sequence[str] | str = _shown(raw)
         values: Mapping[str, Any] = {}
         try:
             cells = cells_of(_decoded(raw, self._job.encoding), self.delimiter or delimiter_of(""))
             if len(cells) <= MAX_COLUMNS:
-                sent = cells
+                original = cells
             values = columns.values(cells)
         except RowFault as fault:
-            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values, _without_frames(fault))
-        return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
+            return ImportRow(raw.line, original, raw.next_byte, raw.next_line, values, _without_frames(fault))
+        return ImportRow(raw.line, original, raw.next_byte, raw.next_line, values)
 
     def _json_row(self, raw: RawRow) -> ImportRow:
-        job, sent = self._job, _shown(raw)
+        job, original = self._job, _shown(raw)
         try:
-            sent = _decoded(raw, job.encoding)
-            row = _parsed(sent)
+            original = _decoded(raw, job.encoding)
+            row = _parsed(original)
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
-            return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, {}, _without_frames(fault))
-        return ImportRow(raw.line, sent, raw.next_byte, raw.next_line, values)
+            return ImportRow(raw.line, original, raw.next_byte, raw.next_line, {}, _without_frames(fault))
+        return ImportRow(raw.line, original, raw.next_byte, raw.next_line, values)
 
 
 def _without_frames(fault: RowFault) -> RowFault:

@@ -50,10 +50,10 @@ class Tiers:
     def __init__(self, call: Call) -> None:
         configuration = configuration_of(call.db, call.organization)
         self._schedules = {schedule.loyalty_program_id: schedule for schedule in configuration.tier_schedules}
-        known = configuration.tiers.values()
-        self._by_key = {tier.loyalty_tier_key: tier for tier in known}
+        tiers = configuration.tiers.values()
+        self._by_key = {tier.loyalty_tier_key: tier for tier in tiers}
         self._by_name: dict[str, list[KnownTier]] = {}
-        for tier in known:
+        for tier in tiers:
             self._by_name.setdefault(tier.name, []).append(tier)
         self._default_program = call.organization.default_loyalty_program_id
         self.zone = call.organization.zone
@@ -92,14 +92,14 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
         return
     organization_id, members = call.organization.organization_id, [member for _, member in tiers]
     points = points_of(call, members)
-    stored = member_tiers.of_members(call.db, organization_id, [member.member_id for member in members])
+    stored_tiers = member_tiers.of_members(call.db, organization_id, [member.member_id for member in members])
     changes = []
     for tier_row, member in tiers:
-        before = {tier.loyalty_program_id: tier.loyalty_tier_id for tier in stored[member.member_id]}
-        for program_id, held in tier_row.held(points(member), call.now).items():
-            changes.append(_Change(tier_row, member.member_id, before.get(program_id), held))
-    moved = {(change.member_id, change.tier_row.tier.loyalty_program_id): change.held for change in changes}
-    member_tiers.move(call.db, organization_id, moved, call.now)
+        before = {tier.loyalty_program_id: tier.loyalty_tier_id for tier in stored_tiers[member.member_id]}
+        for program_id, held_tier in tier_row.held(points(member), call.now).items():
+            changes.append(_Change(tier_row, member.member_id, before.get(program_id), held_tier))
+    new_tiers = {(change.member_id, change.tier_row.tier.loyalty_program_id): change.held for change in changes}
+    member_tiers.move(call.db, organization_id, new_tiers, call.now)
     _report(call, changes)
 
 
@@ -120,9 +120,9 @@ def report_tiers_of_new(call: Call, tiers: Mapping[str, TierRow]) -> None:
     _report(
         call,
         [
-            _Change(tier_row, member.member_id, before.get(program_id), held)
+            _Change(tier_row, member.member_id, before.get(program_id), held_tier)
             for tier_row, member in rows
-            for program_id, held in tier_row.of_newcomer(call.now).items()
+            for program_id, held_tier in tier_row.of_newcomer(call.now).items()
         ],
     )
 
@@ -143,16 +143,16 @@ class _Change:
 
     def event(self, keys: Mapping[int, str]) -> DerivedEvent:
         """The event of the change; `keys` are those of tiers, by id."""
-        tier, held = self.tier_row.tier, self.held
+        tier, held_tier = self.tier_row.tier, self.held
         schedule = self.tier_row.schedule or without_points(tier.loyalty_program_id, tier.loyalty_program_key)
         return tier_event(
             self.member_id,
             schedule,
             keys,
             self.before_tier_id,
-            held.loyalty_tier_id,
-            is_manual=held.is_manual,
-            expires_at=held.expires_at,
+            held_tier.loyalty_tier_id,
+            is_manual=held_tier.is_manual,
+            expires_at=held_tier.expires_at,
         )
 
 

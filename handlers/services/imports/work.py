@@ -159,8 +159,8 @@ class Importer:
             return False
         began = time.monotonic()
         if job.crashes >= _MAX_CRASHES:
-            told = f"Workers have died {job.crashes} times at the rows from line {job.next_line} on."
-            self._end(db, job, FAILED, call.now, told)
+            reason = f"Workers have died {job.crashes} times at the rows from line {job.next_line} on."
+            self._end(db, job, FAILED, call.now, reason)
             return True
         current = self._opened(job)
         at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _FEWER_AFTER_CRASH**job.crashes))
@@ -286,8 +286,8 @@ class Importer:
         }
         imports.advance(db, job, **progress)
         if rows_failed > self._settings.import_failed_rows:
-            told = f"{rows_failed} rows failed; the import ends with more than {self._settings.import_failed_rows}."
-            self._end(db, replace(job, **progress), FAILED, now, told)
+            reason = f"{rows_failed} rows failed; the import ends with more than {self._settings.import_failed_rows}."
+            self._end(db, replace(job, **progress), FAILED, now, reason)
 
     def _end(self, db: Connection, job: ImportJob, status: str, now: datetime, error: str | None = None) -> None:
         ended = self._open.pop(_address(job), None)
@@ -304,8 +304,8 @@ class Importer:
             started_at=job.started_at or now,
             finished_at=now,
         )
-        told = (job.import_id, status, job.rows_read, job.rows_failed)
-        _log.info("the import %s is %s: %s rows, %s of them failed", *told)
+        log_values = (job.import_id, status, job.rows_read, job.rows_failed)
+        _log.info("the import %s is %s: %s rows, %s of them failed", *log_values)
 
 
 def _address(job: ImportJob) -> tuple[int, int]:
@@ -319,10 +319,10 @@ def _about_one_member_each(job: ImportJob, rows: Sequence[ImportRow]) -> list[Im
     """
     if job.kind != MEMBERS:
         return list(rows)
-    seen: set[Any] = set()
+    members: set[Any] = set()
     for position, row in enumerate(rows):
         name = row.values.get("loyaltyMemberId")
-        if name is not None and name in seen:
+        if name is not None and name in members:
             return list(rows[:position])
-        seen.add(name)
+        members.add(name)
     return list(rows)

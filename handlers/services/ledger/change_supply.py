@@ -26,41 +26,41 @@ class SupplyChange:
     max_supply: Decimal | None = None
 
 
-def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, asked: SupplyChange) -> int:
+def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, change: SupplyChange) -> int:
     """Set `max_supply` (None is without limit). Returns the id of the transaction that records it.
 
     Nobody posts to the account meanwhile. Raises InvalidRequest, SupplyBelowIssued or KeyReused.
     """
     account = ledgers.lock_account(call.db, ledger, account)
-    key = asked.system_unique_key or call.new_key()
-    digest = _digest(account, asked)
+    key = change.system_unique_key or call.new_key()
+    digest = _digest(account, change)
     transaction_id = posting.find_posted(call.db, account.organization_id, [key]).find(key, digest)
     if transaction_id is not None:
         return transaction_id
-    _refuse(call, account, asked.max_supply)
+    _refuse(call, account, change.max_supply)
     call.audit.add(
         "ledger-account",
         account.ledger_account_id,
         before={"maxSupply": account.max_supply},
-        after={"maxSupply": asked.max_supply, "description": asked.description, "systemUniqueKey": key},
+        after={"maxSupply": change.max_supply, "description": change.description, "systemUniqueKey": key},
     )
-    ledgers.store_account(call.db, ledger, account, {"max_supply": asked.max_supply}, call.now)
+    ledgers.store_account(call.db, ledger, account, {"max_supply": change.max_supply}, call.now)
     return ledger_transactions.add_zero(
         call.db,
         account,
         system_unique_key=key,
         request_digest=digest,
-        external_id=asked.external_id,
-        external_event_date=asked.external_event_date,
-        description=asked.description,
-        tags=asked.tags or None,
+        external_id=change.external_id,
+        external_event_date=change.external_event_date,
+        description=change.description,
+        tags=change.tags or None,
         created_at=call.now,
         updated_at=call.now,
     )
 
 
-def _digest(account: LedgerAccount, asked: SupplyChange) -> bytes:
-    content = {name: value for name, value in asdict(asked).items() if name != "system_unique_key"}
+def _digest(account: LedgerAccount, change: SupplyChange) -> bytes:
+    content = {name: value for name, value in asdict(change).items() if name != "system_unique_key"}
     return digest_of(["max-supply", account.ledger_account_id, content])
 
 

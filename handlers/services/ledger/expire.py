@@ -40,10 +40,10 @@ def expire_next(
     # Loading the balances posts what is due.
     with opened(unit, "Points had expired.", account_ids=account_ids):
         pass
-    done = Expired(due[-1])
+    expired = Expired(due[-1])
     for step in unit.ledger.steps:
         if isinstance(step, Posting) and step.is_expiry and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id
-            done.amounts[account_id] = done.amounts.get(account_id, Decimal(0)) + step.amount
-            done.wallets.setdefault(account_id, set()).add(step.from_wallet_id)
-    return done
+            expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + step.amount
+            expired.wallets.setdefault(account_id, set()).add(step.from_wallet_id)
+    return expired

@@ -31,5 +31,5 @@ def release_holds(call: Call, members: Collection[Member]) -> None:
     unit.lock(member_ids={hold.member_id for hold in holds})
     with opened(unit, MOVED, account_ids={hold.ledger_account_id for hold in holds}):
         ids = [hold.ledger_transaction_id for hold in holds]
-        for stored in posting.find_stored(call.db, unit.organization_id, ids).values():
-            unit.ledger.end_hold(stored, unit.ledger.accounts[stored.ledger_account_id], call.now)
+        for transaction in posting.find_stored(call.db, unit.organization_id, ids).values():
+            unit.ledger.end_hold(transaction, unit.ledger.accounts[transaction.ledger_account_id], call.now)

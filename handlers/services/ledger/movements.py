@@ -47,15 +47,15 @@ class Movement:
 
     def digest(self) -> bytes:
         """The digest of all fields by which two requests are the same."""
-        asked = [getattr(self, name) for name in _REQUEST_FIELDS]
+        fields = [getattr(self, name) for name in _REQUEST_FIELDS]
         # Requests of the versions before these fields are still recognized.
         if self.qualifying_amount is not None:
-            asked.append(self.qualifying_amount)
+            fields.append(self.qualifying_amount)
         if not self.counts_as_activity:
-            asked.append("countsAsActivity")
+            fields.append("countsAsActivity")
         if self.availability is not None:
-            asked.append(self.availability)
-        return digest_of(asked)
+            fields.append(self.availability)
+        return digest_of(fields)
 
 
 _LATER_FIELDS = {"qualifying_amount", "counts_as_activity", "availability"}

@@ -67,8 +67,10 @@ def _report(
     after = progress.after_wallet_id if progress.moment == moment else 0
     wallets = expiry_notices.next_wallets(db, organization, account, windows, after, limit)
     reported = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
-    done = NoticeProgress(moment) if len(wallets) < limit else NoticeProgress(progress.done_until, moment, wallets[-1])
-    expiry_notices.store_progress(db, account, done)
+    new_progress = (
+        NoticeProgress(moment) if len(wallets) < limit else NoticeProgress(progress.done_until, moment, wallets[-1])
+    )
+    expiry_notices.store_progress(db, account, new_progress)
     return reported
 
 
@@ -88,14 +90,14 @@ def _report_to(
     with opened(unit, "Points had expired.", account_ids=account_ids):
         members = {member.wallet_id: member.member_id for member in unit.members.values() if is_told(member)}
         lots = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
-        expected = [
+        notice_events = [
             _event(account, notice, members[amount.wallet_id], amount, now)
             for notice in notices
             for amount in amounts_on(lots, *schedule.bounds(notice.day)).values()
         ]
-        keys = [event.key for event in expected if event.key is not None]
-        known = events.look_up(db, organization.organization_id, keys, ()).keys
-        new = [event for event in expected if event.key not in known]
+        keys = [event.key for event in notice_events if event.key is not None]
+        existing_keys = events.look_up(db, organization.organization_id, keys, ()).keys
+        new = [event for event in notice_events if event.key not in existing_keys]
         evaluate_derived(unit, new, _REASON)
     return len(new)
 

@@ -80,7 +80,7 @@ class Redeemed:
     transactions: list[TransactionRow]
 
 
-def create_allowance(call: Call, member: Member, asked: NewAllowance) -> AllowanceView:
+def create_allowance(call: Call, member: Member, request: NewAllowance) -> AllowanceView:
     """Hold points of the member until the end of the allowance, and return it with its token.
 
     The same request under the same key returns the first response. Raises MemberInactive, MemberErased, KeyReused, what
@@ -90,22 +90,22 @@ def create_allowance(call: Call, member: Member, asked: NewAllowance) -> Allowan
     unit = UnitOfWork(call)
     member = unit.lock(member_ids=[member.member_id])[member.member_id]
     refuse_erased(member)
-    digest = digest_of((_ENTITY, member.member_id, asked.amount, asked.ledger_account_key, asked.valid_for))
-    before = _created_before(call, asked.system_unique_key, digest)
+    digest = digest_of((_ENTITY, member.member_id, request.amount, request.ledger_account_key, request.valid_for))
+    before = _created_before(call, request.system_unique_key, digest)
     if before is not None:
         first = _views(call, [before])[0]
         first = replace(first, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=before.created_at)
         return _with_token(call, before, first)
     refuse_inactive(member)
-    account = account_of_members_with_key(call, asked.ledger_account_key)
-    expires_at, held_until = ends_of(account, call.organization, asked.amount, asked.valid_for, call.now)
+    account = account_of_members_with_key(call, request.ledger_account_key)
+    expires_at, held_until = ends_of(account, call.organization, request.amount, request.valid_for, call.now)
     member_ids = [member.member_id]
     if find_held(call.db, ALLOWANCES, member.organization_id, member_ids, call.now, account.ledger_account_id):
         raise OfflineAllowanceLimit(f"The member has an open offline allowance on the account {account.name}.")
-    details = Details(asked.system_unique_key, digest, description=_HOLD)
+    details = Details(request.system_unique_key, digest, description=_HOLD)
     with opened(unit, MOVED, account_ids={account.ledger_account_id}):
         account = unit.ledger.accounts[account.ledger_account_id]
-        hold = unit.ledger.burn(account, member.wallet_id, asked.amount, details, manual=True, held_until=held_until)
+        hold = unit.ledger.burn(account, member.wallet_id, request.amount, details, manual=True, held_until=held_until)
     allowance = ALLOWANCES.add(
         call.db,
         member.organization_id,
@@ -114,7 +114,7 @@ def create_allowance(call: Call, member: Member, asked: NewAllowance) -> Allowan
             "member_id": member.member_id,
             "ledger_account_id": account.ledger_account_id,
             "ledger_transaction_id": unit.id_of(hold),
-            "amount": asked.amount,
+            "amount": request.amount,
             "expires_at": expires_at,
             "held_until": held_until,
             # Libraries compare the dates of tokens with real time.
@@ -173,7 +173,7 @@ def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[Allowan
     ]
 
 
-def redeem_allowance(call: Call, asked: AllowanceRedemption) -> Redeemed:
+def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
     """Burn an amount of what an allowance holds, and release the rest; an allowance is redeemed once.
 
     The same request under the same key returns the first response. Raises OfflineAllowanceInvalid,
@@ -181,32 +181,32 @@ def redeem_allowance(call: Call, asked: AllowanceRedemption) -> Redeemed:
     for a date after the end of the token.
     """
     organization_id = call.organization.organization_id
-    with _locked(call, _named(call, asked.token)) as (unit, allowance, before):
-        digest = asked.digest(allowance)
-        earlier = ALLOWANCES.find_by(call.db, organization_id, redemption_key=asked.system_unique_key)
+    with _locked(call, _named(call, request.token)) as (unit, allowance, before):
+        digest = request.digest(allowance)
+        earlier = ALLOWANCES.find_by(call.db, organization_id, redemption_key=request.system_unique_key)
         if earlier is not None:
-            first = ResultsByKey([(asked.system_unique_key, earlier.redemption_digest, earlier)])
-            first.find(asked.system_unique_key, digest)
+            first = ResultsByKey([(request.system_unique_key, earlier.redemption_digest, earlier)])
+            first.find(request.system_unique_key, digest)
             return _redeemed(call, earlier)
-        refuse_nothing(asked.amount)
+        refuse_nothing(request.amount)
         refuse_redemption(before.status, allowance.offline_allowance_key)
-        if asked.external_event_date > allowance.expires_at:
+        if request.external_event_date > allowance.expires_at:
             detail = "externalEventDate is after the end of the offline allowance"
             raise InvalidRequest([FieldFault(detail, pointer="/externalEventDate")])
-        stored = posting.find_stored(call.db, organization_id, [allowance.ledger_transaction_id])
-        fiat = Fiat(asked.fiat_value, currency=asked.fiat_currency)
+        transactions = posting.find_stored(call.db, organization_id, [allowance.ledger_transaction_id])
+        fiat = Fiat(request.fiat_value, currency=request.fiat_currency)
         unit.ledger.capture(
-            stored[allowance.ledger_transaction_id],
+            transactions[allowance.ledger_transaction_id],
             unit.ledger.accounts[allowance.ledger_account_id],
-            asked.amount,
+            request.amount,
             fiat if fiat else None,
-            asked.external_event_date,
+            request.external_event_date,
         )
     redemption = {
-        "redeemed_amount": asked.amount,
-        "redemption_key": asked.system_unique_key,
+        "redeemed_amount": request.amount,
+        "redemption_key": request.system_unique_key,
         "redemption_digest": digest,
-        "order_external_id": asked.order_external_id,
+        "order_external_id": request.order_external_id,
     }
     redeemed = _redeemed(call, ALLOWANCES.store(call.db, allowance, redemption, call.now))
     _audit(call, allowance, before, redeemed.allowance)
@@ -257,9 +257,9 @@ def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
         if before.status == CANCELLED:
             return before
         refuse_redemption(before.status, allowance.offline_allowance_key)
-        stored = posting.find_stored(call.db, allowance.organization_id, [allowance.ledger_transaction_id])
+        transactions = posting.find_stored(call.db, allowance.organization_id, [allowance.ledger_transaction_id])
         unit.ledger.revert(
-            stored[allowance.ledger_transaction_id],
+            transactions[allowance.ledger_transaction_id],
             unit.ledger.accounts[allowance.ledger_account_id],
             Details(call.new_key(), description=_HOLD),
         )

@@ -78,18 +78,18 @@ class PaymentRefund:
     system_unique_key: str
 
 
-def quote_payment(call: Call, member: Member, asked: QuoteRequest) -> Quote:
+def quote_payment(call: Call, member: Member, request: QuoteRequest) -> Quote:
     """Quote the part of an order that the member may pay with points now.
 
     Raises MemberErased, MemberInactive, UnknownLedgerAccount, RedemptionDisabled or CurrencyMismatch.
     """
     refuse_erased(member)
     refuse_inactive(member)
-    account = account_of_members_with_key(call, asked.ledger_account_key)
-    policy = _policy_of(call, account, asked.currency)
+    account = account_of_members_with_key(call, request.ledger_account_key)
+    policy = _policy_of(call, account, request.currency)
     account_ids = [account.ledger_account_id]
     session = posting.open_session(call.db, call.organization, [member.wallet_id], account_ids, call.now, lock=False)
-    return quote_of(policy, asked.order_total, session.holding(member.wallet_id, account.ledger_account_id).available)
+    return quote_of(policy, request.order_total, session.holding(member.wallet_id, account.ledger_account_id).available)
 
 
 def _policy_of(call: Call, account: LedgerAccount, currency: str | None) -> RedemptionPolicy:
@@ -99,7 +99,7 @@ def _policy_of(call: Call, account: LedgerAccount, currency: str | None) -> Rede
     return policy
 
 
-def create_payment(call: Call, member: Member, asked: NewPayment) -> PointsPaymentView:
+def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPaymentView:
     """Hold points of the member for an order, until they are captured or released, or time ends the hold.
 
     The same request under the same key returns the first response. Raises MemberErased, MemberInactive, KeyReused,
@@ -109,22 +109,22 @@ def create_payment(call: Call, member: Member, asked: NewPayment) -> PointsPayme
     unit = UnitOfWork(call)
     member = unit.lock(member_ids=[member.member_id])[member.member_id]
     refuse_erased(member)
-    digest = digest_of((_ENTITY, member.member_id, *_request_of(asked)))
-    before = posting.find_posted(call.db, unit.organization_id, [asked.system_unique_key])
-    transaction_id = before.find(asked.system_unique_key, digest)
+    digest = digest_of((_ENTITY, member.member_id, *_request_of(request)))
+    before = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
+    transaction_id = before.find(request.system_unique_key, digest)
     if transaction_id is not None:
-        return _as_created(call, transaction_id, asked)
+        return _as_created(call, transaction_id, request)
     refuse_inactive(member)
-    account = account_of_members_with_key(call, asked.ledger_account_key)
-    policy = _policy_of(call, account, asked.currency)
-    held_until = end_of_hold(call.organization, asked.valid_for, call.now)
-    paid = new_payment(policy, asked.order_total, asked.points, asked.value)
+    account = account_of_members_with_key(call, request.ledger_account_key)
+    policy = _policy_of(call, account, request.currency)
+    held_until = end_of_hold(call.organization, request.valid_for, call.now)
+    terms = new_payment(policy, request.order_total, request.points, request.value)
     details = Details(
-        asked.system_unique_key, digest, description=HOLD, fiat=Fiat(paid.value, currency=policy.currency)
+        request.system_unique_key, digest, description=HOLD, fiat=Fiat(terms.value, currency=policy.currency)
     )
     with opened(unit, MOVED, account_ids={account.ledger_account_id}):
         account = unit.ledger.accounts[account.ledger_account_id]
-        hold = unit.ledger.burn(account, member.wallet_id, paid.points, details, manual=True, held_until=held_until)
+        hold = unit.ledger.burn(account, member.wallet_id, terms.points, details, manual=True, held_until=held_until)
     payment = PAYMENTS.add(
         call.db,
         unit.organization_id,
@@ -133,13 +133,13 @@ def create_payment(call: Call, member: Member, asked: NewPayment) -> PointsPayme
             "member_id": member.member_id,
             "ledger_account_id": account.ledger_account_id,
             "ledger_transaction_id": unit.id_of(hold),
-            "points": paid.points,
-            "value": paid.value,
+            "points": terms.points,
+            "value": terms.value,
             "currency": policy.currency,
             "points_per_unit": policy.points_per_unit,
             "multiple_of": policy.multiple_of,
             "held_until": held_until,
-            "order_external_id": asked.order_external_id,
+            "order_external_id": request.order_external_id,
         },
         call.now,
     )
@@ -148,12 +148,12 @@ def create_payment(call: Call, member: Member, asked: NewPayment) -> PointsPayme
     return view
 
 
-def _request_of(asked: NewPayment) -> tuple[object, ...]:
-    amounts = (asked.points, asked.value, asked.order_total, asked.currency)
-    return (*amounts, asked.ledger_account_key, asked.valid_for, asked.order_external_id)
+def _request_of(request: NewPayment) -> tuple[object, ...]:
+    amounts = (request.points, request.value, request.order_total, request.currency)
+    return (*amounts, request.ledger_account_key, request.valid_for, request.order_external_id)
 
 
-def _as_created(call: Call, transaction_id: int, asked: NewPayment) -> PointsPaymentView:
+def _as_created(call: Call, transaction_id: int, request: NewPayment) -> PointsPaymentView:
     """The payment of an earlier request as it was returned then."""
     organization_id = call.organization.organization_id
     payment = PAYMENTS.find_by(call.db, organization_id, ledger_transaction_id=transaction_id)
@@ -165,7 +165,7 @@ def _as_created(call: Call, transaction_id: int, asked: NewPayment) -> PointsPay
         value=payment.value,
         refunded_points=Decimal(0),
         refunded_value=Decimal(0),
-        order_external_id=asked.order_external_id,
+        order_external_id=request.order_external_id,
         updated_at=payment.created_at,
     )
 
@@ -198,19 +198,19 @@ def _locked(call: Call, payment: PointsPayment) -> Iterator[tuple[UnitOfWork, Po
         yield unit, view_payment(call, payment)
 
 
-def capture_payment(call: Call, payment: PointsPayment, asked: PaymentCapture) -> PointsPaymentView:
+def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture) -> PointsPaymentView:
     """Burn points that a payment holds, all by default, and release the rest.
 
     Raises PaymentNotHeld, CaptureExceedsHold, AccountInactive, or InvalidRequest for no points.
     """
     with _locked(call, payment) as (unit, before):
         refuse_unheld(before.status, payment.points_payment_key)
-        points = payment.points if asked.points is None else asked.points
+        points = payment.points if request.points is None else request.points
         refuse_nothing(points, None)
         part = captured_part(payment, points)
-        stored = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
+        transactions = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
         unit.ledger.capture(
-            stored[payment.ledger_transaction_id],
+            transactions[payment.ledger_transaction_id],
             unit.ledger.accounts[payment.ledger_account_id],
             part.points,
             Fiat(part.value, currency=payment.currency),
@@ -222,35 +222,35 @@ def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
     """Give back what a payment holds; raises PaymentNotHeld or AccountInactive."""
     with _locked(call, payment) as (unit, before):
         refuse_unheld(before.status, payment.points_payment_key)
-        stored = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
+        transactions = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
         unit.ledger.revert(
-            stored[payment.ledger_transaction_id],
+            transactions[payment.ledger_transaction_id],
             unit.ledger.accounts[payment.ledger_account_id],
             Details(call.new_key(), description=HOLD),
         )
     return _stored(call, payment, before)
 
 
-def refund_payment(call: Call, payment: PointsPayment, asked: PaymentRefund) -> PointsPaymentView:
+def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -> PointsPaymentView:
     """Give back points, or points for a value, of a captured payment.
 
     The same request under the same key returns the first response. Raises KeyReused, RefundExceedsPayment,
     AccountInactive, SupplyExceeded, or InvalidRequest.
     """
-    digest = digest_of((_ENTITY, payment.points_payment_key, asked.points, asked.value))
+    digest = digest_of((_ENTITY, payment.points_payment_key, request.points, request.value))
     with _locked(call, payment) as (unit, before):
-        posted = posting.find_posted(call.db, unit.organization_id, [asked.system_unique_key])
-        transaction_id = posted.find(asked.system_unique_key, digest)
+        posted = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
+        transaction_id = posted.find(request.system_unique_key, digest)
         if transaction_id is not None:
             return _as_refunded(call, payment, transaction_id)
-        refuse_nothing(asked.points, asked.value)
+        refuse_nothing(request.points, request.value)
         if before.status not in (CAPTURED, REFUNDED):
             raise RefundExceedsPayment(f"The points payment {payment.points_payment_key} is {before.status}.")
         account = unit.ledger.accounts[payment.ledger_account_id]
-        part = refunded_part(payment.rate(account.decimals), before.rest, asked.points, asked.value)
-        stored = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
-        details = Details(asked.system_unique_key, digest, description=HOLD)
-        unit.ledger.refund(stored[payment.ledger_transaction_id], account, *part, details)
+        part = refunded_part(payment.rate(account.decimals), before.rest, request.points, request.value)
+        transactions = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
+        details = Details(request.system_unique_key, digest, description=HOLD)
+        unit.ledger.refund(transactions[payment.ledger_transaction_id], account, *part, details)
     return _stored(call, payment, before)
 
 

@@ -49,16 +49,16 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
         return []
     call, unit = calls[0], UnitOfWork(calls[0])
     reverts = {movement.reverts for movement in movements if movement.reverts is not None}
-    stored = posting.find_stored(call.db, unit.organization_id, reverts)
+    transactions = posting.find_stored(call.db, unit.organization_id, reverts)
     sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in movements]
-    sides += [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
+    sides += [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in transactions.values()]
     account_ids = {movement.ledger_account_id for movement in movements if movement.ledger_account_id is not None}
-    account_ids |= {transaction.ledger_account_id for transaction in stored.values()}
+    account_ids |= {transaction.ledger_account_id for transaction in transactions.values()}
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
     if reverts:
         # Read now that nobody else can move them.
-        stored = posting.find_stored(call.db, unit.organization_id, reverts)
-    return MovementBatch(unit, calls, movements, stored).post_all(account_ids, atomic=atomic)
+        transactions = posting.find_stored(call.db, unit.organization_id, reverts)
+    return MovementBatch(unit, calls, movements, transactions).post_all(account_ids, atomic=atomic)
 
 
 class MovementBatch:
@@ -72,12 +72,12 @@ class MovementBatch:
         unit: UnitOfWork,
         calls: Sequence[Call],
         movements: Sequence[Movement],
-        stored: Mapping[int, Stored] = MappingProxyType({}),
+        transactions: Mapping[int, Stored] = MappingProxyType({}),
     ) -> None:
         self._unit = unit
         self._calls = calls
         self.movements = [_keyed(movement, call) for call, movement in zip(calls, movements, strict=True)]
-        self._stored = stored
+        self._stored = transactions
         self._digests = [movement.digest() for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
         self._posted, self._reserved = posting.look_up(unit.db, unit.organization_id, keys)
@@ -134,12 +134,12 @@ class MovementBatch:
 
         So interleaved sets have the same result as sets posted one after the other.
         """
-        refused = {
+        refused_sets = {
             self.movements[position].atomic_set_id
             for position, outcome in self._outcomes.items()
             if isinstance(outcome, Refusal)
         }
-        for set_id in refused:
+        for set_id in refused_sets:
             self._fail_set(set_id)
         sets: dict[tuple[str | None, int], list[int]] = {}
         for position, movement in enumerate(self.movements):

@@ -19,8 +19,8 @@ from persistence import posting
 
 def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
     """Capture pending transactions of the account, all or none; raises the first refusal."""
-    with _pending(call, account, [transaction_id for transaction_id, _ in amounts]) as (unit, stored):
-        for index, (transaction, (_, amount)) in enumerate(zip(stored, amounts, strict=True)):
+    with _pending(call, account, [transaction_id for transaction_id, _ in amounts]) as (unit, transactions):
+        for index, (transaction, (_, amount)) in enumerate(zip(transactions, amounts, strict=True)):
             try:
                 unit.ledger.capture(transaction, unit.ledger.accounts[account.ledger_account_id], amount)
             except InvalidRequest as invalid:
@@ -32,8 +32,8 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
 def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) -> None:
     """Make mints of the account that wait available now, all or none; raises the first refusal."""
     # That points are available is reported whatever the configuration says.
-    with _pending(call, account, transaction_ids, reported=(POINTS_AVAILABLE,)) as (unit, stored):
-        for transaction in posting.with_orders(call.db, unit.organization_id, stored):
+    with _pending(call, account, transaction_ids, reported=(POINTS_AVAILABLE,)) as (unit, transactions):
+        for transaction in posting.with_orders(call.db, unit.organization_id, transactions):
             unit.ledger.make_available(transaction, unit.ledger.accounts[account.ledger_account_id], call.now)
             _add_to_audit_log(call, transaction, {"isPending": False, "availableAt": call.now})
 
@@ -47,17 +47,17 @@ def _pending(
     `reported` is as in `UnitOfWork`.
     """
     unit, account_ids = UnitOfWork(call, reported=reported), {account.ledger_account_id}
-    stored = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
-    sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in stored.values()]
+    transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
+    sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in transactions.values()]
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
     # Read again, now that nobody else can move them.
-    stored = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
+    transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     with opened(unit, MOVED, account_ids=account_ids):
         for transaction_id in transaction_ids:
-            transaction = stored.get(transaction_id)
+            transaction = transactions.get(transaction_id)
             if transaction is None or transaction.ledger_account_id != account.ledger_account_id:
                 raise UnknownLedgerTransaction(f"The account has no transaction {transaction_id}.")
-        yield unit, [stored[transaction_id] for transaction_id in transaction_ids]
+        yield unit, [transactions[transaction_id] for transaction_id in transaction_ids]
 
 
 def _add_to_audit_log(call: Call, transaction: Stored, after: dict[str, object]) -> None:

@@ -43,17 +43,17 @@ class AdvanceRequest:
 
     def cause(self, call: Call) -> ProgressCause:
         """The cause of the progress by a call; a request without a key gets one."""
-        asked = self.asked
+        advance = self.asked
         return ProgressCause(
             organization_id=call.organization.organization_id,
             member_id=self.member.member_id,
-            at=asked.external_event_date or call.now,
+            at=advance.external_event_date or call.now,
             now=call.now,
-            system_unique_key=asked.system_unique_key or f"mission-progress-{call.new_key()}",
-            request_digest=_digest(self.member, self.mission, asked),
-            external_id=asked.external_id,
-            description=asked.description,
-            tags=tuple(asked.tags),
+            system_unique_key=advance.system_unique_key or f"mission-progress-{call.new_key()}",
+            request_digest=_digest(self.member, self.mission, advance),
+            external_id=advance.external_id,
+            description=advance.description,
+            tags=tuple(advance.tags),
             actor=call.origin.actor,
             user_id=call.origin.user_id,
         )
@@ -81,9 +81,9 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
 
     def advance(call: Call, request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork) -> Mapping[str, Any]:
         key = cause.system_unique_key or ""
-        stored = results.find(key, cause.request_digest)
-        if stored is not None:
-            return stored
+        stored_result = results.find(key, cause.request_digest)
+        if stored_result is not None:
+            return stored_result
         refuse_inactive(unit.members[cause.member_id])
         audience_keys = {audience.audience_key for audience in audiences[cause.member_id]}
         answer = _advance(call, request, cause, unit, audience_keys)
@@ -101,14 +101,14 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
 def _advance(
     call: Call, request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork, audience_keys: Collection[str]
 ) -> Mapping[str, Any]:
-    asked, mission_id = request.asked, request.mission.mission_id
-    progress, advance = unit.missions.advance(mission_id, asked.amount, cause, audience_keys)
+    move, mission_id = request.asked, request.mission.mission_id
+    progress, advance = unit.missions.advance(mission_id, move.amount, cause, audience_keys)
     answer = progress_answer(progress.balance(cause.member_id), advance.achieved)
     unit.missions.answered(answer)
     after = {
         "memberId": cause.member_id,
-        "amount": asked.amount,
-        "externalEventDate": asked.external_event_date,
+        "amount": move.amount,
+        "externalEventDate": move.external_event_date,
         "systemUniqueKey": cause.system_unique_key,
         "externalId": cause.external_id,
         "description": cause.description,
@@ -119,14 +119,14 @@ def _advance(
     return answer
 
 
-def _digest(member: Member, mission: Mission, asked: MissionAdvance) -> bytes:
+def _digest(member: Member, mission: Mission, advance: MissionAdvance) -> bytes:
     content = (
         member.member_id,
         mission.mission_id,
-        asked.amount,
-        asked.external_id,
-        asked.tags,
-        asked.description,
-        asked.external_event_date,
+        advance.amount,
+        advance.external_id,
+        advance.tags,
+        advance.description,
+        advance.external_event_date,
     )
     return digest_of(content)

@@ -102,22 +102,22 @@ def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:
     except InvalidRequest as refusal:
         return list(refusal.faults)
     configuration = configuration_of(call.db, call.organization)
-    known = known_keys(call.db, configuration, sources)
-    return [*unknown_matchers(sources, configuration.matcher_keys), *unknown_keys(sources, known)]
+    keys = known_keys(call.db, configuration, sources)
+    return [*unknown_matchers(sources, configuration.matcher_keys), *unknown_keys(sources, keys)]
 
 
 def _with_known_badges(call: Call, body: MissionProperties) -> MissionProperties:
     """The mission with keys of badges in lower case; refuses unknown ones."""
     configuration = configuration_of(call.db, call.organization)
-    named = []
+    badge_keys = []
     if body.badge_matcher is not None:
         conditions = [{**one, "badgeKey": one["badgeKey"].lower()} for one in body.badge_matcher["conditions"]]
         body = replace(body, badge_matcher={**body.badge_matcher, "conditions": conditions})
-        named += [condition["badgeKey"] for condition in conditions]
+        badge_keys += [condition["badgeKey"] for condition in conditions]
     if body.badge_key is not None:
         body = replace(body, badge_key=body.badge_key.lower())
-        named.append(body.badge_key)
-    for key in named:
+        badge_keys.append(body.badge_key)
+    for key in badge_keys:
         references.refuse_unknown_badge(configuration, key)
     return body
 

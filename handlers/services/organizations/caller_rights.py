@@ -31,9 +31,9 @@ def permitted_callers(
     organization_id: int | None = None
     for request in requests:
         try:
-            caller, named = _identified(db, request)
-            organization_id = named if organization_id is None else organization_id
-            callers.append(caller if named == organization_id else NotBatchable())
+            caller, called_id = _identified(db, request)
+            organization_id = called_id if organization_id is None else organization_id
+            callers.append(caller if called_id == organization_id else NotBatchable())
         except Refusal as refusal:
             callers.append(refusal)
     if organization_id is None:
@@ -44,10 +44,10 @@ def permitted_callers(
         raise NotFound(f"There is no organization {organization_id}.")
     organization, rights, record = organization_and_rights
     for place, request in enumerate(requests):
-        allowed = callers[place]
-        if isinstance(allowed, Caller):
+        caller_or_refusal = callers[place]
+        if isinstance(caller_or_refusal, Caller):
             try:
-                callers[place] = _limited(db, organization_id, request, allowed, rights, scopes)
+                callers[place] = _limited(db, organization_id, request, caller_or_refusal, rights, scopes)
             except Refusal as refusal:
                 callers[place] = refusal
     return organization, callers, record
@@ -99,9 +99,9 @@ def _limited(
         return caller
     current = caller_by_now(caller, rights[caller.user_id])
     if current is not caller:
-        missing = [scope for scope in scopes if not current.holds(scope)]
-        if missing:
-            raise Forbidden(f"The user of this access token does not have {', '.join(missing)} any more.")
+        missing_scopes = [scope for scope in scopes if not current.holds(scope)]
+        if missing_scopes:
+            raise Forbidden(f"The user of this access token does not have {', '.join(missing_scopes)} any more.")
     return current
 
 

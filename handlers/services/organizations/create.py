@@ -64,16 +64,16 @@ def create_organization(
         created_at=now,
         updated_at=now,
     )
-    made = add_default_records(db, organization.organization_id, now)
+    default_records = add_default_records(db, organization.organization_id, now)
     client_id, client_secret = _add_users(db, organization.organization_id, now)
     return CreatedOrganization(
         organization_id=organization.organization_id,
         organization_key=organization.organization_key,
-        ledger_id=made.ledger_id,
-        ledger_account_id=made.ledger_account_id,
-        ledger_account_key=made.ledger_account_key,
-        loyalty_program_id=made.loyalty_program_id,
-        loyalty_program_key=made.loyalty_program_key,
+        ledger_id=default_records.ledger_id,
+        ledger_account_id=default_records.ledger_account_id,
+        ledger_account_key=default_records.ledger_account_key,
+        loyalty_program_id=default_records.loyalty_program_id,
+        loyalty_program_key=default_records.loyalty_program_key,
         client_id=client_id,
         client_secret=client_secret,
     )

@@ -33,13 +33,13 @@ def reset_organization(db: Connection, organization_id: int, now: datetime) -> R
     organization = resetting.lock(db, organization_id)
     if organization is None or organization.environment != TEST:
         raise NotATestOrganization(f"The organization {organization_id} is no test organization.")
-    removed = resetting.remove_records(db, organization_id)
+    removed_counts = resetting.remove_records(db, organization_id)
     records = add_default_records(db, organization_id, now)
     organizations.raise_configuration_version(db, organization_id)
     entry = NewEntry("organization", str(organization_id), "{}")
     entries = [(Origin.by_operator("resetOrganization"), entry)]
     audit_log.add_entries(db, organization_id, now, entries, test_clock=organization.clock_now)
-    return ResetOrganization(removed, records)
+    return ResetOrganization(removed_counts, records)
 
 
 class CredentialsNotFound(LookupError):
@@ -55,13 +55,13 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
     if organization is None:
         raise CredentialsNotFound(f"there is no organization {organization_id}")
     api_users = users.find_api_users(db, organization_id)
-    named = [user for user in api_users if client_id in (None, user.auth_client_id)]
-    if client_id is not None and not named:
+    selected = [user for user in api_users if client_id in (None, user.auth_client_id)]
+    if client_id is not None and not selected:
         raise CredentialsNotFound(f"organization {organization_id} has no API user with the client id {client_id}")
-    if len(named) != 1:
-        ids = ", ".join(user.auth_client_id for user in named) or "none"
+    if len(selected) != 1:
+        ids = ", ".join(user.auth_client_id for user in selected) or "none"
         raise CredentialsNotFound(f"--client-id has to name one of the API users of the organization: {ids}")
-    [user] = named
+    [user] = selected
     secret = passwords.new_secret()
     users.set_password(db, user.user_id, passwords.hash_secret(secret), temporary_until=None, now=now)
     entry = NewEntry("user", str(user.user_id), as_json({"password": {"from": NOT_SHOWN, "to": NOT_SHOWN}}))
@@ -70,7 +70,7 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
     return user.auth_client_id, secret
 
 
-def refuse_other_organization(call: Call, named: int | None) -> None:
+def refuse_other_organization(call: Call, organization_id: int | None) -> None:
     """Refuse another organization than the call's as the `organizationId` of a body."""
-    if named is not None and named != call.organization.organization_id:
+    if organization_id is not None and organization_id != call.organization.organization_id:
         raise InvalidRequest([FieldFault("organizationId is not that of the path", pointer="/organizationId")])

@@ -253,13 +253,13 @@ _KINDS: Sequence[Callable[[Connection, OrganizationDetails, _Place], int | None]
 
 
 def _note_failure(engine: Engine, organization_id: int, error: Exception) -> None:
-    told = f"A step met {type(error).__name__}; the log of the server has more."
+    failure = f"A step met {type(error).__name__}; the log of the server has more."
 
     def note(db: Connection) -> None:
         # Whoever has the clock meanwhile goes on with the advance.
         organization = test_clocks.find_free(db, organization_id)
         if organization is not None and organization.clock_target is not None:
-            _store(db, organization, clock_error=told)
+            _store(db, organization, clock_error=failure)
 
     transactions.run(engine, note)
 

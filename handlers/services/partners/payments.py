@@ -57,7 +57,7 @@ def create_payment_intents(
         call.db, organization_id, loyalty_member_id={intent.loyalty_member_id for intent in intents}
     )
     by_id = {member.loyalty_member_id: member for member in existing}
-    chosen: dict[str, _Payment] = {}
+    payments_by_id: dict[str, _Payment] = {}
     concerned: set[int] = set()
     for position, (call_of_payment, intent) in enumerate(zip(calls, intents, strict=True)):
         key, member, is_new = _key_of(call_of_payment), by_id.get(intent.loyalty_member_id), False
@@ -70,17 +70,18 @@ def create_payment_intents(
             if partners.find_payments(call.db, organization_id, [intent.payment_id]):
                 raise payment_exists(intent.payment_id)
             member, is_new = _found_or_enrolled(call, unit, key, intent)
-        if member is not None and member.member_id not in concerned and intent.payment_id not in chosen:
-            chosen[intent.payment_id] = _Payment(position, call_of_payment, key, intent, member, is_new)
+        if member is not None and member.member_id not in concerned and intent.payment_id not in payments_by_id:
+            payments_by_id[intent.payment_id] = _Payment(position, call_of_payment, key, intent, member, is_new)
             concerned.add(member.member_id)
     claims = [
-        (payment_id, payment.key.partner_api_key_id, payment.member.member_id) for payment_id, payment in chosen.items()
+        (payment_id, payment.key.partner_api_key_id, payment.member.member_id)
+        for payment_id, payment in payments_by_id.items()
     ]
-    claimed = partners.claim_payments(call.db, organization_id, claims, call.now)
-    for payment_id in chosen.keys() - claimed:
-        outcomes[chosen.pop(payment_id).position] = payment_exists(payment_id)
-    if chosen:
-        outcomes |= _tracked(unit, [*chosen.values()])
+    new_claims = partners.claim_payments(call.db, organization_id, claims, call.now)
+    for payment_id in payments_by_id.keys() - new_claims:
+        outcomes[payments_by_id.pop(payment_id).position] = payment_exists(payment_id)
+    if payments_by_id:
+        outcomes |= _tracked(unit, [*payments_by_id.values()])
     return list(outcomes.values())
 
 
@@ -182,10 +183,10 @@ def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Pa
 def _find(call: Call, intent: PaymentIntent) -> Member | None:
     """The member by `loyaltyMemberId`, else by the same id as a government id, else by the id of `memberInfo`."""
     organization_id = call.organization.organization_id
-    known = MEMBERS.find_all(
+    existing = MEMBERS.find_all(
         call.db, organization_id, loyalty_member_id={intent.loyalty_member_id, intent.new_member_id}
     )
-    by_id = {member.loyalty_member_id: member for member in known}
+    by_id = {member.loyalty_member_id: member for member in existing}
     if intent.loyalty_member_id in by_id:
         return by_id[intent.loyalty_member_id]
     same = members.find_all_by_gov_id(call.db, organization_id, intent.loyalty_member_id, most=2)
@@ -201,13 +202,13 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
         raise MemberNotCreated(f"The userGovId {gov_id} belongs to another member.")
 
 
-def _outcome(payment: _Payment, unit: UnitOfWork, held: Sequence[MemberTier]) -> PaymentOutcome:
+def _outcome(payment: _Payment, unit: UnitOfWork, member_tiers: Sequence[MemberTier]) -> PaymentOutcome:
     call, member = payment.call, payment.member
     own = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
     effects = [e for outcome in own for e in outcome["effects"] if e["status"] in (EXECUTED, PARTIAL)]
     return PaymentOutcome(
         loyalty_member_id=member.loyalty_member_id,
-        tier=_tier_name(call, held),
+        tier=_tier_name(call, member_tiers),
         is_new_member=payment.is_new,
         accruals=_accruals(member, unit),
         missions=_with_messages(call, joined_missions(move for outcome in own for move in outcome["missions"])),
@@ -215,11 +216,13 @@ def _outcome(payment: _Payment, unit: UnitOfWork, held: Sequence[MemberTier]) ->
     )
 
 
-def _tier_name(call: Call, held: Sequence[MemberTier]) -> str | None:
+def _tier_name(call: Call, member_tiers: Sequence[MemberTier]) -> str | None:
     """The name of the member's present tier in the default program, of those that the member holds."""
     program_id = call.organization.default_loyalty_program_id
     configuration = configuration_of(call.db, call.organization)
-    keys = (configuration.tier_keys[tier.loyalty_tier_id] for tier in held if tier.loyalty_program_id == program_id)
+    keys = (
+        configuration.tier_keys[tier.loyalty_tier_id] for tier in member_tiers if tier.loyalty_program_id == program_id
+    )
     return next((configuration.tiers[key].name for key in keys), None)
 
 
@@ -227,7 +230,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
     """The points moved for the member, by account, without those that had expired before."""
     if not unit.is_open:
         return []
-    moved: dict[int, Decimal] = {}
+    accrued: dict[int, Decimal] = {}
     accounts = {}
     for step in unit.ledger.steps:
         if not isinstance(step, Posting) or step.is_expiry or step.status != SETTLED:
@@ -236,7 +239,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
         if amounts:
             account = step.account
             accounts[account.ledger_account_id] = account
-            moved[account.ledger_account_id] = sum(amounts, moved.get(account.ledger_account_id, Decimal(0)))
+            accrued[account.ledger_account_id] = sum(amounts, accrued.get(account.ledger_account_id, Decimal(0)))
     return [
         AccountAccrual(
             ledger_account_id=account_id,
@@ -244,18 +247,18 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
             balance=unit.ledger.holding(member.wallet_id, account_id).current,
             new_accrual=amount,
         )
-        for account_id, amount in sorted(moved.items())
+        for account_id, amount in sorted(accrued.items())
     ]
 
 
 def _with_messages(call: Call, outcomes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The outcomes with the missions' messages for people, as `userMessage`."""
-    known = configuration_of(call.db, call.organization).missions
+    missions = configuration_of(call.db, call.organization).missions
     return [
         {
             **outcome,
-            "userMessage": known[outcome["missionId"]].mission.short_description
-            if outcome["missionId"] in known
+            "userMessage": missions[outcome["missionId"]].mission.short_description
+            if outcome["missionId"] in missions
             else None,
         }
         for outcome in outcomes

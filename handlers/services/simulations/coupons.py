@@ -140,10 +140,10 @@ def _coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
     refusal = work.try_use(member.member_id, book, command)
     if refusal is not None and refusal.slug not in {reason.slug for reason in reasons}:
         reasons.append(refusal)
-    missing = None
+    missing_points = None
     if total is not None and book.min_order_total is not None and [*map(type, reasons)] == [OrderTotalTooLow]:
-        missing = book.min_order_total - total
-    return PresentedCode(code, book.coupon_book_key, not reasons, discount, _told(reasons), missing)
+        missing_points = book.min_order_total - total
+    return PresentedCode(code, book.coupon_book_key, not reasons, discount, _told(reasons), missing_points)
 
 
 def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal) -> Redemption:

@@ -121,8 +121,10 @@ class DryRun:
         tiers = {}
         for schedule in unit.configuration.tier_schedules:
             program_id = schedule.loyalty_program_id
-            held = unit.tier_assignments.held((member.member_id, program_id))
-            tiers[program_id] = None if held is None else unit.tier_assignments.current(program_id, held, points)
+            held_tier = unit.tier_assignments.held((member.member_id, program_id))
+            tiers[program_id] = (
+                None if held_tier is None else unit.tier_assignments.current(program_id, held_tier, points)
+            )
         return Standing(
             balances={
                 account_id: unit.ledger.holding(member.wallet_id, account_id).available

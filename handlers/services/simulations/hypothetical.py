@@ -106,7 +106,7 @@ class HypotheticalUnit(UnitOfWork):
     def tier_history(self) -> TierHistory:
         """The tiers of the member at any moment: the member always had what is assumed."""
         periods = [
-            TierPeriod(NOBODY, program_id, held, _FIRST_MOMENT, None) for program_id, held in self._tiers.items()
+            TierPeriod(NOBODY, program_id, tier, _FIRST_MOMENT, None) for program_id, tier in self._tiers.items()
         ]
         return TierHistory(periods, {})
 
@@ -126,7 +126,7 @@ class HypotheticalUnit(UnitOfWork):
 
     def _held(self, tier_keys: Collection[str]) -> Iterator[tuple[int, HeldTier]]:
         """The tiers by program: those named stay as if set by hand where the points do not reach them."""
-        named = {
+        tiers = {
             tier.loyalty_program_id: tier.loyalty_tier_id
             for key in tier_keys
             if (tier := self.configuration.tiers.get(key)) is not None
@@ -134,13 +134,13 @@ class HypotheticalUnit(UnitOfWork):
         for schedule in self.configuration.tier_schedules:
             program_id = schedule.loyalty_program_id
             by_points = schedule.place_of(self._points, self.now)
-            tier_id = named.pop(program_id, None)
+            tier_id = tiers.pop(program_id, None)
             if tier_id is not None and (by_points is None or by_points.loyalty_tier_id != tier_id):
                 yield program_id, HeldTier(tier_id, is_manual=True)
             elif by_points is not None and (tier_id is not None or self._is_in(schedule, self._points)):
                 yield program_id, by_points
         # Programs that are not active keep what members have.
-        yield from ((program_id, HeldTier(tier_id)) for program_id, tier_id in named.items())
+        yield from ((program_id, HeldTier(tier_id)) for program_id, tier_id in tiers.items())
 
     def _is_in(self, schedule: TierSchedule, points: Points) -> bool:
         """True for the default program, which everybody is in, and for those that the member has points of."""

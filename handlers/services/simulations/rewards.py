@@ -83,8 +83,8 @@ class _CampaignTrials:
             for candidate in candidates:
                 if candidate.missing == amount and (gives := _gifts_of(effects, candidate)):
                     campaign = candidate.campaign.campaign
-                    missing = Missing(ORDER_TOTAL, amount)
-                    rewards.append(NextReward(CAMPAIGN, campaign.campaign_key, campaign.name, missing, gives))
+                    shortfall = Missing(ORDER_TOTAL, amount)
+                    rewards.append(NextReward(CAMPAIGN, campaign.campaign_key, campaign.name, shortfall, gives))
         return rewards, len(amounts) <= MAX_TRIALS and not self._deadline.has_passed()
 
     def _effects_at(self, amount: Decimal) -> Sequence[Mapping[str, Any]]:
@@ -113,11 +113,11 @@ def _candidates(run: DryRun, answer: Mapping[str, Any]) -> list[_Candidate]:
     for explanation in answer["explain"]:
         campaign = campaigns.get(explanation["campaignId"])
         if campaign is not None and not explanation["applied"]:
-            for action_id, missing in _missing_totals(campaign, explanation, name, total):
-                by_campaign.setdefault((explanation["campaignId"], missing), set()).add(action_id)
+            for action_id, shortfall in _missing_totals(campaign, explanation, name, total):
+                by_campaign.setdefault((explanation["campaignId"], shortfall), set()).add(action_id)
     return [
-        _Candidate(campaigns[campaign_id], frozenset(action_ids), missing)
-        for (campaign_id, missing), action_ids in by_campaign.items()
+        _Candidate(campaigns[campaign_id], frozenset(action_ids), shortfall)
+        for (campaign_id, shortfall), action_ids in by_campaign.items()
     ]
 
 
@@ -146,20 +146,20 @@ def _tiers(run: DryRun) -> Iterator[NextReward]:
     points = unit.tier_points.of(member.wallet_id)
     tiers = {tier.loyalty_tier_id: tier for tier in unit.configuration.tiers.values()}
     for schedule in unit.configuration.tier_schedules:
-        held = unit.tier_assignments.held((member.member_id, schedule.loyalty_program_id))
+        held_tier = unit.tier_assignments.held((member.member_id, schedule.loyalty_program_id))
         account = unit.configuration.accounts.get(schedule.ledger_account_id or 0)
-        if account is None or not schedule.moves or (held is not None and held.holds(unit.now)):
+        if account is None or not schedule.moves or (held_tier is not None and held_tier.holds(unit.now)):
             continue
-        counted = schedule.counted(points, unit.now)
+        counted_points = schedule.counted(points, unit.now)
         for step in schedule.steps:
             least = step.min_required_points
             tier = tiers.get(step.loyalty_tier_id)
-            if tier is None or least <= counted or schedule.tier_at(least) != step.loyalty_tier_id:
+            if tier is None or least <= counted_points or schedule.tier_at(least) != step.loyalty_tier_id:
                 continue
             unit_of_account = Decimal(1).scaleb(-account.decimals)
-            missing = (least - counted).quantize(unit_of_account, ROUND_CEILING)
+            missing_points = (least - counted_points).quantize(unit_of_account, ROUND_CEILING)
             gift = _gift(SET_TIER, loyaltyProgramKey=tier.loyalty_program_key, loyaltyTierKey=tier.loyalty_tier_key)
-            yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Missing(POINTS, missing), [gift])
+            yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Missing(POINTS, missing_points), [gift])
 
 
 def _missions(run: DryRun) -> Iterator[NextReward]:
@@ -170,10 +170,10 @@ def _missions(run: DryRun) -> Iterator[NextReward]:
     audience_keys = [audience.audience_key for audience in unit.audiences[member_id]]
     for compiled in unit.configuration.missions.values():
         mission = compiled.mission
-        missing = None if compiled.fault else unit.missions.missing(member_id, compiled, audience_keys)
-        if missing is not None:
+        remaining = None if compiled.fault else unit.missions.missing(member_id, compiled, audience_keys)
+        if remaining is not None:
             gives = list(_rewards_of(compiled))
-            yield NextReward(MISSION, mission.mission_key, mission.name, Missing(COUNT, Decimal(missing)), gives)
+            yield NextReward(MISSION, mission.mission_key, mission.name, Missing(COUNT, Decimal(remaining)), gives)
 
 
 def _rewards_of(compiled: CompiledMission) -> Iterator[Gift]:
@@ -191,10 +191,10 @@ def _rewards_of(compiled: CompiledMission) -> Iterator[Gift]:
 def _books(offers: Iterable[Offer]) -> Iterator[NextReward]:
     """The coupon books for which nothing but points is missing."""
     for offer in offers:
-        missing, book = offer.missing_points, offer.book
-        if missing is not None:
+        missing_points, book = offer.missing_points, offer.book
+        if missing_points is not None:
             gift = _gift(ASSIGN_COUPON, couponBookKey=book.coupon_book_key, amount=Decimal(1))
-            yield NextReward(COUPON_BOOK, book.coupon_book_key, book.name, Missing(POINTS, missing), [gift])
+            yield NextReward(COUPON_BOOK, book.coupon_book_key, book.name, Missing(POINTS, missing_points), [gift])
 
 
 def _gift(effect_id: str, **params: Any) -> Gift:

@@ -82,13 +82,13 @@ class LedgerEvents:
         Tiers that depend on the accounts of `settled_accounts` are evaluated in any case.
         """
         steps = self._unit.ledger.steps
-        changed = _changed_accounts(steps) if steps else {}
+        changed_accounts = _changed_accounts(steps) if steps else {}
         self._steps = len(steps)
         # What happens by time is not reported as transactions.
         self._postings = len([step for step in steps if isinstance(step, Posting)])
         events = self._arrived(steps) + self._expired(steps) if steps else []
         for wallet_id, member_id in self._member_ids.items():
-            events += self._moved(wallet_id, member_id, {*settled_accounts, *changed.get(wallet_id, ())})
+            events += self._moved(wallet_id, member_id, {*settled_accounts, *changed_accounts.get(wallet_id, ())})
         return events
 
     def take_derived(self) -> list[DerivedEvent]:
@@ -170,18 +170,20 @@ class LedgerEvents:
 class TierPointsReader:
     """The points of the members of a unit of work; `stored` are earlier earnings, if tiers depend on periods."""
 
-    def __init__(self, session: LedgerSession, stored: Earnings) -> None:
+    def __init__(self, session: LedgerSession, earnings: Earnings) -> None:
         self._session = session
-        self._stored = stored
+        self._stored = earnings
 
     def of(self, wallet_id: int) -> Points:
         """The points of a member by account, at this point of the unit."""
         return partial(self._points, wallet_id)
 
     def _points(self, wallet_id: int, ledger_account_id: int) -> TierPoints:
-        held = self._session.holding(wallet_id, ledger_account_id)
+        balance = self._session.holding(wallet_id, ledger_account_id)
         before = self._stored.get((wallet_id, ledger_account_id), ())
-        return TierPoints(held.current, held.earned, (*before, *self._session.earnings(wallet_id, ledger_account_id)))
+        return TierPoints(
+            balance.current, balance.earned, (*before, *self._session.earnings(wallet_id, ledger_account_id))
+        )
 
 
 def earnings_of(

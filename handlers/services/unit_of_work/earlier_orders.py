@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def load_order_history(unit: UnitOfWork) -> OrderHistory:
     """The orders of the members, but for those that the events of the unit are about."""
-    known = () if unit.orders is None else unit.orders.stored_ids
-    return orders.find_order_history(unit.db, unit.organization_id, unit.members, max(unit.moments), known)
+    stored_ids = () if unit.orders is None else unit.orders.stored_ids
+    return orders.find_order_history(unit.db, unit.organization_id, unit.members, max(unit.moments), stored_ids)
 
 
 def orders_before(unit: UnitOfWork, member: Member | None, at: datetime, own: Order | None = None) -> EarlierOrders:

@@ -132,7 +132,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     evaluation: Evaluation | None = None
     order: OrderWithItems | None = None
     refusal: Refusal | None = None
-    reverted: list[RevertedEvent] = []
+    reverted_events: list[RevertedEvent] = []
     refunds: Sequence[TenderRefund] = ()
     if tracked.cause_id is None:
         unit.basket = None
@@ -140,7 +140,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         if tracked.order_status is not None and unit.orders is not None:
             order = unit.orders.changed_by(tracked)
         if order is not None and unit.orders is not None:
-            order, refunds, reverted = _settle_order(unit, tracked, order)
+            order, refunds, reverted_events = _settle_order(unit, tracked, order)
             unit.orders.keep(order)
         if unit.is_open and tracked.is_evaluated:
             if tracked.event.event_type in unit.configuration.activity_types:
@@ -148,7 +148,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
             evaluation = _run(unit, tracked, order)
     except Refusal as error:
         refusal = error
-    result = _result(unit, tracked, evaluation, refusal, reverted)
+    result = _result(unit, tracked, evaluation, refusal, reverted_events)
     if refunds:
         result["refunds"] = [tender_refund(refund) for refund in refunds]
     if not unit.is_dry_run:
@@ -157,7 +157,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         if evaluation is not None and evaluation.alerts:
             unit.outbox.report(evaluation.alerts)
         location = order[0].location_code if order else None
-        unit.event_rows.add(tracked, result["status"], result, evaluation, location, reverted)
+        unit.event_rows.add(tracked, result["status"], result, evaluation, location, reverted_events)
     unit.outcomes.append(EventOutcome(tracked.member.member_id, tracked.loyalty_event_id, result))
     if unit.is_open:
         evaluate_changes(unit, f"Caused by {tracked.event.event_type} {tracked.key}.", tracked)
@@ -169,7 +169,7 @@ def _result(
     tracked: TrackedEvent,
     evaluation: Evaluation | None,
     refusal: Refusal | None,
-    reverted: Sequence[RevertedEvent],
+    reverted_events: Sequence[RevertedEvent],
 ) -> dict[str, Any]:
     """The result of an event as it is returned and stored, with what participants did because of it."""
     status, key = SUCCESS if refusal is None else FAILURE, None if unit.is_dry_run else tracked.key
@@ -178,8 +178,8 @@ def _result(
     result = track_result(tracked.event, key, status, evaluation, refusal, missions)
     if unit.uses("referrals"):
         result["referrals"] = referral_results(unit.referrals.take_outcomes(), unit.is_dry_run)
-    if reverted:
-        result["reverted"] = [reverted_event(event) for event in reverted]
+    if reverted_events:
+        result["reverted"] = [reverted_event(event) for event in reverted_events]
     return result
 
 
@@ -291,8 +291,8 @@ def _settle_order(
         if tracked.order_status in PAID_BY and tracked.order is not None and tracked.order.get("payments"):
             unit.payments.capture(tracked, order[0])
         elif extent_of(order[0]) is not None:
-            paid, refunds = unit.payments.refund(tracked, order[0])
-            order = paid, order[1]
+            payments, refunds = unit.payments.refund(tracked, order[0])
+            order = payments, order[1]
         return order, refunds, _reverse_effects(unit, tracked, order)
     except Refusal:
         unit.ledger.rollback_to(savepoint)

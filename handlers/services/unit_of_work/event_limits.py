@@ -45,26 +45,28 @@ def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: C
     own: set[int] = set()
     starts: set[date] = set()
     for campaign in limited:
-        counted = {
+        limited_occasions = {
             occasion for event_type in occasions if campaign.considers(event_type) for occasion in occasions[event_type]
         }
-        if counted:
-            _add_ceilings(campaign, counted, ceilings)
-            own_starts = _starts_of_own_counters(campaign, counted)
+        if limited_occasions:
+            _add_ceilings(campaign, limited_occasions, ceilings)
+            own_starts = _starts_of_own_counters(campaign, limited_occasions)
             if own_starts:
                 own |= {campaign.campaign.campaign_id, ALL_CAMPAIGNS}
                 starts |= own_starts
     db, organization_id = unit.db, unit.organization_id
-    used = limit_counters.read(db, organization_id, [key for key in given_back if key.member_id != ALL_MEMBERS])
+    used_amounts = limit_counters.read(db, organization_id, [key for key in given_back if key.member_id != ALL_MEMBERS])
     if own:
-        used |= limit_counters.find_of_members(db, organization_id, unit.members, own, starts)
+        used_amounts |= limit_counters.find_of_members(db, organization_id, unit.members, own, starts)
     if not ceilings:
-        return Counters(used, applications=applications)
+        return Counters(used_amounts, applications=applications)
     if unit.is_dry_run:
-        return Counters({**used, **limit_counters.read(db, organization_id, ceilings)}, applications=applications)
+        return Counters(
+            {**used_amounts, **limit_counters.read(db, organization_id, ceilings)}, applications=applications
+        )
     locked = limit_counters.lock(db, organization_id, ceilings, as_whole=gives_back)
     present = {key: ceiling for key, ceiling in ceilings.items() if ceiling is not None}
-    return Counters(used, locked, present, applications)
+    return Counters(used_amounts, locked, present, applications)
 
 
 def _applications(unit: UnitOfWork) -> Applications:
@@ -75,23 +77,23 @@ def _applications(unit: UnitOfWork) -> Applications:
 
 
 def _add_ceilings(
-    campaign: CompiledCampaign, counted: Collection[_Occasion], ceilings: dict[CounterKey, Ceiling | None]
+    campaign: CompiledCampaign, occasions: Collection[_Occasion], ceilings: dict[CounterKey, Ceiling | None]
 ) -> None:
     """Add the counters of limits of all members together, with the amounts at which they have to be exact."""
     for rule in campaign.limits:
-        for at, code in counted if rule.scope != MEMBER else ():
+        for at, code in occasions if rule.scope != MEMBER else ():
             key = counter_of(rule, campaign.campaign.campaign_id, ALL_MEMBERS, at, campaign.zone, code)
             ceiling, other = rule.ceiling(rule.limit_at(code)), ceilings.get(key)
             ceilings[key] = ceiling if other is None else ceiling.joined(other)
 
 
-def _starts_of_own_counters(campaign: CompiledCampaign, counted: Collection[_Occasion]) -> set[date]:
+def _starts_of_own_counters(campaign: CompiledCampaign, occasions: Collection[_Occasion]) -> set[date]:
     """The first days of the periods of each member's own limits."""
     return {
         period_start(rule.period, occasion.at, campaign.zone)
         for rule in campaign.limits
         if rule.scope == MEMBER
-        for occasion in counted
+        for occasion in occasions
     }
 
 
@@ -120,9 +122,9 @@ def _locations(unit: UnitOfWork, tracked: Sequence[TrackedEvent]) -> Mapping[str
     locations: dict[str, str | None] = {}
     for order in [event.order for event in tracked if event.order is not None]:
         external_id = order["externalId"]
-        stored = None if unit.orders is None else unit.orders.stored(external_id)
-        if stored is not None:
-            locations[external_id] = stored.location_code
+        stored_order = None if unit.orders is None else unit.orders.stored(external_id)
+        if stored_order is not None:
+            locations[external_id] = stored_order.location_code
         elif external_id not in locations:
             # The first event of an order that is not stored can only be its creation.
             locations[external_id] = order.get("locationCode")

@@ -91,8 +91,8 @@ class OrderWork:
 
     def payment_keys(self, events: Iterable[TrackedEvent]) -> frozenset[str]:
         """The keys of the payments with points that these events name, or the orders that existed before them."""
-        sent = (event.order for event in events if event.order is not None and event.order_status in PAID_BY)
-        payments = [payment for order in sent for payment in order.get("payments") or ()]
+        order_events = (event.order for event in events if event.order is not None and event.order_status in PAID_BY)
+        payments = [payment for order in order_events for payment in order.get("payments") or ()]
         payments += [payment for name in self._stored for payment in self._orders[name][0].payments or ()]
         return frozenset(key.lower() for payment in payments if (key := payment.get("pointsPaymentKey")))
 
@@ -108,19 +108,19 @@ class OrderWork:
         if payload.get("status", status) != status:
             raise OrderStatusConflict(f"An event of type {event_type} is about an order that is {status}.")
         external_id = payload["externalId"]
-        known = self._orders.get(external_id)
+        order = self._orders.get(external_id)
         if status == CREATED:
-            if known is not None:
+            if order is not None:
                 raise OrderExists(f"An order with the externalId {external_id} already exists.")
             if payload.get("total") is None:
                 raise PayloadMissing("A new order needs payload.order.total.")
             after = self._built(payload, tracked)
         else:
-            if known is None or known[0].member_id != tracked.member.member_id:
+            if order is None or order[0].member_id != tracked.member.member_id:
                 raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
-            check_transition(known[0].status, status)
-            _refuse_other_currency(known[0], payload)
-            after = _moved(known, status, payload, tracked.loyalty_event_id)
+            check_transition(order[0].status, status)
+            _refuse_other_currency(order[0], payload)
+            after = _moved(order, status, payload, tracked.loyalty_event_id)
         return after
 
     def keep(self, after: OrderWithItems) -> None:
@@ -134,12 +134,12 @@ class OrderWork:
 
     def cancelled(self, external_id: str, loyalty_event_id: int) -> OrderWithItems | None:
         """The order that an event created, cancelled, if its status allows that; `keep` it then."""
-        known = self._orders.get(external_id)
-        if known is None or known[0].loyalty_event_id != loyalty_event_id:
+        order = self._orders.get(external_id)
+        if order is None or order[0].loyalty_event_id != loyalty_event_id:
             return None
-        if CANCELLED not in TRANSITIONS.get(known[0].status, frozenset()):
+        if CANCELLED not in TRANSITIONS.get(order[0].status, frozenset()):
             return None
-        return replace(known[0], status=CANCELLED), known[1]
+        return replace(order[0], status=CANCELLED), order[1]
 
     @property
     def stored_ids(self) -> list[int]:
@@ -159,8 +159,8 @@ class OrderWork:
     @property
     def moved(self) -> list[OrderWithItems]:
         """The orders that existed before the batch, in their present state."""
-        known = self._orders
-        return [(replace(order, updated_at=self._at), known[order.external_id][1]) for order in self._moved.values()]
+        orders = self._orders
+        return [(replace(order, updated_at=self._at), orders[order.external_id][1]) for order in self._moved.values()]
 
     def flush(self) -> None:
         """Store the new orders and the new statuses."""
@@ -227,9 +227,9 @@ class OrderWork:
         )
 
 
-def _moved(known: OrderWithItems, status: str, payload: Mapping[str, Any], loyalty_event_id: int) -> OrderWithItems:
+def _moved(present: OrderWithItems, status: str, payload: Mapping[str, Any], loyalty_event_id: int) -> OrderWithItems:
     """The order after an event that sets this `status`."""
-    order, items = known
+    order, items = present
     if status == PARTIALLY_RETURNED:
         return with_returned(order, items, payload)
     if status == RETURNED:

@@ -85,7 +85,7 @@ class Reversals:
     def counter_keys(self) -> set[CounterKey]:
         """The counters from which reversals subtract."""
         return {
-            counter_key(counted, event.member_id) for event in self._events.values() for counted in event.limit_counters
+            counter_key(counter, event.member_id) for event in self._events.values() for counter in event.limit_counters
         }
 
     @property
@@ -116,7 +116,7 @@ class Reversals:
         except Refusal:
             session.rollback_to(savepoint)
             raise
-        reverted = [
+        reverted_events = [
             RevertedEvent(
                 event,
                 transactions,
@@ -126,77 +126,77 @@ class Reversals:
             for event, transactions in zip(unreversed, posted, strict=True)
         ]
         is_told = by.extent.is_whole or any(
-            reverted_event.transactions or reverted_event.limits for reverted_event in reverted
+            reverted_event.transactions or reverted_event.limits for reverted_event in reverted_events
         )
         main = set(self._families[event_ids[-1]]) if is_told else set()
         return [
             reverted_event
-            for reverted_event in reverted
+            for reverted_event in reverted_events
             if reverted_event.event.loyalty_event_id in main or _gave(reverted_event)
         ]
 
     def _take(
         self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, numbers: Iterator[int]
     ) -> tuple[RevertedTransaction, ...]:
-        taken = []
-        for stored in self._transactions.get(event.loyalty_event_id, ()):
-            account, number = session.accounts[stored.ledger_account_id], next(numbers)
+        taken_back = []
+        for transaction in self._transactions.get(event.loyalty_event_id, ()):
+            account, number = session.accounts[transaction.ledger_account_id], next(numbers)
             details = Details(
                 system_unique_key=f"{by.key}:undo-{number}",
                 description=by.description,
                 external_event_date=by.external_event_date,
                 loyalty_event_id=by.loyalty_event_id,
             )
-            before = session.taken_back_of(stored) + session.released_of(stored)
+            before = session.taken_back_of(transaction) + session.released_of(transaction)
             if by.extent.is_whole:
-                total = session.reversible_of(stored)
-                posting = session.revert(stored, account, details, by.allow_overdraft, burn_available=True)
-                taken.append(RevertedTransaction.of(stored, posting, total - before))
+                total = session.reversible_of(transaction)
+                posting = session.revert(transaction, account, details, by.allow_overdraft, burn_available=True)
+                taken_back.append(RevertedTransaction.of(transaction, posting, total - before))
                 # The reversed points may be missing from other mints.
                 for part in session.parts_of(posting):
                     if part.reverts is not None:
-                        taken.append(RevertedTransaction.of(part.reverts, part, part.amount))
+                        taken_back.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
-                total = by.extent.of(session.reversible_of(stored), account.decimals)
-                unearned = by.extent.of(session.qualifying_of(stored), account.decimals)
-                revert = session.reverse_part(stored, account, total, details, unearned)
+                total = by.extent.of(session.reversible_of(transaction), account.decimals)
+                unearned = by.extent.of(session.qualifying_of(transaction), account.decimals)
+                revert = session.reverse_part(transaction, account, total, details, unearned)
                 if revert is not None and (revert.amount or total > before):
-                    taken.append(RevertedTransaction.of(stored, revert, total - before))
-        return tuple(taken)
+                    taken_back.append(RevertedTransaction.of(transaction, revert, total - before))
+        return tuple(taken_back)
 
     def _reverse_counters(
         self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, counters: Counters
     ) -> tuple[Count, ...]:
         """Subtract the event's counts from the counters, and record that on the event."""
-        given: list[Count] = []
-        kept: list[Mapping[str, Any]] = []
-        for counted in event.limit_counters:
-            amount = amount_to_reverse(counted, by.extent, self._decimals(event, counted, session))
+        counts: list[Count] = []
+        remaining: list[Mapping[str, Any]] = []
+        for counter in event.limit_counters:
+            amount = amount_to_reverse(counter, by.extent, self._decimals(event, counter, session))
             if amount > 0:
-                key = counter_key(counted, event.member_id)
-                given.append(Count(key, amount, counted["campaignId"], counted.get("currency")))
-                counters.reverse(given[-1])
-                total = Decimal(counted.get("givenBack", 0)) + amount
-                kept.append({**counted, "givenBack": exact_number(total)})
+                key = counter_key(counter, event.member_id)
+                counts.append(Count(key, amount, counter["campaignId"], counter.get("currency")))
+                counters.reverse(counts[-1])
+                total = Decimal(counter.get("givenBack", 0)) + amount
+                remaining.append({**counter, "givenBack": exact_number(total)})
             else:
-                kept.append(counted)
+                remaining.append(counter)
         reversal = None
         if by.extent.is_whole:
             reversal = by.loyalty_event_id
             counters.applications.remove(event.loyalty_event_id)
         self._events[event.loyalty_event_id] = replace(
-            event, limit_counters=tuple(kept), reversal_loyalty_event_id=reversal
+            event, limit_counters=tuple(remaining), reversal_loyalty_event_id=reversal
         )
         self._changed.add(event.loyalty_event_id)
-        return tuple(given)
+        return tuple(counts)
 
-    def _decimals(self, event: LoyaltyEvent, counted: Mapping[str, Any], session: LedgerSession) -> int:
+    def _decimals(self, event: LoyaltyEvent, counter: Mapping[str, Any], session: LedgerSession) -> int:
         """The fraction digits of a count; a count of all accounts is recognized by the mint of its amount."""
-        account_id = counted["ledgerAccountId"]
+        account_id = counter["ledgerAccountId"]
         if account_id is None:
             minted = self._transactions.get(event.loyalty_event_id, ())
             account_id = next(
-                (transaction.ledger_account_id for transaction in minted if transaction.amount == counted["amount"]),
+                (transaction.ledger_account_id for transaction in minted if transaction.amount == counter["amount"]),
                 None,
             )
         account = session.accounts.get(account_id or 0)
@@ -209,9 +209,9 @@ class Reversals:
         )
 
 
-def _gave(reverted: RevertedEvent) -> bool:
+def _gave(reverted_event: RevertedEvent) -> bool:
     """True if any effect of an event was reversed."""
-    return bool(reverted.transactions or reverted.limits or reverted.others)
+    return bool(reverted_event.transactions or reverted_event.limits or reverted_event.others)
 
 
 def _reversed(event: LoyaltyEvent, by: Reversal, unit: UnitOfWork) -> tuple[ReversedPart, ...]:

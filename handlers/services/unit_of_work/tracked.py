@@ -105,16 +105,16 @@ def event_row(
     now: datetime,
     evaluation: Evaluation | None = None,
     location: str | None = None,
-    reverted: Sequence[RevertedEvent] = (),
+    reverted_events: Sequence[RevertedEvent] = (),
 ) -> dict[str, Any]:
     """The row of an event with its results; it has every field of LoyaltyEvent.
 
-    The last of the `reverted` is the part that the event itself reversed; those before it are the parts of events that
-    it had caused.
+    The last of the `reverted_events` is the part that the event itself reversed; the others are parts of events that it
+    had caused.
     """
-    counted = list(evaluation.counted) if evaluation else []
-    if reverted:
-        counted += negated_counts(reverted)
+    counters = list(evaluation.counted) if evaluation else []
+    if reverted_events:
+        counters += negated_counts(reverted_events)
     event = tracked.event
     evaluated = EVALUATED if status == SUCCESS else EVALUATION_FAILED
     return {
@@ -136,14 +136,14 @@ def event_row(
         "e2e_tracking_id": origin.request_id,
         "actor": origin.actor,
         "user_id": origin.user_id,
-        "reverted_loyalty_event_id": reverted[-1].event.loyalty_event_id if reverted else None,
+        "reverted_loyalty_event_id": reverted_events[-1].event.loyalty_event_id if reverted_events else None,
         "reversal_loyalty_event_id": None,
         "cause_loyalty_event_id": tracked.cause_id,
         "evaluation_status": evaluated if tracked.is_evaluated else NOT_EVALUATED,
         "status": status,
         "last_error": result.get("error"),
         "limit_discarded_total_amount": Decimal(0) if evaluation is None else evaluation.limit_discarded,
-        "limit_counters": list(map(limit_counter, counted)),
+        "limit_counters": list(map(limit_counter, counters)),
         "cooldown_campaign_ids": (evaluation.cooldown_campaign_ids if evaluation else None) or None,
         "result": result,
         "evaluated_at": tracked.evaluated_at,
@@ -174,11 +174,11 @@ class EventRows:
         result: Mapping[str, Any],
         evaluation: Evaluation | None = None,
         location: str | None = None,
-        reverted: Sequence[RevertedEvent] = (),
+        reverted_events: Sequence[RevertedEvent] = (),
     ) -> None:
         """Keep an event to be stored; the arguments are those of `event_row`."""
         origin, now = tracked.origin or self._execution.origin, self._execution.now
-        self._rows.append(event_row(tracked, status, result, origin, now, evaluation, location, reverted))
+        self._rows.append(event_row(tracked, status, result, origin, now, evaluation, location, reverted_events))
 
     def flush(self, members: Mapping[int, Member]) -> None:
         """Store the events, and queue messages for the triggers that listen; `members` are those of the unit."""
@@ -188,8 +188,8 @@ class EventRows:
         rows, self._rows = self._rows, []
         new = rows
         if self._stored_ids:
-            stored = [row for row in rows if row["loyalty_event_id"] in self._stored_ids]
-            events.finish_events(db, organization_id, stored)
+            stored_rows = [row for row in rows if row["loyalty_event_id"] in self._stored_ids]
+            events.finish_events(db, organization_id, stored_rows)
             new = [row for row in rows if row["loyalty_event_id"] not in self._stored_ids]
         events.add_events(db, new)
         if self._configuration.listeners and not self._execution.is_quiet:

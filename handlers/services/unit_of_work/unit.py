@@ -167,14 +167,14 @@ class UnitOfWork:
 
         Each is given with the tiers held, by program id.
         """
-        self._add([(member, held, self.organization.default_ledger_id or 0) for member, held in created])
+        self._add([(member, held_tiers, self.organization.default_ledger_id or 0) for member, held_tiers in created])
         self._created |= {member.member_id for member, _ in created}
 
     def _add(self, members: Sequence[tuple[Member, Mapping[int, HeldTier], int]]) -> None:
-        for member, held, ledger_id in members:
+        for member, held_tiers, ledger_id in members:
             self.members[member.member_id] = member
             self.ledger_ids[member.wallet_id] = ledger_id
-            for program_id, tier in held.items():
+            for program_id, tier in held_tiers.items():
                 self._held_tiers[member.member_id, program_id] = tier
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
@@ -286,14 +286,14 @@ class UnitOfWork:
 
     def _add_owners_of_arrivals(self) -> None:
         """Load the members whose points have become available: that is reported in any case."""
-        known = {member.wallet_id for member in self.members.values()}
+        wallet_ids = {member.wallet_id for member in self.members.values()}
         wallets = {
             step.stored.to_wallet_id
             for step in self.ledger.steps
             if isinstance(step, Capture) and step.stored.to_wallet_id is not None
         }
-        if wallets - known:
-            self._add(events.find_members_of_wallets(self.db, self.organization_id, wallets - known))
+        if wallets - wallet_ids:
+            self._add(events.find_members_of_wallets(self.db, self.organization_id, wallets - wallet_ids))
 
     def _close(self) -> None:
         """Forget what was open; the members stay locked."""
@@ -386,9 +386,9 @@ class UnitOfWork:
         """The id of a derived event; 0 in a dry run."""
         return 0 if self.is_dry_run else self._event_ids.take()
 
-    def add_event_ids(self, reserved: Sequence[int]) -> None:
+    def add_event_ids(self, event_ids: Sequence[int]) -> None:
         """Take these reserved ids for the next derived events."""
-        self._event_ids.add_reserved(reserved)
+        self._event_ids.add_reserved(event_ids)
 
     def expect_events(self, count: int) -> None:
         """Prepare for `count` derived events, and for what each may cause, so that few statements bring their ids."""
@@ -439,7 +439,7 @@ class UnitOfWork:
             limit_counters.store(self.db, self.organization_id, self.counters.changes())
         for participant in self.used_participants():
             participant.flush()
-        for member_program, held in changed_tiers.items():
+        for member_program, held_tier in changed_tiers.items():
             self._held_tiers.pop(member_program, None)
-            if held is not None:
-                self._held_tiers[member_program] = held
+            if held_tier is not None:
+                self._held_tiers[member_program] = held_tier

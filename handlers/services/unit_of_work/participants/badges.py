@@ -58,8 +58,8 @@ class BadgeWork:
     def recall(self, system_unique_keys: Collection[str]) -> None:
         """Look up the results of earlier requests under these keys."""
         if system_unique_keys:
-            stored = TRACKINGS.find_all(self._unit.db, self._organization_id, system_unique_key=system_unique_keys)
-            self._balances.know(stored)
+            trackings = TRACKINGS.find_all(self._unit.db, self._organization_id, system_unique_key=system_unique_keys)
+            self._balances.know(trackings)
 
     def expect(self, count: int) -> None:
         """Prepare for `count` changes, so that their ids come by one statement."""
@@ -120,9 +120,9 @@ class BadgeWork:
     def _balances(self) -> BadgeBalances:
         if self._loaded is None:
             unit = self._unit
-            held = {**badges.balances_of(unit.db, self._organization_id, unit.members), **self._assumed}
+            balances = {**badges.balances_of(unit.db, self._organization_id, unit.members), **self._assumed}
             inactive = [member_id for member_id, member in unit.members.items() if not member.active]
-            self._loaded = BadgeBalances(held, unit.now, self._namer(), inactive)
+            self._loaded = BadgeBalances(balances, unit.now, self._namer(), inactive)
         return self._loaded
 
     def _namer(self) -> Callable[[], tuple[int, str]]:

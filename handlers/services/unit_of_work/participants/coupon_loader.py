@@ -43,12 +43,12 @@ class CouponLoader:
         self._usage_ids = self._ids("coupon_usages", 1)
         self._coupon_ids = self._ids("coupons", 1)
 
-    def expect(self, usages_: int, codes: Mapping[int, int] | None = None, reserved: Sequence[int] = ()) -> None:
+    def expect(self, usages_: int, codes: Mapping[int, int] | None = None, reserved_ids: Sequence[int] = ()) -> None:
         """Prepare for this many usages and transactions, and codes by book, so that their ids are fetched at once.
 
-        `reserved` are ids for usages.
+        `reserved_ids` are ids for usages.
         """
-        self._usage_ids = self._ids("coupon_usages", usages_, reserved)
+        self._usage_ids = self._ids("coupon_usages", usages_, reserved_ids)
         self._unit.expect_transactions(usages_)
         if codes:
             self._expected_codes.update(codes)
@@ -83,12 +83,12 @@ class CouponLoader:
         if personal:
             assigned = holdings.assigned_of_books(self._db, organization_id, members, personal)
         if shared:
-            for coupon, held in holdings.shared_coupons(self._db, organization_id, members, shared):
+            for coupon, member_coupon in holdings.shared_coupons(self._db, organization_id, members, shared):
                 state.put_coupons([coupon])
-                if held is not None:
-                    state.put_held([held])
-                    place = held.member_id, held.coupon_book_id
-                    assigned[place] = assigned.get(place, ZERO) + held.amount_assigned
+                if member_coupon is not None:
+                    state.put_held([member_coupon])
+                    place = member_coupon.member_id, member_coupon.coupon_book_id
+                    assigned[place] = assigned.get(place, ZERO) + member_coupon.amount_assigned
         since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
         state.put_had(holdings.had_of_books(self._db, organization_id, members, assigned, since))
         self._load_locks(books)
@@ -123,18 +123,18 @@ class CouponLoader:
         if not usages_:
             return
         members = {usage.member_id for usage in usages_}
-        missing = {usage.coupon_book_id for usage in usages_} - set(self.state.books)
-        if missing:
-            self.load(ids=sorted(missing), others=members)
+        missing_ids = {usage.coupon_book_id for usage in usages_} - set(self.state.books)
+        if missing_ids:
+            self.load(ids=sorted(missing_ids), others=members)
         coupon_ids = {usage.coupon_id for usage in usages_}
         self._put(holdings.held_of_coupons(self._db, self._organization_id, members, coupon_ids))
         self.state.usages.update({usage.coupon_usage_id: usage for usage in usages_})
         self._put_moved_lots(usages_)
 
     def _put(self, held_coupons: Iterable[holdings.Held]) -> None:
-        for held, coupon, lot in held_coupons:
+        for member_coupon, coupon, lot in held_coupons:
             self.state.put_coupons([coupon])
-            self.state.put_held([held])
+            self.state.put_held([member_coupon])
             self.state.put_lots([] if lot is None else [lot])
 
     def _put_moved_lots(self, usages_: Collection[CouponUsage]) -> None:
@@ -191,8 +191,8 @@ class CouponLoader:
         """
         pattern, codes = pattern_of(book.code_pattern), set[str]()
         while len(codes) < count:
-            drawn = {pattern.draw(_RANDOM) for _ in range(count - len(codes))} - codes
-            codes |= drawn - holdings.known_codes(self._db, book, drawn)
+            drawn_codes = {pattern.draw(_RANDOM) for _ in range(count - len(codes))} - codes
+            codes |= drawn_codes - holdings.known_codes(self._db, book, drawn_codes)
         now = self._unit.now
         return [
             Coupon(
@@ -212,8 +212,8 @@ class CouponLoader:
             for code in codes
         ]
 
-    def _ids(self, table: str, first: int, reserved: Sequence[int] = ()) -> Callable[[], int]:
-        return self._next_of_dry_run if self._is_dry_run else IdAllocator(self._db, table, first, reserved).take
+    def _ids(self, table: str, first: int, reserved_ids: Sequence[int] = ()) -> Callable[[], int]:
+        return self._next_of_dry_run if self._is_dry_run else IdAllocator(self._db, table, first, reserved_ids).take
 
     def _next_of_dry_run(self) -> int:
         self._of_dry_run -= 1
@@ -226,23 +226,23 @@ class CouponLoader:
             return
         fresh = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupons]
         codes = Counter([coupon.coupon_book_id for coupon in fresh])
-        added = {}
+        additions = {}
         for book in changes.books:
-            assigned, used = _increase(book, changes.original_books[book.coupon_book_id])
-            added[book.coupon_book_id] = assigned, used, codes[book.coupon_book_id], book.locked_until
+            assigned, used_amount = _increase(book, changes.original_books[book.coupon_book_id])
+            additions[book.coupon_book_id] = assigned, used_amount, codes[book.coupon_book_id], book.locked_until
         personal, shared = self._coupon_rows(changes)
         # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
         holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
-        counts = holdings.add_to_books(db, organization_id, added)
+        counts = holdings.add_to_books(db, organization_id, additions)
         if fresh:
-            holdings.add_coupons(db, fresh, {book_id: counts[book_id] - added[book_id][2] for book_id in counts})
+            holdings.add_coupons(db, fresh, {book_id: counts[book_id] - additions[book_id][2] for book_id in counts})
         holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
-        made = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
+        new_usages = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
         linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]
-        stored = holdings.statements_to_store(changes.held, changes.lots)
+        statements = holdings.statements_to_store(changes.held, changes.lots)
         if changes.locks:
-            stored += holdings.statements_to_store_locks(changes.locks)
-        defer_joined(db, usages.additions_of(made) + usages.links_of(organization_id, linked) + stored)
+            statements += holdings.statements_to_store_locks(changes.locks)
+        defer_joined(db, usages.additions_of(new_usages) + usages.links_of(organization_id, linked) + statements)
 
     def _coupon_rows(self, changes: CouponChanges) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
         """The increases of stored coupons: of those that belong to one member each, and of those for all members."""
@@ -251,8 +251,8 @@ class CouponLoader:
         for coupon in changes.coupons:
             if coupon.coupon_id not in changes.new_coupons:
                 is_personal = self.state.books[coupon.coupon_book_id].type in PERSONAL
-                assigned, used = _increase(coupon, changes.original_coupons[coupon.coupon_id])
-                row = {"coupon_id": coupon.coupon_id, "total_assigned": assigned, "total_usages": used}
+                assigned, used_amount = _increase(coupon, changes.original_coupons[coupon.coupon_id])
+                row = {"coupon_id": coupon.coupon_id, "total_assigned": assigned, "total_usages": used_amount}
                 if is_personal:
                     row |= {"custom_attributes": coupon.custom_attributes, "expired_at": coupon.expired_at}
                     row["locked_until"] = coupon.locked_until

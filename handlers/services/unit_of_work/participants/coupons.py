@@ -207,9 +207,9 @@ class CouponWork:
 
     def take_derived(self) -> Sequence[DerivedEvent]:
         """The new assignments and uses; the use of a codeless book is reported as that of a benefit."""
-        made = self.loader.state.made[self._reported_count :]
-        self._reported_count += len(made)
-        return [self._reported(usage) for usage in made if usage.reverted_usage_id is None]
+        usages = self.loader.state.made[self._reported_count :]
+        self._reported_count += len(usages)
+        return [self._reported(usage) for usage in usages if usage.reverted_usage_id is None]
 
     def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
         """Reverse the assignments and uses of an event, newest first; the used part of an assignment stays.
@@ -275,10 +275,10 @@ class CouponWork:
             self._load_transactions([details.pending])
 
     def _load_transactions(self, ids: Collection[int]) -> None:
-        missing = set(ids) - set(self._charge.stored)
-        if missing:
+        missing_ids = set(ids) - set(self._charge.stored)
+        if missing_ids:
             organization_id = self._unit.organization_id
-            self._charge.stored.update(posting.find_stored(self._unit.db, organization_id, missing))
+            self._charge.stored.update(posting.find_stored(self._unit.db, organization_id, missing_ids))
 
 
 def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts:

@@ -140,8 +140,8 @@ class MissionWork:
 
     def take_moves(self) -> list[MissionMove]:
         """The missions that moved since the last call, in their order."""
-        moved, self._moves = self._moves, []
-        return moved
+        moves, self._moves = self._moves, []
+        return moves
 
     def take_derived(self) -> list[DerivedEvent]:
         """The missions that were achieved since the last call."""
@@ -245,16 +245,16 @@ class MissionWork:
         )
         wallet_id = self._unit.members[cause.member_id].wallet_id
         expires_at = expiry_of_reward(mission, cause.at)
-        granted, over = ledger.within_max_balance(account, wallet_id, amount)
+        granted_amount, over = ledger.within_max_balance(account, wallet_id, amount)
         failed = None
-        if granted:
-            failed = _refusal_of(lambda: ledger.mint(account, wallet_id, granted, details, expires_at))
+        if granted_amount:
+            failed = _refusal_of(lambda: ledger.mint(account, wallet_id, granted_amount, details, expires_at))
         return Reward(
             POINTS,
             amount,
             ledger_account_key=account.ledger_account_key,
             refusal=failed or (None if over is None else over.as_problem()),
-            paid=Decimal(0) if failed else granted,
+            paid=Decimal(0) if failed else granted_amount,
         )
 
     def _pay_badge(self, badge_key: str, times: int, cause: ProgressCause) -> Reward:

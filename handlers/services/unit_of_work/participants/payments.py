@@ -74,15 +74,15 @@ class PaymentWork:
         payment = self._payments.get(key)
         if payment is None or payment.member_id != tracked.member.member_id:
             raise NotFound(f"The member has no points payment with the key {key}.")
-        ledger, stored = self._unit.ledger, self._stored[payment.ledger_transaction_id]
-        refuse_unheld(_STATUSES[ledger.status_of(stored)], key)
+        ledger, transaction = self._unit.ledger, self._stored[payment.ledger_transaction_id]
+        refuse_unheld(_STATUSES[ledger.status_of(transaction)], key)
         refuse_other_currency(payment.currency, order.currency)
         refuse_greater(tender, payment.value)
         if self._unit.mode != AUTHORIZE:
             account = self._account_of(payment)
             part = captured_value(payment, payment.rate(account.decimals), Decimal(tender["amount"]))
             fiat = Fiat(part.value, currency=payment.currency)
-            ledger.capture(stored, account, part.points, fiat, tracked.stored_date(self._unit.now))
+            ledger.capture(transaction, account, part.points, fiat, tracked.stored_date(self._unit.now))
         return payment
 
     def refund(self, tracked: TrackedEvent, order: Order) -> tuple[Order, list[TenderRefund]]:
@@ -90,17 +90,17 @@ class PaymentWork:
 
         Returns the order with the refunds of its tenders. Raises AccountInactive or SupplyExceeded.
         """
-        paid = {key: self._paid_points(key) for key in self._keys_of(order) if self._status_of(key) == SETTLED}
-        refunds = refunds_of(order, paid)
+        payments = {key: self._paid_points(key) for key in self._keys_of(order) if self._status_of(key) == SETTLED}
+        refunds = refunds_of(order, payments)
         ledger, savepoint = self._unit.ledger, self._unit.ledger.savepoint()
         try:
             for tender, refund in zip(order.payments or (), refunds, strict=True):
                 key = tender.get("pointsPaymentKey")
-                if key in paid and (refund.points or refund.amount):
+                if key in payments and (refund.points or refund.amount):
                     payment, details = self._payments[key], self._details(tracked, key)
-                    stored = self._stored[payment.ledger_transaction_id]
+                    transaction = self._stored[payment.ledger_transaction_id]
                     account, points = self._account_of(payment), refund.points or Decimal(0)
-                    ledger.refund(stored, account, points, refund.amount, details)
+                    ledger.refund(transaction, account, points, refund.amount, details)
             if order.status in UNDONE:
                 self._release(tracked, order)
         except Refusal:
@@ -113,8 +113,8 @@ class PaymentWork:
         for key in self._keys_of(order):
             if self._status_of(key) == PENDING:
                 payment = self._payments[key]
-                stored, account = self._stored[payment.ledger_transaction_id], self._account_of(payment)
-                self._unit.ledger.revert(stored, account, self._details(tracked, key))
+                transaction, account = self._stored[payment.ledger_transaction_id], self._account_of(payment)
+                self._unit.ledger.revert(transaction, account, self._details(tracked, key))
 
     def _details(self, tracked: TrackedEvent, key: str) -> Details:
         return Details(
@@ -137,9 +137,9 @@ class PaymentWork:
 
     def _paid_points(self, key: str) -> PaidPoints:
         payment, ledger = self._payments[key], self._unit.ledger
-        stored: Stored = self._stored[payment.ledger_transaction_id]
-        refunded = ledger.fiat_returned_of(stored)
-        rest = Tendered(ledger.unreverted_of(stored), (stored.fiat_value or Decimal(0)) - refunded)
+        transaction: Stored = self._stored[payment.ledger_transaction_id]
+        refunded = ledger.fiat_returned_of(transaction)
+        rest = Tendered(ledger.unreverted_of(transaction), (transaction.fiat_value or Decimal(0)) - refunded)
         return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded, rest)
 
     def take_derived(self) -> Sequence[DerivedEvent]:

@@ -118,18 +118,20 @@ class ReferralWork:
 
     def handle(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
         """Use the code of an event whose type a program considers; `take_outcomes` returns the outcome."""
-        named = named_code(event) or (None if order is None else order.referral_code)
-        text = named or self._unit.members[facts.member_id].referral_code
+        code_text = named_code(event) or (None if order is None else order.referral_code)
+        text = code_text or self._unit.members[facts.member_id].referral_code
         if text is None:
             return
         code = self._state.find(text)
-        ready = None if code is None else self._programs.by_id.get(code.referral_program_id)
-        if code is None or ready is None:
-            if named is not None:
+        ready_program = None if code is None else self._programs.by_id.get(code.referral_program_id)
+        if code is None or ready_program is None:
+            if code_text is not None:
                 unknown = UnknownReferralCode(f"There is no referral code {text}.")
                 self._outcomes.append(ReferralOutcome.skipped(text, None, unknown))
-        elif ready.program.event_type == facts.event_type and (named is not None or ready.program.active):
-            self._outcomes.append(self._used(facts, event, code, ready))
+        elif ready_program.program.event_type == facts.event_type and (
+            code_text is not None or ready_program.program.active
+        ):
+            self._outcomes.append(self._used(facts, event, code, ready_program))
 
     def take_outcomes(self) -> list[ReferralOutcome]:
         """The outcomes of codes since the last call."""
@@ -137,9 +139,9 @@ class ReferralWork:
         return outcomes
 
     def _used(
-        self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, ready: ReadyProgram
+        self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, ready_program: ReadyProgram
     ) -> ReferralOutcome:
-        program = ready.program
+        program = ready_program.program
         referrer = self._unit.members[code.member_id]
         is_in_audience = self._audience_keys.get(program.audience_id or 0) in facts.audience_keys
         try:
@@ -147,8 +149,8 @@ class ReferralWork:
             self._state.refuse_over_limit(program, code, facts.member_id)
         except Refusal as refusal:
             return ReferralOutcome.skipped(code.code, code, refusal)
-        rewards = tuple(self._rewarded(facts, code, ready, reward) for reward in ready.rewards)
-        paid = [reward.points for reward in rewards if reward.reward.recipient == REFERRER]
+        rewards = tuple(self._rewarded(facts, code, ready_program, reward) for reward in ready_program.rewards)
+        points = [reward.points for reward in rewards if reward.reward.recipient == REFERRER]
         self._state.add(
             CodeUse(
                 code=code,
@@ -156,7 +158,7 @@ class ReferralWork:
                 loyalty_event_id=facts.loyalty_event_id,
                 system_unique_key=event.system_unique_key,
                 custom_attributes=(event.payload or {}).get("referralAttributes") or {},
-                referrer_points=sum(paid, Decimal(0)),
+                referrer_points=sum(points, Decimal(0)),
             )
         )
         return ReferralOutcome(
@@ -169,21 +171,21 @@ class ReferralWork:
         )
 
     def _rewarded(
-        self, facts: EventFacts, code: ReferralCode, ready: ReadyProgram, reward: ReferralReward
+        self, facts: EventFacts, code: ReferralCode, ready_program: ReadyProgram, reward: ReferralReward
     ) -> RewardOutcome:
         """Give one side one of its rewards; a refused reward does not affect the others."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
-        coupon_code, paid, over = None, Decimal(0), None
+        coupon_code, points, over = None, Decimal(0), None
         try:
             if reward.coupon_book_key is None:
-                paid, over = self._mint(facts, ready, reward, member_id)
+                points, over = self._mint(facts, ready_program, reward, member_id)
             else:
                 coupon_code = self._unit.coupons.reward(
                     member_id,
                     reward.coupon_book_key,
                     loyalty_event_id=facts.loyalty_event_id,
                     external_event_date=facts.external_event_date,
-                    description=ready.program.name,
+                    description=ready_program.program.name,
                     occasion=facts.occasion,
                 ).code
         except Conflict as conflict:
@@ -191,11 +193,11 @@ class ReferralWork:
         except Refusal as failure:
             return RewardOutcome(reward, member_id, FAILED, failure.as_problem())
         if over is not None:
-            return RewardOutcome(reward, member_id, PARTIAL if paid else SKIPPED, over.as_problem(), points=paid)
-        return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code, points=paid)
+            return RewardOutcome(reward, member_id, PARTIAL if points else SKIPPED, over.as_problem(), points=points)
+        return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code, points=points)
 
     def _mint(
-        self, facts: EventFacts, ready: ReadyProgram, reward: ReferralReward, member_id: int
+        self, facts: EventFacts, ready_program: ReadyProgram, reward: ReferralReward, member_id: int
     ) -> tuple[Decimal, Refusal | None]:
         """Pay the points of a reward, as far as they fit into the wallet; returns them and the refusal of the rest."""
         ledger, wallet_id = self._unit.ledger, self._unit.members[member_id].wallet_id
@@ -208,14 +210,14 @@ class ReferralWork:
             system_unique_key=f"{facts.key}:referral-{reward.recipient}",
             external_event_date=facts.external_event_date,
             external_id=facts.external_id if is_own else None,
-            description=(facts.description if is_own else None) or ready.program.name,
-            tags=ready.program.tags or None,
+            description=(facts.description if is_own else None) or ready_program.program.name,
+            tags=ready_program.program.tags or None,
             loyalty_event_id=facts.loyalty_event_id,
         )
-        granted, over = ledger.within_max_balance(account, wallet_id, reward.points)
-        if granted or over is None:
-            ledger.mint(account, wallet_id, granted, details)
-        return granted, over
+        granted_amount, over = ledger.within_max_balance(account, wallet_id, reward.points)
+        if granted_amount or over is None:
+            ledger.mint(account, wallet_id, granted_amount, details)
+        return granted_amount, over
 
     def take_derived(self) -> list[DerivedEvent]:
         """Empty: only rewards of referrals are reported."""
@@ -233,10 +235,10 @@ class ReferralWork:
     def flush(self) -> None:
         """Store new uses and reversals, with three statements at most."""
         db, organization_id, now = self._unit.db, self._unit.organization_id, self._unit.now
-        added, taken_back = self._state.added, self._state.taken_back
-        changes = Counter(use.code.referral_code_id for use in added)
+        additions, taken_back = self._state.added, self._state.taken_back
+        changes = Counter(use.code.referral_code_id for use in additions)
         changes.subtract(log.referral_code_id for log in taken_back)
-        referrals.add_logs(db, added, now)
+        referrals.add_logs(db, additions, now)
         referrals.reverse_logs(db, organization_id, self._reversed, now)
         referrals.count_usages(db, organization_id, changes, now)
         self._state.added, self._state.taken_back, self._reversed = [], [], {}

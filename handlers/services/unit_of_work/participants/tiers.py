@@ -67,16 +67,16 @@ class TierWork:
         else:
             # The tiers of an inactive program do not depend on points.
             now = None if program.default_tier_id is None else HeldTier(program.default_tier_id)
-        named = schedule or without_points(program_id, program.loyalty_program_key)
-        return _tier_id(self._put(member_id, named, now, keys)), _tier_id(now)
+        used_schedule = schedule or without_points(program_id, program.loyalty_program_key)
+        return _tier_id(self._put(member_id, used_schedule, now, keys)), _tier_id(now)
 
     def hold(self, member_id: int, tier: KnownTier, hold: TierHold) -> HeldTier | None:
         """Set a member's tier by a hold; returns the one before."""
         unit, program_id = self._unit, tier.loyalty_program_id
         schedule = self._schedule(program_id)
         now = hold.place(schedule, unit.tier_points.of(unit.members[member_id].wallet_id), unit.now)
-        named = schedule or without_points(program_id, tier.loyalty_program_key)
-        return self._put(member_id, named, now, unit.configuration.tier_keys)
+        used_schedule = schedule or without_points(program_id, tier.loyalty_program_key)
+        return self._put(member_id, used_schedule, now, unit.configuration.tier_keys)
 
     def take_derived(self) -> list[DerivedEvent]:
         """A `member-tier-set` for every newly set tier."""
@@ -98,8 +98,8 @@ class TierWork:
 
     def flush(self) -> None:
         """Store the new changes except the assignments themselves, with two statements at most."""
-        new, changed = self._log.drain()
-        member_tiers.store_trackings(self._unit.db, self._organization_id, new, changed)
+        new, changed_trackings = self._log.drain()
+        member_tiers.store_trackings(self._unit.db, self._organization_id, new, changed_trackings)
 
     def _set_tier(self, event: EventFacts, params: Mapping[str, Any]) -> None:
         tier = self._named(params)
@@ -116,14 +116,14 @@ class TierWork:
     ) -> HeldTier | None:
         """Set a member's tier and report it, unless it goes by points and stays; returns the one before."""
         member_program = member_id, schedule.loyalty_program_id
-        held = self._assignments.held(member_program)
+        held_tier = self._assignments.held(member_program)
         self._assignments.put(member_program, now)
-        before, after = _tier_id(held), _tier_id(now)
+        before, after = _tier_id(held_tier), _tier_id(now)
         is_manual, ends = (False, None) if now is None else (now.is_manual, now.expires_at)
         if is_manual or after != before:
             event = tier_event(member_id, schedule, keys, before, after, is_manual=is_manual, expires_at=ends)
             self._news.append(event)
-        return held
+        return held_tier
 
     def _named(self, params: Mapping[str, Any]) -> KnownTier:
         program_key, tier_key = params["loyaltyProgramKey"], params["loyaltyTierKey"]
@@ -165,8 +165,8 @@ class TierWork:
         is_restored = self._log.reverse(name, self._assignments, by.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_fixed):
             self._settle(tracking)
-        held = self._assignments.held(tracking.member_program)
-        return reversed_tier(tracking, _tier_id(held), is_restored)
+        held_tier = self._assignments.held(tracking.member_program)
+        return reversed_tier(tracking, _tier_id(held_tier), is_restored)
 
     def _settle(self, tracking: TierTracking) -> None:
         """Return a member whose tier depends on points to the tier of the present points."""
@@ -199,5 +199,5 @@ def without_points(program_id: int, program_key: str) -> TierSchedule:
     return TierSchedule(program_id, program_key, None, None, (), False)
 
 
-def _tier_id(held: HeldTier | None) -> int | None:
-    return None if held is None else held.loyalty_tier_id
+def _tier_id(held_tier: HeldTier | None) -> int | None:
+    return None if held_tier is None else held_tier.loyalty_tier_id
