@@ -102,7 +102,7 @@ def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
-# Whoever shows an address as a link would run what it holds.
+# A client that shows an address as a link would run the script in it.
 _SCRIPTING_SCHEMES = ("data", "javascript", "vbscript")
 
 

@@ -76,7 +76,7 @@ class Order:
 
     `currency` is its own, else that of the organization when it was created.
 
-    `payments` are how it was paid, by tender, with what returns have refunded; None if nobody said so.
+    `payments` are how it was paid, by tender, with what returns have refunded; None if the events do not include it.
 
     `event_ids` are the events that led to it, the creation first: their results are reversed in proportion to returns.
     """

@@ -73,7 +73,7 @@ class OrganizationDetails(Organization):
 
     @property
     def test_clock(self) -> TestClock | None:
-        """The test clock; None if the organization goes by the real time."""
+        """The test clock; None if the organization uses the real time."""
         if self.clock_now is None:
             return None
         return TestClock(
@@ -88,7 +88,7 @@ _MAX_FAULTS = 20
 def location_faults(timezones: Mapping[str, str]) -> list[FieldFault]:
     """The faults of `locationTimezones`: codes that no order can have, and names that are no time zones.
 
-    At most 20 are told, with the number of the others.
+    The text lists at most 20, with the number of the others.
     """
     at = "/locationTimezones"
     faulty = [code for code, zone in timezones.items() if not (0 < len(code) <= MAX_LOCATION_CODE and is_zone(zone))]

@@ -145,11 +145,11 @@ class DeadlineExceeded(Refusal):
 
 
 class StorageFull(Refusal):
-    """The database has no room left on its disk; nothing was changed."""
+    """The disk of the database is full; nothing was changed."""
 
     kind = "unavailable"
     slug = "storage-full"
-    title = "The database has no room left"
+    title = "The disk of the database is full"
 
 
 class TooManyRequests(Refusal):

@@ -54,7 +54,7 @@ class TestClockExists(Conflict):
 
 
 class TestClockMissing(NotFound):
-    """The organization goes by the real time."""
+    """The organization uses the real time."""
 
     slug = "test-clock-missing"
     title = "The organization has no test clock"

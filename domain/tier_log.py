@@ -110,7 +110,7 @@ class TierLog:
             if assignment.member_program == tracking.member_program
             and assignment.member_tier_tracking_id > member_tier_tracking_id
         ]
-        is_current = not later and tracking.sets(tier_assignments.held(tracking.member_program))
+        is_current = not later and tracking.sets(tier_assignments.stored_tier(tracking.member_program))
         if is_current:
             tier_assignments.put(tracking.member_program, tracking.previous)
         elif later and later[-1].loyalty_event_id is not None and tracking.sets(later[-1].previous):

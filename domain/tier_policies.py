@@ -61,12 +61,14 @@ class TierPolicy:
         """True if points stop counting merely because time passes."""
         return self.period != LIFETIME
 
-    def counted(self, points: TierPoints, at: datetime) -> Decimal:
+    def counted_points(self, points: TierPoints, at: datetime) -> Decimal:
         """The points that count at a moment."""
         if not self.has_period:
             return points.earned if self.basis == EARNED else points.balance
-        counted = sum((e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO)
-        return max([counted, *self._of_ended_years(points, at)])
+        earned_amount = sum(
+            (e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO
+        )
+        return max([earned_amount, *self._of_ended_years(points, at)])
 
     def _of_ended_years(self, points: TierPoints, at: datetime) -> Iterator[Decimal]:
         """The points of each ended year of which some were released in the present one: until its end, they count."""
@@ -96,9 +98,9 @@ class TierPolicy:
         released = [e.released_at for e in points.earnings if e.released_at is not None]
         if self.period == CALENDAR and any(self._begins(at) <= moment <= at for moment in released):
             steps.setdefault(self._ends(at), ZERO)
-            yield from ((moment, self.counted(points, moment)) for moment in sorted(steps))
+            yield from ((moment, self.counted_points(points, moment)) for moment in sorted(steps))
             return
-        counted_points = self.counted(points, at)
+        counted_points = self.counted_points(points, at)
         for moment in sorted(steps):
             counted_points += steps[moment]
             yield moment, counted_points

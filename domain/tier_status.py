@@ -47,12 +47,12 @@ def tier_status(
     schedule: TierSchedule, tiers: Mapping[int, KnownTier], member_tier: MemberTier | None, points: Points, at: datetime
 ) -> TierStatus:
     """The tier status of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
-    counted_points = schedule.counted(points, at)
+    counted_points = schedule.counted_points(points, at)
     least = _least_of(schedule, member_tier)
     to_keep, projected = None, None
     hold = None if member_tier is None else member_tier.held_tier.hold(at)
     if member_tier is not None and member_tier.expires_at is not None:
-        then = schedule.counted(points, member_tier.expires_at)
+        then = schedule.counted_points(points, member_tier.expires_at)
         to_keep = None if least is None else max(ZERO, least - then)
         place = schedule.place_of(points, member_tier.expires_at, member_tier.held_tier.floor)
         projected = None if place is None else tiers.get(place.loyalty_tier_id)

@@ -48,13 +48,15 @@ class TierSchedule:
     moves: bool
     policy: TierPolicy = BY_BALANCE
 
-    def counted(self, points: Points, at: datetime) -> Decimal:
+    def counted_points(self, points: Points, at: datetime) -> Decimal:
         """The member's points that count at a moment."""
-        return ZERO if self.ledger_account_id is None else self.policy.counted(points(self.ledger_account_id), at)
+        return (
+            ZERO if self.ledger_account_id is None else self.policy.counted_points(points(self.ledger_account_id), at)
+        )
 
     def tier_of(self, points: Points, at: datetime) -> int | None:
         """The tier that a member reaches at a moment."""
-        return self.tier_at(self.counted(points, at))
+        return self.tier_at(self.counted_points(points, at))
 
     def place_of(self, points: Points, at: datetime, floor: TierFloor | None = None) -> HeldTier | None:
         """The member's tier by points, or the `floor` if that is higher, until it changes merely by time.
@@ -192,7 +194,7 @@ class TierAssignments:
         self.at = at
         self.changed: dict[MemberProgram, HeldTier | None] = {}
 
-    def held(self, member_program: MemberProgram) -> HeldTier | None:
+    def stored_tier(self, member_program: MemberProgram) -> HeldTier | None:
         """The member's stored tier in a program, including changes by this unit of work."""
         return self._held.get(member_program)
 

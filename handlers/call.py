@@ -133,8 +133,8 @@ class NotBatchable(Exception):
 class Execution:
     """The context of a use case: an open transaction, the tenant and the moment.
 
-    `request_id` is that of the HTTP request, or the name of the job. If `is_quiet`, neither campaigns nor triggers are
-    told of what is done; tiers move with the points all the same.
+    `request_id` is that of the HTTP request, or the name of the job. If `is_quiet`, campaigns and triggers receive no
+    events of the changes; tiers move with the points all the same.
     """
 
     db: Connection

@@ -78,7 +78,7 @@ def get_collection(call: Call, collection: ContentCollection) -> ContentCollecti
 def update_collection(
     call: Call, collection: ContentCollection, body: Changes[CollectionProperties]
 ) -> ContentCollection:
-    """Change the fields that are sent. Documents stay as they are, but are indexed anew for other `ftsFields`."""
+    """Change the fields that are sent. Documents stay unchanged, but are reindexed for other `ftsFields`."""
     return write_collections.update(call, collection, body)
 
 

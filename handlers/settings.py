@@ -147,7 +147,7 @@ class Settings:
         secret=True,
     )
     home: Path = _setting(  # noqa: RUF009  (a field with the immutable default `_HOME`, not a shared value)
-        _path, _HOME, "Directory of the embedded database; whoever uses the same one shares the same data."
+        _path, _HOME, "Directory of the embedded database; servers with the same one share the same data."
     )
     host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` listens on all of them.")
     port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")

@@ -42,7 +42,7 @@ def advance_test_clock(call: Call, body: ClockAdvance) -> Answer:
 
 @operation("removeTestClock", audit="organization")
 def remove_test_clock(call: Call) -> None:
-    """Let the organization go by the real time again."""
+    """Return the organization to the real time."""
     _audited(call, remove_clock(call))
 
 

@@ -96,7 +96,7 @@ def continued(contexts: Sequence[Any]) -> AbstractContextManager[Any]:
 
 @contextmanager
 def spanning(name: str, **options: Any) -> Iterator[Any]:
-    """A span of the tracer, which must be on; an error that leaves the block is told by its type."""
+    """A span of the tracer, which must be on; it records the type of an error that leaves the block."""
     from opentelemetry.trace import StatusCode
 
     options |= {"record_exception": False, "set_status_on_exception": False}

@@ -184,7 +184,7 @@ def take_turn(db: Connection, organization_id: int, name: str) -> None:
     db.execute(turn, {"name": name, "organization_id": organization_id})
 
 
-# Sealers of an organization take turns; nobody who adds entries waits for them.
+# Sealers of an organization are serialized; adding entries never waits for them.
 _SEAL = """
 WITH taken AS (
     DELETE FROM unsealed_audit_log WHERE organization_id = :organization_id AND audit_log_id IN (

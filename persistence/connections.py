@@ -220,7 +220,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._settings = "".join(statements)
 
     def prepare_statements(self) -> None:
-        """Prepare statements from now on; whoever calls it knows that the session is this connection's alone."""
+        """Prepare statements from now on; only for a session that no other connection uses."""
         self.prepared = PreparedStatements(self._deferred)
 
     def cursor(self, name: str | None = None, **options: Any) -> Any:
@@ -337,7 +337,7 @@ def _transmit(execute: Callable[..., None], message: str | bytes, parameters: An
 def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:
     """The rows of a statement in the driver's SQL.
 
-    It costs a fraction of `Connection.exec_driver_sql`, which describes its result anew each time. Raises the same
+    It costs a fraction of `Connection.exec_driver_sql`, which describes its result each time. Raises the same
     errors.
     """
     _announce(db, statement, parameters)

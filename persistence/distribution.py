@@ -38,7 +38,7 @@ class DistributionError(RuntimeError):
 def distribute(engine: Engine, shards: int = SHARDS) -> list[str]:
     """Distribute the tables that are not distributed yet, with their rows, and return their names.
 
-    All or none; concurrent calls take turns. Raises DistributionError if the database lacks the extension `citus`.
+    All or none; concurrent calls are serialized. Raises DistributionError if the database lacks the extension `citus`.
     """
     with engine.begin() as db:
         schema.take_turn(db)

@@ -100,9 +100,9 @@ def _read_plain_values(connection: Any, _: Any) -> None:
 def _keep_settings(settings: Mapping[str, str], connection: PipeliningConnection, _: Any) -> None:
     """Send the settings with each transaction if the database has not got them with the connection.
 
-    A pooler such as PgBouncer has to be told to ignore them, as its connections serve several clients in turn. Behind
-    one, whose processes the client does not know, no statement is prepared either, nor on Citus, which chooses nodes
-    by the values of a statement.
+    A pooler such as PgBouncer has to be configured to ignore them, as its connections serve several clients in turn.
+    No statement is prepared behind a pooler, whose processes the client does not know, nor on Citus, which chooses
+    nodes by the values of a statement.
     """
     with connection.cursor(cursor_factory=driver.cursor) as cursor:
         cursor.execute(_SESSION)

@@ -141,7 +141,7 @@ def find_members_of_wallets(
 
 
 @cache
-def _known(tables: tuple[str, ...]) -> Prepared:
+def _look_up_statement(tables: tuple[str, ...]) -> Prepared:
     """The statement of `look_up` that reserves ids of these tables."""
     return Prepared(_KNOWN + "".join(f", {next_ids(table)}" for table in tables))
 
@@ -161,7 +161,7 @@ def look_up(
     """Look up the keys of events and the external ids of orders, and reserve so many ids, in one statement."""
     requested = {table: count for table, count in counts.items() if count}
     values = (organization_id, list(keys), organization_id, list(order_ids), *requested.values())
-    [(known_keys, known_orders, *ids)] = query(db, _known(tuple(requested)), values)
+    [(known_keys, known_orders, *ids)] = query(db, _look_up_statement(tuple(requested)), values)
     return Known(known_keys, known_orders, dict(zip(requested, ids, strict=True)))
 
 

@@ -18,7 +18,7 @@ from persistence.rows import fields_of
 _EPOCH = "2000-01-01T00:00:00Z"
 _MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
 
-# The tier that was set, that of the default program first; those of other programs go by their keys.
+# The tier that was set, that of the default program first; those of other programs are ordered by key.
 _MEMBERS = f"""
 SELECT {_MEMBER}, held.tier, held.expires_at, held.tier_hold
 FROM members m

@@ -121,7 +121,7 @@ _SPONSOR_OF = "LEFT JOIN members s ON s.organization_id = t.organization_id AND 
 _BOOK_OF = "JOIN coupon_books b ON b.organization_id = t.organization_id AND b.coupon_book_id = t.coupon_book_id"
 _COUPON_OF = "JOIN coupons c ON c.organization_id = t.organization_id AND c.coupon_id = t.coupon_id"
 _LOYALTY_MEMBER_ID = {"loyaltyMemberId": "m.loyalty_member_id"}
-# Records go by their names, by which other organizations know them, too, and by keys where several have the name.
+# Records are identified by name, which other organizations understand too, and by key if several share a name.
 _CALLED = """(
     SELECT {0}_id, CASE WHEN name IS NULL OR count(*) OVER (PARTITION BY name) > 1 THEN {0}_key::text ELSE name END
         AS called

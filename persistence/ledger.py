@@ -128,7 +128,7 @@ def _make_room_for_default(db: Connection, ledger: Ledger) -> None:
 
 
 def has_movements(db: Connection, account: LedgerAccount) -> bool:
-    """True if any amount was ever moved, or set aside, on the account."""
+    """True if any amount was ever moved or reserved on the account."""
     transactions = ledger_transactions.c
     movement_exists = (
         select(literal(1))
@@ -174,7 +174,7 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
     """Give every balance of a locked account a lot without expiry, so that the lots cover what wallets hold.
 
     A zero-amount transaction named `key` records it. Raises LedgerAccountInUse while transactions are pending:
-    nobody could tell which lots they have set aside.
+    the lots that they reserve would be unknown.
     """
     if has_pending(db, account):
         raise LedgerAccountInUse("pointTrackingEnabled cannot change while transactions of the account are pending.")

@@ -132,7 +132,7 @@ WHERE {_OF.format("a")} AND a.max_supply IS NOT NULL
 GROUP BY a.organization_id, a.ledger_account_id, a.max_supply HAVING sum(issued.amount) > a.max_supply
 """
 
-# Amounts set aside by pending transactions are out of the lots already, but still in the balance.
+# Amounts reserved by pending transactions are out of the lots already, but still in the balance.
 _WRONG_LOTS = f"""
 SELECT organization_id, format('wallet %s, account %s: can spend %s, its lots hold %s',
     wallet_id, ledger_account_id, trim_scale(coalesce(b.spendable, 0)), trim_scale(coalesce(lots.remaining, 0)))
@@ -263,7 +263,7 @@ FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
 WHERE coalesce(b.current_overdraft_balance + b.total_overdraft_credit_balance, 0) <> coalesce(d.amount, 0)
 """
 
-# Partial reverts lower what a pending mint has set aside; a capture settles all that is left of it, or less.
+# Partial reverts lower the amount that a pending mint reserves; a capture settles all that is left of it, or less.
 _WRONG_HOLD = f"""
 SELECT t.organization_id, format('transaction %s: set aside %s, of which %s were released, and comes to %s',
     t.ledger_transaction_id, coalesce(CAST(trim_scale(t.reserved_amount) AS text), 'nothing'),
@@ -377,7 +377,7 @@ def plan_for_many(db: Connection) -> None:
         db.execute(text(f"SET LOCAL {setting}"))
 
 
-def broken(db: Connection, check: str, organization_id: int, most: int) -> list[str]:
+def find_violations(db: Connection, check: str, organization_id: int, most: int) -> list[str]:
     """Violations found by one of `CHECKS`, at most `most`, in words."""
     violations = db.execute(text(VIOLATIONS.format(check)), {"organization_id": organization_id, "most": most})
     return list(violations.scalars())

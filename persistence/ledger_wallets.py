@@ -341,7 +341,7 @@ def _balance_by_now(
     end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
     for mint in arrived:
         balance, expired = unexpired(balance, reserved_amount, expired, end=end, now=mint.available_at), _ZERO
-        balance += mint.left(debt, now)
+        balance += mint.amount_after_debt(debt, now)
         debt -= min(debt, mint.amount)
         last_transaction_date = max(last_transaction_date, mint.available_at)
         end = None if policy is None else policy.end(last_transaction_date, last_activity_date)

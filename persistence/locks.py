@@ -1,4 +1,4 @@
-"""The one order in which rows are locked, so that no two units of work wait for each other in a circle.
+"""The global lock order, which rules out deadlocks between units of work.
 
 Before all: the test clock of a test organization, by an advisory lock, also while there is none: shared by those who
 write, alone by those who begin, move or remove it. Then a turn, by those who change a record of the configuration, so
@@ -14,23 +14,23 @@ that the audit log knows what it was.
    locks one row of each, or all rows of all where it gives back, or found too little in a part and starts over.
 3. ledgers, by those who add accounts to one or choose its default.
 4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
-   FOR UPDATE, by those who change what an account allows. Before all wallets, what tells how far the notices of an
-   account have come, by the worker that reports the next ones.
-5. codes of coupon books that are one member's: free ones, passing over those that others are taking, and those named.
-   Then coupon books, by id: shared by those who assign and use (and, with FOR UPDATE, taken by those who change what a
-   book allows), alone from the first assignment on where a figure caps the stock, else when all is written. Then the
-   coupon that all members of a book share.
-6. an audience, alone, by those who change its list; events read lists without a lock.
-7. a collection of content: shared by those who write its documents, alone by those who change it. Then versions of
-   documents in the order of the request; batches that meet in another order start over.
+   FOR UPDATE, by those who change what an account allows. Before all wallets, the progress of the notices of an
+   account, by the worker that reports the next ones.
+5. codes of coupon books that are one member's: free ones, skipping those that others are taking, and those named.
+   Then coupon books, by id: shared by calls that assign and use (FOR UPDATE by calls that change what a book allows),
+   exclusively from the first assignment on where a figure caps the stock, else when all is written. Then the coupon
+   that all members of a book share.
+6. an audience, exclusively, by calls that change its list; events read lists without a lock.
+7. a collection of content: shared by calls that write its documents, exclusively by calls that change it. Then
+   versions of documents in the order of the request; batches that meet in another order are retried.
 
-Those who create referral codes take turns, by an advisory lock of the organization, and lock nothing after it.
+Creating referral codes is serialized by an advisory lock of the organization; nothing is locked after it.
 
-Workers claim the heads of lines and jobs, and hold a test clock, passing over what is locked, so they wait for none of
-these.
+Workers claim the heads of lines and jobs, and hold a test clock, skipping what is locked (SKIP LOCKED), so that they
+wait for none of these.
 
 Deliveries are claimed and concluded by transactions that lock nothing else before them; a trigger is locked after its
 organization, whose configuration changes with it.
 
-Rows that a unit inserts are claimed by their unique keys; who loses such a race starts over (`transactions.run`).
+Rows that a unit inserts are claimed by their unique keys; the loser of such a race is retried (`transactions.run`).
 """

@@ -238,7 +238,7 @@ def find_tracking(db: Connection, organization_id: int, system_unique_key: str) 
 
 
 def add_tracking(db: Connection, organization_id: int, **values: Any) -> TierTracking:
-    """Store a tracking by request; if another request claims its key at the same moment, the call is started over."""
+    """Store a tracking by request; if another request claims its key at the same moment, the call is retried."""
     table = member_tier_trackings
     statement = insert(table).values(organization_id=organization_id, **values)
     return TierTracking(*db.execute(statement.returning(*columns_of(table, TierTracking))).one())

@@ -21,7 +21,7 @@ PARTNER_API_KEYS = Records(
 
 _PAYMENTS = Prepared("SELECT payment_id FROM partner_payments WHERE organization_id = %s AND payment_id = ANY(%s)")
 
-# In one order for all, so that nobody waits in a circle.
+# All transactions use one order, so that none deadlock.
 _CLAIM = Prepared("""
 INSERT INTO partner_payments (organization_id, payment_id, partner_api_key_id, member_id, created_at)
 SELECT %s, x.payment_id, x.partner_api_key_id, x.member_id, %s
@@ -31,7 +31,7 @@ ON CONFLICT (organization_id, payment_id) DO NOTHING
 RETURNING payment_id
 """)
 
-# In one order for all, so that nobody waits in a circle.
+# All transactions use one order, so that none deadlock.
 _LOCK_CUSTOMERS = text(
     """
     SELECT pg_advisory_xact_lock(lock) FROM (

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from persistence.connections import query
 
-# A commit has flushed the log before it is told, unless the database is set not to wait for that.
+# A commit returns after the log is flushed, unless the database is configured not to wait for that.
 _WRITTEN = """
 SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN pg_current_wal_insert_lsn()
     ELSE pg_current_wal_flush_lsn() END::text

@@ -8,7 +8,7 @@ from persistence.rows import columns_of, record
 from persistence.tables import metadata
 from persistence.tables.organizations import organizations
 
-# The organization with its users stays; entries of the audit log stay as a chain, without what they told.
+# The organization with its users stays; entries of the audit log stay as a chain, without their contents.
 _KEPT = frozenset(
     {
         "organizations",
@@ -28,7 +28,7 @@ WHERE organization_id = :organization_id AND salt IS NOT NULL
 
 
 def lock(db: Connection, organization_id: int) -> Organization | None:
-    """The organization, locked against everything that adds records to it, and against whoever moves its clock."""
+    """The organization, locked against everything that adds records to it or moves its clock."""
     test_clocks.take(db, organization_id)
     statement = select(*columns_of(organizations, Organization)).where(
         organizations.c.organization_id == organization_id

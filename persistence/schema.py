@@ -28,7 +28,7 @@ class SchemaError(RuntimeError):
 
 
 def migrate(engine: Engine) -> list[str]:
-    """Apply the pending migrations, all or none, and return their names; concurrent calls take turns."""
+    """Apply the pending migrations, all or none, and return their names; concurrent calls are serialized."""
     from alembic import command
 
     with engine.begin() as connection:
@@ -50,7 +50,8 @@ def take_turn(connection: Connection) -> None:
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
 
 
-# Tables whose statistics would still be taken of the tenant. PostgreSQL has said "no target" as -1 and as null.
+# Tables whose statistics would still include the tenant column. PostgreSQL represents "no target" by -1 or null,
+# depending on its version.
 _COUNTED_BY_TENANT = """
 SELECT c.oid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE a.attname = 'organization_id' AND coalesce(a.attstattarget, -1) <> 0

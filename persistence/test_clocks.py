@@ -55,7 +55,7 @@ def find_advancing(db: Connection, organization_id: int) -> Organization | None:
 def hold(db: Connection, organization_id: int) -> Organization | None:
     """Hold the organization's clock still until the transaction ends; None if it is being advanced, or failed to be.
 
-    Waits for whoever begins or removes the clock.
+    Waits for calls that begin or remove the clock.
     """
     if not _try(db, _TRY_TO_HOLD, organization_id):
         if _unless_advancing(db, organization_id) is None:

@@ -39,7 +39,7 @@ ATTEMPTS = 8
 # Citus names the constraint in the message alone, with a number for the shard; with a hash if it had to cut the name.
 _OF_A_SHARD = re.compile(r"\b((?:ck|fk|pk|uq)_\w+?)(?:_[0-9a-f]{8})?_[0-9]{6,}\b")
 
-# A key that two calls claim at once: the loser starts over, then finds the winner's record and answers from it.
+# A key that two calls claim at once: the loser is retried, then finds the winner's record and returns its result.
 CLAIMED_KEYS = frozenset(
     {
         "uq_content_collections_organization_id_slug",
@@ -66,9 +66,9 @@ def is_repeated() -> bool:
 
 
 def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
-    """Do `work` in one database transaction and commit; start it over if it loses a race for locks or keys.
+    """Do `work` in one database transaction and commit; retry it if it loses a race for locks or keys.
 
-    It is also started over if it raises StartOver, with `is_repeated` from then on, and if its connection is lost
+    It is also retried if it raises StartOver, with `is_repeated` from then on, and if its connection is lost
     before the commit, say by a restart of the database. Work has no effect outside the database, so it may run again.
     Raises the exceptions of `work`, after a rollback, and TransactionDeadlineExceeded.
     """

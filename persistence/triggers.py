@@ -1,6 +1,6 @@
 """Triggers, and the messages waiting for their receivers.
 
-When a message is due is told by the database's clock alone: those of servers and workers may differ.
+Only the database's clock decides when a message is due: clocks of servers and workers may differ.
 """
 
 from collections import Counter

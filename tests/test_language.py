@@ -26,44 +26,6 @@ PARTICIPLE = re.compile(
     r"opened|paid|parsed|picked|planned|printed|reached|ready|refused|removed|reserved|"
     r"returned|reverted|seen|sent|set_aside|shown|spent|stored|taken|thrown|told|used|written"
 )
-# Folders and modules whose names still have bare participles.
-WITH_PARTICIPLES = (
-    "domain/campaigns/",
-    "domain/coupons/",
-    "domain/imports/",
-    "domain/ledger/",
-    "domain/missions/",
-    "domain/returns.py",
-    "domain/tier_history.py",
-    "domain/tier_log.py",
-    "domain/tier_policies.py",
-    "domain/tier_status.py",
-    "domain/tiers.py",
-    "handlers/server/jobs.py",
-    "handlers/server/worker.py",
-    "handlers/services/campaigns.py",
-    "handlers/services/configuration.py",
-    "handlers/services/coupons/",
-    "handlers/services/events/",
-    "handlers/services/imports/",
-    "handlers/services/ledger/",
-    "handlers/services/missions/",
-    "handlers/services/organizations/",
-    "handlers/services/partners/",
-    "handlers/services/simulations/",
-    "handlers/services/tiers.py",
-    "handlers/services/unit_of_work/",
-    "persistence/coupons/",
-    "persistence/events.py",
-    "persistence/ledger.py",
-    "persistence/ledger_checks.py",
-    "persistence/ledger_lots.py",
-    "persistence/ledger_transactions.py",
-    "persistence/ledger_wallets.py",
-    "persistence/posting/",
-    "persistence/tables/reports.py",
-    "persistence/tables/shards.py",
-)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -211,7 +173,6 @@ def test_no_name_is_a_bare_participle():
         f"{name}:{line}: {identifier}"
         for folder in (*FOLDERS, "tests/contract")
         for name, module in modules(folder)
-        if not name.startswith(WITH_PARTICIPLES)
         for line, identifier in bare_participles(module)
     }
     assert names == set()
@@ -222,9 +183,3 @@ def test_bare_participles_are_found():
     source += "class Row:\n    reserved: int\n"
     names = sorted(bare_participles(ast.parse(source)))
     assert names == [(1, "given"), (1, "told"), (2, "kept"), (5, "left")]
-
-
-@pytest.mark.parametrize("prefix", WITH_PARTICIPLES)
-def test_the_places_that_still_have_bare_participles_are_listed(prefix):
-    places = (place for folder in FOLDERS for place in modules(folder) if place[0].startswith(prefix))
-    assert any(list(bare_participles(module)) for _, module in places)

@@ -85,9 +85,9 @@ class LimitBudget:
         """The campaigns with a cooldown that have had an effect on the event."""
         return tuple(self._applied)
 
-    def left(self, campaign: CompiledCampaign, use: LimitUse) -> tuple[Decimal, EventLimit | None]:
+    def remaining(self, campaign: CompiledCampaign, use: LimitUse) -> tuple[Decimal, EventLimit | None]:
         """As much of a use as the limits leave, and the limit that does not leave all of it, if there is one."""
-        return self.of(campaign).left(use, self._counters) if campaign.limits else (use.amount, None)
+        return self.of(campaign).remaining(use, self._counters) if campaign.limits else (use.amount, None)
 
     def count(self, campaign: CompiledCampaign, *uses: LimitUse) -> None:
         """Count what an effect uses."""

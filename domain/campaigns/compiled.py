@@ -235,7 +235,7 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
         return CompiledParameter(parameter, program=program)
     value = constant(parameter, param["value"])
     if value is _BAD:
-        raise InvalidRequest([FieldFault(f"value of {_refused(parameter)}", pointer=f"{pointer}/value")])
+        raise InvalidRequest([FieldFault(f"value of {_kind_fault(parameter)}", pointer=f"{pointer}/value")])
     return CompiledParameter(parameter, value)
 
 
@@ -280,7 +280,7 @@ def _moment(value: Any) -> Any:
         return _BAD
 
 
-def _refused(parameter: EffectParameter) -> str:
+def _kind_fault(parameter: EffectParameter) -> str:
     """The fault of a value of the wrong kind for a parameter; it begins with the name of the parameter."""
     if parameter.choices:
         return f"{parameter.id} is not one of: {', '.join(parameter.choices)}"

@@ -129,44 +129,44 @@ class Counters:
     """The counters of a unit of work; `journal` lists the counts made, in order.
 
     `locked` are those of all members together; a member's own are protected by the lock of the member. `ceilings` are
-    those of the present rules, `applications` the events that cooldowns go by.
+    those of the present rules, `applications` the events that cooldowns depend on.
     """
 
     def __init__(
         self,
-        used: Mapping[CounterKey, Decimal],
+        used_amounts: Mapping[CounterKey, Decimal],
         locked: Mapping[CounterKey, LockedCounter] = {},
         ceilings: Mapping[CounterKey, Ceiling] = {},
         applications: Applications | None = None,
     ) -> None:
-        self._used = {**used, **{key: counter.total for key, counter in locked.items()}}
+        self._used = {**used_amounts, **{key: counter.total for key, counter in locked.items()}}
         self.locked = locked
         self._ceilings = ceilings
         self.applications = applications or Applications()
         self._alerts: dict[CounterKey, list[str]] = {}
         self.journal: list[Count] = []
 
-    def used(self, key: CounterKey) -> Decimal:
+    def used_amount(self, key: CounterKey) -> Decimal:
         """How much has been counted, as far as this unit of work has locked it."""
         return self._used.get(key, ZERO)
 
-    def left(self, key: CounterKey, limit: Decimal, amount: Decimal) -> Decimal:
+    def remaining(self, key: CounterKey, limit: Decimal, amount: Decimal) -> Decimal:
         """How much of a limit is left; at least the `amount` is meant to be enough where a part of the counter has it.
 
         Raises StartOver if the part has less, since other parts may have more.
         """
         counter = self.locked.get(key)
         if counter is None or counter.quota is None:
-            return max(ZERO, limit - self.used(key))
-        left = counter.quota - self.used(key)
-        if left < amount:
-            raise StartOver(f"A part of the counter has {left} left, not {amount}.")
-        return left
+            return max(ZERO, limit - self.used_amount(key))
+        quota_left = counter.quota - self.used_amount(key)
+        if quota_left < amount:
+            raise StartOver(f"A part of the counter has {quota_left} left, not {amount}.")
+        return quota_left
 
     def count(self, keys: Iterable[CounterKey], amount: Decimal, campaign_id: int, currency: str | None = None) -> None:
         """Add `amount` to each of the counters, once where two rules read the same one."""
         for key in dict.fromkeys(keys):
-            self._used[key] = self.used(key) + amount
+            self._used[key] = self.used_amount(key) + amount
             self.journal.append(Count(key, amount, campaign_id, currency))
 
     def savepoint(self) -> CountersSavepoint:
@@ -184,8 +184,8 @@ class Counters:
     def reverse(self, count: Count) -> None:
         """Subtract an amount from a counter, which never falls below zero."""
         key = count.key
-        reversed_amount = min(count.amount, self.used(key))
-        self._used[key] = self.used(key) - reversed_amount
+        reversed_amount = min(count.amount, self.used_amount(key))
+        self._used[key] = self.used_amount(key) - reversed_amount
         self.journal.append(count._replace(amount=-reversed_amount))
 
     def is_reported(self, key: CounterKey, alert: str) -> bool:
@@ -222,10 +222,10 @@ def _spread(
     key: CounterKey, counter: LockedCounter, amount: Decimal, ceiling: Ceiling | None, largest: Decimal
 ) -> Sequence[CounterRow]:
     """The rows of a counter that is locked as a whole: joined in one, or in parts if many wait for it."""
-    used, until, parts, quota = counter.total + amount, None, 0, ZERO
+    used_amount, until, parts, quota = counter.total + amount, None, 0, ZERO
     if ceiling is not None and (counter.parts or counter.waits >= _WAITS):
         until = ceiling.next(counter.alerts)
-        free = until - used - RESERVE * ceiling.limit
+        free = until - used_amount - RESERVE * ceiling.limit
         if free > 0 and largest > 0:
             parts = min(MOST_PARTS, int(free / (_COUNTS_OF_PART * largest)))
     if parts < 2:
@@ -233,7 +233,7 @@ def _spread(
     else:
         quota = free / parts
     waits = 0 if counter.parts or parts else counter.waits
-    change = used - counter.used.get(0, ZERO)
+    change = used_amount - counter.used.get(0, ZERO)
     rows = [CounterRow(key, 0, change, parts, alerts=counter.alerts, waits=waits)]
     for part in range(1, max(parts, counter.parts) + 1):
         freed_amount = -counter.used.get(part, ZERO)

@@ -119,13 +119,15 @@ class Basket:
         places = [place for place in range(len(totals)) if terms.items is None or place in terms.items]
         weights = limits = [self._left[place] for place in places]
         if terms.per == PER_ITEM:
-            amounts = [self._asked(terms, totals[place]) if self._totals[place] else _ZERO for place in places]
+            amounts = [
+                self._requested_amount(terms, totals[place]) if self._totals[place] else _ZERO for place in places
+            ]
             requested = sum(amounts, _ZERO)
             weights = limits = [min(one, limit) for one, limit in zip(amounts, limits, strict=True)]
         elif terms.items is None:
-            requested = self._asked(terms, self.total if terms.base == INITIAL else self.left)
+            requested = self._requested_amount(terms, self.total if terms.base == INITIAL else self.left)
         else:
-            requested = self._asked(terms, sum((totals[place] for place in places), _ZERO))
+            requested = self._requested_amount(terms, sum((totals[place] for place in places), _ZERO))
         if terms.per == PER_ORDER and terms.base == INITIAL:
             weights = [self._totals[place] for place in places]
         if terms.max_amount is not None:
@@ -178,7 +180,7 @@ class Basket:
             self._remainder = {"total": self.left, "items": items}
         return self._remainder
 
-    def _asked(self, terms: DiscountTerms, whole: Decimal) -> Decimal:
+    def _requested_amount(self, terms: DiscountTerms, whole: Decimal) -> Decimal:
         amount = terms.value
         if terms.kind == PERCENTAGE:
             amount = _WIDE.divide(_WIDE.multiply(whole, terms.value), Decimal(100))

@@ -267,7 +267,7 @@ class Evaluator:
                 campaign_code=campaign.campaign.code,
                 action_name=action.action.name,
                 effect_id=effect.effect_id,
-                status=self._told(effect_result.status),
+                status=self._status_in_mode(effect_result.status),
                 error=None if effect_result.error is None else effect_result.error.as_problem(),
                 params=reported_params(effect, effect_result.amount),
                 details=effect_result.details,
@@ -277,7 +277,7 @@ class Evaluator:
             )
         )
 
-    def _told(self, status: str) -> str:
+    def _status_in_mode(self, status: str) -> str:
         """The status in this mode: a dry run executes nothing, and authorized points are pending."""
         if status != EXECUTED:
             return status

@@ -171,7 +171,7 @@ class EffectRunner:
         if limit is None:
             return None
         refusal = LimitReached.of(limit)
-        return refusal, Reason("LIMIT_REACHED", refusal.detail, self._counters.used(limit.key))
+        return refusal, Reason("LIMIT_REACHED", refusal.detail, self._counters.used_amount(limit.key))
 
     def _broken_limit(
         self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None

@@ -40,7 +40,7 @@ class LimitedEffects:
         discount = self.discount_before_limits(terms, share)
         if basket is not None and (share is not None or terms.is_of_items) and not discount.requested:
             return Done(SKIPPED, NothingToDo("No item of the order is discounted."), None, discount, ZERO)
-        remaining, limit = self._allowances.left(campaign, self.use_of(discount))
+        remaining, limit = self._allowances.remaining(campaign, self.use_of(discount))
         refusal: Refusal | None = discount.refusal
         if limit is not None:
             params |= {"type": AMOUNT, "value": remaining, "per": PER_ORDER}
@@ -58,7 +58,7 @@ class LimitedEffects:
     ) -> Done:
         """Assign coupons, as many as the limits leave; none are counted if `assign` refuses."""
         use = use_of_coupons(params)
-        remaining, limit = self._allowances.left(campaign, use)
+        remaining, limit = self._allowances.remaining(campaign, use)
         if limit is not None and not remaining:
             return Done(SKIPPED, LimitReached.of(limit), ZERO)
         assignment = assign(params if limit is None else {**params, "amount": remaining})

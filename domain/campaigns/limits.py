@@ -163,19 +163,22 @@ class EventLimits:
         """The first limit that all these uses together would break."""
         for limit in self.limits:
             total = sum((use.amount for use in uses if limit.rule.concerns(use)), ZERO)
-            if total and counters.left(limit.key, limit.limit, total) < total:
+            if total and counters.remaining(limit.key, limit.limit, total) < total:
                 return limit
         return None
 
-    def left(self, use: LimitUse, counters: Counters) -> tuple[Decimal, EventLimit | None]:
+    def remaining(self, use: LimitUse, counters: Counters) -> tuple[Decimal, EventLimit | None]:
         """As much of a use as the limits leave, and the limit that does not leave all of it, if there is one."""
         least, strictest = use.amount, None
         for limit in self.limits:
             if limit.rule.concerns(use):
-                left = counters.left(limit.key, limit.limit, use.amount)
-                if left < least:
+                remaining_amount = counters.remaining(limit.key, limit.limit, use.amount)
+                if remaining_amount < least:
                     # The part of an amount of money is one that the currency can hold.
-                    least, strictest = floor_money(left, limit.rule.currency) if use.type == MONEY else left, limit
+                    least, strictest = (
+                        floor_money(remaining_amount, limit.rule.currency) if use.type == MONEY else remaining_amount,
+                        limit,
+                    )
         return least, strictest
 
     def count(self, use: LimitUse, counters: Counters) -> list[Alert]:
@@ -189,7 +192,7 @@ class EventLimits:
 
     def _alerts(self, limit: EventLimit, counters: Counters) -> Iterable[Alert]:
         """The alerts of one limit that are due and were not reported before."""
-        used_amount = counters.used(limit.key)
+        used_amount = counters.used_amount(limit.key)
         for share in sorted(limit.rule.alert_shares):
             name = _alert(share, limit.limit)
             if used_amount * 100 >= limit.limit * share and not counters.is_reported(limit.key, name):

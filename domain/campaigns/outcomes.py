@@ -23,7 +23,7 @@ EVALUATED, AUTHORIZED = "evaluated", "authorized"
 
 
 class LimitReached(Conflict):
-    """A limit of the campaign leaves no room."""
+    """A limit of the campaign is reached."""
 
     slug = "limit-reached"
     title = "A limit of the campaign is reached"

@@ -102,7 +102,7 @@ class PointEffects:
         """As many of the points as the limits leave, and the limit that does not leave all of them, if there is one."""
         granted_amount, strictest = amount, None
         for use in self._uses(account, amount):
-            remaining, limit = self._allowances.left(campaign, use)
+            remaining, limit = self._allowances.remaining(campaign, use)
             if limit is not None:
                 points = remaining if use.type == POINTS else _points_worth(remaining, account.fiat_per_point)
                 if points < granted_amount:

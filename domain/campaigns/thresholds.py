@@ -26,7 +26,7 @@ class TotalThreshold:
     total: Decimal
     is_strict: bool = False
 
-    def missing(self, total: Decimal) -> Decimal:
+    def shortfall(self, total: Decimal) -> Decimal:
         """The smallest amount of money to be added to a total below the threshold for it to reach it."""
         short = _WIDE.subtract(self.total, total)
         if self.is_strict:

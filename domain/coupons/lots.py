@@ -49,7 +49,7 @@ class CouponLot:
         return self.remaining_value < self.amount * self.value
 
     @property
-    def left(self) -> Decimal:
+    def unused_amount(self) -> Decimal:
         """The amount that can still be used, unless the lot has expired; zero if more is used than assigned."""
         return max(ZERO, self.amount - self.amount_used)
 
@@ -63,7 +63,7 @@ class CouponLot:
         if remaining is not None and discounted is not None and discounted > remaining:
             raise ValueExceeded(f"A value of {remaining:f} remains, not {discounted:f}.", available=remaining)
 
-    def used(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
+    def after_use(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
         """The lot after a use of `amount`; that of a value coupon takes `discounted` of the value instead."""
         if self.value is None or self.remaining_value is None or discounted is None:
             return replace(self, amount_used=self.amount_used + amount, updated_at=at)
@@ -103,7 +103,7 @@ class CouponLot:
         """The lot with a remaining value, as far as what is left of its assignment can have it."""
         if self.value is None or remaining is None:
             return self
-        return replace(self, remaining_value=min(remaining, self.left * self.value))
+        return replace(self, remaining_value=min(remaining, self.unused_amount * self.value))
 
 
 def order_of_use(lot: CouponLot) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ class LotRange:
 
     def contains(self, lot: CouponLot, at: datetime) -> bool:
         """True if a lot of the book belongs to the range at `at`."""
-        is_wanted = self.coupon_id in (None, lot.coupon_id) and lot.left > 0
+        is_wanted = self.coupon_id in (None, lot.coupon_id) and lot.unused_amount > 0
         return is_wanted and (self.with_expired or not lot.has_expired(at))
 
 

@@ -197,7 +197,7 @@ class CouponService:
             lot.refuse_over_value(discounted)
         key = self._new_key()
         transaction_id = self._charge.pay(member.wallet_id, book, book.usage_required_points or ZERO, details, key)
-        coupon, after = self._state.coupons[lot.coupon_id], lot.used(ONE, self._state.at, discounted)
+        coupon, after = self._state.coupons[lot.coupon_id], lot.after_use(ONE, self._state.at, discounted)
         used_amount = after.amount_used - lot.amount_used
         member_coupon = self._state.move(member.member_id, coupon, ZERO, used_amount, after)
         self._state.count_use(member.member_id, book, ONE, discounted or ZERO, self._state.at)
@@ -282,7 +282,7 @@ class CouponService:
         lot = self._lot_of(usage)
         if usage.is_use or lot is None:
             return self._take_back_use(usage, lot, details, self._new_key(), None)
-        assigned = lot.left
+        assigned = lot.unused_amount
         after = lot.taken_back(assigned, self._state.at, owed=lot.amount - assigned)
         if assigned == 0:
             self._state.keep_lot(after)

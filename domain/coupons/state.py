@@ -181,7 +181,7 @@ class CouponState:
     def _is_free(self, lot: CouponLot) -> bool:
         """True if something of the lot is left that no lock keeps."""
         locks = [lock for lock in self.locks.values() if lock.coupon_lot_id == lot.coupon_lot_id]
-        return lot.left > sum(lock.is_active(self.at) for lock in locks)
+        return lot.unused_amount > sum(lock.is_active(self.at) for lock in locks)
 
     def next_lot(self, member_id: int, among: LotRange, count: int) -> CouponLot | None:
         """The member's next lot to be used, None if there is none; `count` lots are read at once."""
@@ -277,9 +277,11 @@ class CouponState:
         book = self.books[coupon.coupon_book_id]
         own = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
         self._undo_log.put(
-            self.coupons, coupon.coupon_id, _moved(self.coupons[coupon.coupon_id], assigned, used_amount, own)
+            self.coupons,
+            coupon.coupon_id,
+            _with_changed_sums(self.coupons[coupon.coupon_id], assigned, used_amount, own),
         )
-        self._undo_log.put(self.books, book.coupon_book_id, _moved(book, assigned, used_amount, {}))
+        self._undo_log.put(self.books, book.coupon_book_id, _with_changed_sums(book, assigned, used_amount, {}))
         had = self.had(member_id, book.coupon_book_id)
         self._undo_log.put(self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned))
         return after
@@ -297,7 +299,7 @@ class CouponState:
     def _left_of(self, member_id: int, coupon: Coupon) -> list[CouponLot]:
         """The lots of a personal code that have an amount left."""
         ids = self._lots_of_coupon.get((member_id, coupon.coupon_id), ())
-        return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.left > 0]
+        return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.unused_amount > 0]
 
     def count_use(
         self, member_id: int, book: CouponBook, used_amount: Decimal, discounted: Decimal, used_at: datetime
@@ -345,12 +347,12 @@ class CouponState:
         """The changes since the last call, which count as stored from now on; sorted by id."""
         keys = self._undo_log.changed_keys()
         changes = CouponChanges(
-            books=_changed(self.books, keys),
-            coupons=_changed(self.coupons, keys),
-            held=_changed(self.held, keys),
-            lots=_changed(self.lots, keys),
-            usages=_changed(self.usages, keys),
-            locks=_changed(self.locks, keys),
+            books=_changed_records(self.books, keys),
+            coupons=_changed_records(self.coupons, keys),
+            held=_changed_records(self.held, keys),
+            lots=_changed_records(self.lots, keys),
+            usages=_changed_records(self.usages, keys),
+            locks=_changed_records(self.locks, keys),
             new_coupons=frozenset(self.new_coupons),
             made=frozenset([usage.coupon_usage_id for usage in self.made]),
             original_books=self.original_books,
@@ -364,12 +366,12 @@ class CouponState:
         return changes
 
 
-def _changed(store: dict[Key, Record], keys: Mapping[int, Collection[Any]]) -> list[Record]:
+def _changed_records(store: dict[Key, Record], keys: Mapping[int, Collection[Any]]) -> list[Record]:
     """The values of the changed keys, given by the store's `id`, in the order of the keys."""
     return list(map(store.__getitem__, sorted(keys.get(id(store), ()))))
 
 
-def _moved(record: Any, assigned: Decimal, used_amount: Decimal, changes: Mapping[str, Any]) -> Any:
+def _with_changed_sums(record: Any, assigned: Decimal, used_amount: Decimal, changes: Mapping[str, Any]) -> Any:
     """A book or coupon with changed sums."""
     assigned, used_amount = record.total_assigned + assigned, record.total_usages + used_amount
     return replace(record, total_assigned=assigned, total_usages=used_amount, **changes)

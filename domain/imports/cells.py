@@ -22,7 +22,7 @@ from domain.imports.records import (
 )
 
 MAX_COLUMNS = 1000
-# Columns that a file of errors has beside its own. An import passes over them, so the file can be sent again.
+# Additional columns of a file of errors. An import skips them, so that the file can be sent again.
 ERROR_COLUMNS = ("importLine", "importColumn", "importReason")
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 CUSTOM = "customAttributes."

@@ -9,7 +9,7 @@ from domain.imports.records import CSV, FileFault
 
 # A longer row is an error. It is more than any body of a request may be.
 LONGEST_ROW = 1024 * 1024
-# What is kept of a row that is too long, to be told with the error.
+# The characters of a row that is too long which the error reports.
 KEPT_OF_LONG_ROW = 1000
 _UNPACKED_AT_ONCE = 1024 * 1024
 _EMPTY_LINES = re.compile(rb"[\r\n]*\n")
@@ -110,13 +110,13 @@ class _Splitter:
     def next(self) -> RawRow | None:
         """The next row, or the empty lines before it, as many as are in memory; None at the end of the file."""
         if empty := _EMPTY_LINES.match(self._buffer, self._start):
-            return self._taken(self._start, empty.end(), empty[0].count(b"\n"))
+            return self._row_until(self._start, empty.end(), empty[0].count(b"\n"))
         scan, is_quoted, lines = self._start, False, 0
         while True:
             end = self._buffer.find(b"\n", scan)
             if end < 0:
                 if len(self._buffer) - self._start > LONGEST_ROW:
-                    return self._broken(lines, is_quoted, self._has_quotes and lines > 0)
+                    return self._overlong_row(lines, is_quoted, self._has_quotes and lines > 0)
                 if self._is_complete:
                     return self._last(scan, is_quoted, lines)
                 scan -= self._start
@@ -127,11 +127,11 @@ class _Splitter:
             lines += 1
             scan = end + 1
             if end - self._start > LONGEST_ROW:
-                return self._broken(lines, is_quoted, lines > 1)
+                return self._overlong_row(lines, is_quoted, lines > 1)
             if not is_quoted:
-                return self._taken(end, scan, lines)
+                return self._row_until(end, scan, lines)
 
-    def _taken(self, end: int, following: int, lines: int, fault: str | None = None) -> RawRow:
+    def _row_until(self, end: int, following: int, lines: int, fault: str | None = None) -> RawRow:
         """The row until `end`; the next one begins at `following`, so many lines further."""
         content = self._buffer[self._start : end]
         self._offset += following - self._start
@@ -146,9 +146,9 @@ class _Splitter:
             return None
         if self._has_quotes and is_quoted ^ (self._buffer.count(b'"', scan) % 2 == 1):
             return self._unclosed()
-        return self._taken(size, size, lines + 1)
+        return self._row_until(size, size, lines + 1)
 
-    def _broken(self, lines: int, is_quoted: bool, has_several_lines: bool) -> RawRow:
+    def _overlong_row(self, lines: int, is_quoted: bool, has_several_lines: bool) -> RawRow:
         """A row that is too long: a quote that is not closed, or one endless line."""
         if has_several_lines:
             return self._unclosed()
@@ -158,17 +158,17 @@ class _Splitter:
         """The line in which a quote begins that does not end; the next row is looked for in the line after it."""
         end = self._buffer.find(b"\n", self._start)
         end, following = (len(self._buffer), len(self._buffer)) if end < 0 else (end, end + 1)
-        return self._taken(end, following, 1, "The quote that opens in this row is not closed.")
+        return self._row_until(end, following, 1, "The quote that opens in this row is not closed.")
 
     def _endless(self) -> RawRow:
-        """A line that is too long, passed over in bounded memory."""
+        """A line that is too long, skipped in bounded memory."""
         excerpt = self._buffer[self._start : self._start + KEPT_OF_LONG_ROW]
         while (end := self._buffer.find(b"\n", self._start)) < 0 and not self._is_complete:
             self._offset += len(self._buffer) - self._start
             self._start = len(self._buffer)
             self._read()
         following = len(self._buffer) if end < 0 else end + 1
-        row = self._taken(following, following, 1, f"The row is longer than {LONGEST_ROW} bytes.")
+        row = self._row_until(following, following, 1, f"The row is longer than {LONGEST_ROW} bytes.")
         return RawRow(row.line, excerpt, row.next_byte, row.next_line, row.fault)
 
     def _read(self) -> None:

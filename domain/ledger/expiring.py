@@ -9,7 +9,7 @@ from domain.calendar import local_time, months_later
 
 MONTHS = 12
 _ZERO = Decimal(0)
-# Of two moments that can be told apart the earlier one is at least so long before.
+# The smallest difference between two distinct moments.
 _INSTANT = timedelta(microseconds=1)
 
 

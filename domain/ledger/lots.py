@@ -97,7 +97,7 @@ class RestoreLots:
 
 @dataclass(frozen=True, slots=True)
 class SettleLots:
-    """A captured transaction keeps some of the lots that it had set aside, and releases the others."""
+    """A captured transaction keeps some of the lots that it had reserved, and releases the others."""
 
     ledger_transaction_id: int
     wallet_id: int
@@ -274,7 +274,7 @@ class ArrivedMint:
     expires_at: datetime | None
     earned: Decimal
 
-    def left(self, debt: Decimal, now: datetime) -> Decimal:
+    def amount_after_debt(self, debt: Decimal, now: datetime) -> Decimal:
         """The amount that it adds to a balance with a debt, which it repays first; none if that has expired."""
         has_expired = self.expires_at is not None and self.expires_at <= now
         return ZERO if has_expired else max(ZERO, self.amount - debt)

@@ -1,4 +1,4 @@
-"""Notices of points that will expire: on which days before it members are told, and at what time."""
+"""Notices of points that will expire: the days before it on which members are notified, and the time."""
 
 from __future__ import annotations
 

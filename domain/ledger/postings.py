@@ -46,7 +46,7 @@ class Holding:
 
     @property
     def available(self) -> Decimal:
-        """The spendable amount: the current balance less amounts set aside for manual captures."""
+        """The spendable amount: the current balance less amounts reserved for manual captures."""
         return self.current - self.pending_debit
 
 

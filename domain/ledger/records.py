@@ -152,7 +152,7 @@ class Balance:
 
     @property
     def available(self) -> Decimal:
-        """The spendable amount: the current balance less amounts set aside for manual captures."""
+        """The spendable amount: the current balance less amounts reserved for manual captures."""
         return self.current_balance - self.pending_debit_balance
 
 

@@ -106,7 +106,7 @@ class PointsNotTracked(Conflict):
 
 
 class CaptureNotSupported(Conflict):
-    """Accounts with an overdraft do not support captures: set-aside amounts could not be told from possible debt."""
+    """Accounts with an overdraft do not support captures: reserved amounts would look like possible debt."""
 
     slug = "capture-not-supported"
     title = "The account does not support manual capture"
@@ -120,7 +120,7 @@ class NotPending(Conflict):
 
 
 class CaptureExceedsHold(Conflict):
-    """A capture cannot exceed the amount that was set aside."""
+    """A capture cannot exceed the reserved amount."""
 
     slug = "capture-exceeds-hold"
     title = "The capture is greater than the hold"

@@ -43,7 +43,7 @@ class Progress:
         return (self.counted - 1) % self.goal + 1 if self.counted else 0
 
     @property
-    def begun(self) -> int:
+    def current_count(self) -> int:
         """The count that the next one adds to: as `counter`, but 0 once the goal is reached."""
         return self.counted % self.goal
 

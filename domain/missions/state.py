@@ -90,7 +90,7 @@ class MissionProgressState:
         """Take progress as given, of a member who is stored nowhere."""
         self._progress[member_id, mission.mission_id] = MissionProgress(progress)
 
-    def missing(self, member_id: int, mission: Mission, at: datetime) -> int | None:
+    def remaining_count(self, member_id: int, mission: Mission, at: datetime) -> int | None:
         """The count that the member lacks to achieve the mission once more; None if that is not possible at `at`."""
         if not self.room(member_id, mission, at):
             return None
@@ -161,7 +161,7 @@ class MissionProgressState:
         """True if the tracking was reversed in this unit of work."""
         return tracking.mission_tracking_id in self._known_undone
 
-    def answered(self, answer: Mapping[str, Any]) -> None:
+    def store_answer(self, answer: Mapping[str, Any]) -> None:
         """Keep the answer to the request that made the last count."""
         self._trackings[-1] = replace(self._trackings[-1], answer=answer)
 

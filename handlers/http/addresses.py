@@ -116,7 +116,7 @@ _ID = re.compile("[1-9][0-9]{0,17}")
 def _by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) -> Callable[..., Any]:
     """Find by an identifier: up to 18 digits without a leading zero are an id, all else is a name.
 
-    Only the form decides, never the existing records, so that an identifier cannot come to mean another record. It is
+    Only the form decides, never the existing records, so that an identifier always means the same record. It is
     for records whose names cannot look like an id.
     """
 

@@ -37,7 +37,9 @@ async def read_upload(receive: Receive, exchange: Exchange, most: int, seconds: 
         await _read(receive, exchange, most, seconds, upload.append)
     except OSError:
         upload.close()
-        raise HttpProblem(503, "The server has no room for the body.", headers={"Retry-After": "60"}) from None
+        raise HttpProblem(
+            503, "The server has no disk space left for the body.", headers={"Retry-After": "60"}
+        ) from None
     except BaseException:
         upload.close()
         raise

@@ -164,7 +164,7 @@ async def _on_database_away(request: ConnexionRequest, error: Exception) -> Conn
     _log.warning("the database did not answer: %s", cause, extra=_log_fields(exchange))
     if is_full(error):
         storage.note_full()
-        return await _on_refusal(request, StorageFull("The database has no room left. Nothing was changed."))
+        return await _on_refusal(request, StorageFull("The disk of the database is full. Nothing was changed."))
     body = problem_body(503, "The database did not answer in time. Try again.", exchange.request_id)
     return _answer(request, 503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 

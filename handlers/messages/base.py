@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 # Wider than any number that a request may hold, so that dropping trailing zeros never rounds.
 _WITHOUT_ROUNDING = Context(prec=1000)
-# Beyond it a number is written with an exponent: an expression can come to a number of thousands of digits.
+# Beyond it a number is written with an exponent: an expression can evaluate to a number of thousands of digits.
 _MOST_PLAIN_DIGITS = 40
 
 
@@ -142,7 +142,7 @@ class Nested(fields.Field[Any]):
 
 
 class WireSchema(Schema):
-    """A marshmallow schema whose fields go by camelCase names on the wire."""
+    """A marshmallow schema whose fields have camelCase names on the wire."""
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
         """Name the field on the wire after its inside name unless it declares another one."""

@@ -15,7 +15,7 @@ PATTERN_FAULT = "x-pattern-fault"
 
 Place = tuple[str | int, ...]
 SchemaAt = Callable[[Sequence[str | int]], Mapping[str, Any]]
-"""The schema that holds the keyword at the end of a path, `{}` if it cannot be told."""
+"""The schema that holds the keyword at the end of a path, `{}` if the path does not lead to one."""
 
 MASK = "The value"
 """The placeholder of the value in the messages of `jsonschema-rs`."""

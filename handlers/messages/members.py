@@ -32,7 +32,7 @@ class _Profile(fields.Field[Any]):
 
 
 class _Notifications(fields.Field[Any]):
-    """The notification wishes; null where the member has not said."""
+    """The notification wishes; null where the member has made no choice."""
 
     def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
         return {**dict.fromkeys(NOTIFICATIONS), **value}

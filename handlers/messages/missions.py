@@ -22,7 +22,7 @@ def mission_outcome(move: MissionMove, is_dry_run: bool) -> dict[str, Any]:
         "missionKey": move.mission.mission_key,
         "code": move.mission.code,
         "name": move.mission.name,
-        "currentCounter": advance.before.begun,
+        "currentCounter": advance.before.current_count,
         "newCounter": advance.after.counter,
         "achieved": advance.achieved > 0,
         "goal": move.mission.goal_count,

@@ -15,7 +15,7 @@ from handlers.messages.faults import MASK, MAX_FAULTS, PATTERN_FAULT, Explainer,
 from handlers.messages.json_text import pointer_to
 
 ITEM_BY_ITEM = "x-checked-item-by-item"
-"""On an array: what is wrong with an item is told in the answer for that item, and refuses no other."""
+"""On an array: a fault of an item is reported in the result of that item, and refuses no other."""
 
 SERVER_PATTERN = "x-server-pattern"
 """Beside a `pattern` that all regular expression engines read: the one that the server matches, which refuses more."""
@@ -101,7 +101,7 @@ class Schemas:
             if "$ref" not in schema:
                 return schema
             schema = self.follow(schema["$ref"])
-        raise DocumentError(f"a reference leads in a circle: {schema['$ref']}")
+        raise DocumentError(f"the references are circular: {schema['$ref']}")
 
     def follow(self, reference: str) -> Any:
         """The target of a local reference such as `#/components/parameters/limit`."""

@@ -116,7 +116,7 @@ def _scale(figures: Sequence[Decimal], days: int) -> _Scale:
 
 
 def _figure(value: Decimal) -> str:
-    """A figure for people: 12,500, or 1.25M if there is no room for more."""
+    """A figure for people: 12,500, or 1.25M if space is limited."""
     for unit, sign in ((Decimal(10**12), "T"), (Decimal(10**9), "G"), (Decimal(10**6), "M")):
         if abs(value) >= unit:
             return f"{_plain(round(value / unit, 2))}{sign}"

@@ -73,7 +73,7 @@ class AssignmentBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReversal:
-    """The request to reverse a usage; forced, it passes over what has happened since."""
+    """The request to reverse a usage; if forced, it ignores later changes."""
 
     force_revert: bool = False
 

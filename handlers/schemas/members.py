@@ -15,7 +15,7 @@ from persistence.paging import Paged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberUpdate(MemberBody):
-    """A changed member, why it was changed, and whether campaigns are told."""
+    """A changed member, the reason, and whether campaigns receive the event."""
 
     update_reason: str | None = field(default=None, metadata=OF_REQUEST)
     emit_event: bool = field(default=True, metadata=OF_REQUEST)

@@ -15,7 +15,7 @@ _GREATEST_ID = 2**63 - 1
 
 
 def timeline_query(query: Mapping[str, Any]) -> TimelineQuery:
-    """The rows that the parameters want; raises InvalidRequest for a cursor that no answer told."""
+    """The rows that the parameters want; raises InvalidRequest for a cursor that no page returned."""
     return TimelineQuery(
         limit=query["limit"],
         kinds=frozenset(query.get("kinds", ())),

@@ -2,7 +2,7 @@
 
 gunicorn waits for ever for the first request of a connection and accepts connections until no descriptor is left. Here
 a request has to begin, to arrive and to be taken in time, and a process that has as many connections as it may have
-makes room for a new one by closing the one that has been silent longest.
+accepts a new one by closing the one that has been silent longest.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         super().connection_lost(exc)
 
     def refuse(self) -> None:
-        """Send an answer that there is no room, and close."""
-        self._send_error_response(503, "The server has no room for another connection. Try again.")
+        """Send a response that there are too many connections, and close."""
+        self._send_error_response(503, "The server has too many connections. Try again.")
         self._close_transport()
 
     def close_silently(self) -> None:
@@ -146,7 +146,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         now = time.monotonic()
         if now - self._reported_at >= _REPORT_SECONDS:
             _log.warning(
-                "%d connections were closed to make room: %d are open, the most for a process",
+                "%d connections were closed to accept others: %d are open, the maximum of a process",
                 self._closed_for_room,
                 self.connection_limit,
             )

@@ -134,7 +134,7 @@ class Configuration:
         return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in requested_keys)
 
 
-_kept: dict[int, Configuration] = {}
+_cache: dict[int, Configuration] = {}
 _lock = threading.Lock()
 
 
@@ -144,7 +144,7 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
     Other transactions never see what a transaction that changes the configuration has loaded: it may be rolled back.
     """
     organization_id, version = organization.organization_id, organization.configuration_version
-    cached = _kept.get(organization_id)
+    cached = _cache.get(organization_id)
     if cached is not None and cached.version == version:
         return cached
     changing = organizations.changing_configurations(db)
@@ -155,9 +155,9 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
         return own
     configuration = _load(db, organization, cached)
     with _lock:
-        if len(_kept) >= _KEPT_ORGANIZATIONS:
-            _kept.clear()
-        _kept[organization_id] = configuration
+        if len(_cache) >= _KEPT_ORGANIZATIONS:
+            _cache.clear()
+        _cache[organization_id] = configuration
     return configuration
 
 

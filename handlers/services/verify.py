@@ -19,7 +19,7 @@ def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> 
     findings: list[str] = []
     ledger_checks.plan_for_many(db)
     for check in checks:
-        faults = ledger_checks.broken(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
+        faults = ledger_checks.find_violations(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
         findings += [f"organization {organization_id}, {words}" for words in faults[:_MOST_OF_ONE_KIND]]
         if len(faults) > _MOST_OF_ONE_KIND:
             findings.append(f"and more of the last kind: the first {_MOST_OF_ONE_KIND} are named")

@@ -78,7 +78,7 @@ class Cluster:
         plain = re.fullmatch(r"[\w./-]+", str(beside), re.ASCII)
         if plain and len(os.fsencode(beside / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH:
             return beside
-        # The inode makes it another name when the home was removed and made anew while its old server still ends.
+        # The inode changes the name when the home is recreated while its old server still ends.
         name = f"{self.base}:{self.base.stat().st_ino}"
         return Path("/tmp") / f"loyalty-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 

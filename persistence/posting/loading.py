@@ -193,11 +193,13 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     for transaction_id, lot_id, amount, expires_at in query(db, _USES, values):
         uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
     rows = db.exec_driver_sql(_STORED, values).mappings()
-    transactions = [_stored(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
+    transactions = [_stored_transaction(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
     debited = {transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None}
     claims: list[Stored] = []
     if debited:
-        claims = [_stored(row) for row in db.exec_driver_sql(_CLAIMS, (organization_id, list(debited))).mappings()]
+        claims = [
+            _stored_transaction(row) for row in db.exec_driver_sql(_CLAIMS, (organization_id, list(debited))).mappings()
+        ]
     return {
         transaction.ledger_transaction_id: replace(transaction, claims=_claims_on(transaction, claims))
         for transaction in transactions
@@ -214,7 +216,7 @@ def with_orders(db: Connection, organization_id: int, without_orders: Iterable[S
     return [replace(mint, order_external_id=orders.get(mint.ledger_transaction_id)) for mint in transactions]
 
 
-def _stored(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
+def _stored_transaction(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
     return Stored(**{**row, "lots": tuple(row["lots"] or ())}, uses=tuple(uses))
 
 

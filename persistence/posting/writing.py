@@ -193,7 +193,7 @@ def _change_stored(
     captured = [
         {
             "ledger_transaction_id": step.stored.ledger_transaction_id,
-            # Nothing captured is a release, which leaves on record what was set aside.
+            # A capture of zero is a release; the record keeps the reserved amount.
             "amount": step.amount or step.stored.amount,
             "status": SETTLED if step.amount else REVERTED,
             "fiat_value": step.fiat_value,

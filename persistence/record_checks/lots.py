@@ -31,7 +31,7 @@ FROM ledger_transactions t JOIN (
 WHERE {OF.format("t")} AND t.to_wallet_id IS NOT NULL AND made.amount > t.amount
 """
 
-# Transferred points keep their expiry, and a captured mint has the one that it was set aside with.
+# Transferred points keep their expiry, and a captured mint keeps the expiry of its reservation.
 _WRONG_EXPIRY = f"""
 SELECT made.organization_id, format('transaction %s: gave %s that expire at %s, but took %s of these',
     made.ledger_transaction_id, trim_scale(made.amount), made.expires_at, trim_scale(coalesce(taken.amount, 0)))

@@ -7,7 +7,7 @@ from persistence import organizations
 
 CHANGES_AT_ONCE = 20_000
 
-# Any constant that nothing else in the database locks. Workers take turns, so none waits for another's rows.
+# Any constant that nothing else in the database locks. It serializes workers, so that none waits for another's rows.
 _LOCK = 0x6C6F79616C7402
 
 

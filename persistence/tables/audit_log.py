@@ -51,7 +51,7 @@ audit_log = tenant_table(
     belongs_to_organization(),
 )
 
-# Entries that no seal holds yet: written with the entry, so that no entry is passed over because it committed late.
+# Entries that no seal holds yet: written with the entry, so that no entry is skipped because it committed late.
 unsealed_audit_log = Table(
     "unsealed_audit_log",
     metadata,

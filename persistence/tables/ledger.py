@@ -133,7 +133,7 @@ ledger_transactions = tenant_table(
     Column("to_wallet_id", BigInteger),
     Column("loyalty_event_id", BigInteger),
     Column("atomic_set_id", Uuid(as_uuid=False)),
-    # The amount that a manual capture set aside at first; `amount` becomes the captured amount.
+    # The amount that a manual capture reserved at first; `amount` becomes the captured amount.
     exact("reserved_amount"),
     # The expiry of the value of a pending mint; null for the account's policy.
     instant("pending_expires_at"),

@@ -99,7 +99,7 @@ def test_movements_of_points_settle_a_floor_and_no_fixed_tier():
     ):
         assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): held}, NOON)
         moves = assignments.settle(MEMBER, {ACCOUNT}, earned((NOON, 1000)))
-        assert assignments.held((MEMBER, PROGRAM)) == expected
+        assert assignments.stored_tier((MEMBER, PROGRAM)) == expected
         assert [(move.before, move.after) for move in moves] == [(SILVER, GOLD)] * (expected.loyalty_tier_id == GOLD)
 
 
@@ -138,7 +138,7 @@ def test_a_reversed_floor_gives_way_to_the_hold_before_it():
     # Points have lifted the member meanwhile, but the floor is still the one that was set.
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, False, None, TierFloor(SILVER)))
     assert log.reverse(1, assignments, 9)
-    assert assignments.held((MEMBER, PROGRAM)) == before
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == before
 
 
 def test_a_floor_that_was_replaced_is_not_reversed():
@@ -147,4 +147,4 @@ def test_a_floor_that_was_replaced_is_not_reversed():
     for held in (HeldTier(SILVER, True), HeldTier(GOLD, True, None, TierFloor(GOLD)), HeldTier(SILVER)):
         assignments.put((MEMBER, PROGRAM), held)
         assert not log.reverse(1, assignments, 9)
-        assert assignments.held((MEMBER, PROGRAM)) == held
+        assert assignments.stored_tier((MEMBER, PROGRAM)) == held

@@ -42,8 +42,8 @@ YEAR = TierPolicy(EARNED, ROLLING, months=12)
 
 def test_the_balance_counts_unless_the_policy_says_otherwise():
     points = TierPoints(Decimal(5), Decimal(500))
-    assert TierPolicy().counted(points, NOON) == 5
-    assert TierPolicy(EARNED).counted(points, NOON) == 500
+    assert TierPolicy().counted_points(points, NOON) == 5
+    assert TierPolicy(EARNED).counted_points(points, NOON) == 500
     assert list(TierPolicy(EARNED).changes(points, NOON)) == []
 
 
@@ -53,7 +53,7 @@ def test_the_balance_counts_unless_the_policy_says_otherwise():
 )
 def test_a_rolling_period_ends_to_the_moment(at, expected):
     points = earned(("2026-01-31T10:00:00", 100), ("2026-02-10", 50))
-    assert TierPolicy(EARNED, ROLLING, months=1).counted(points, datetime.fromisoformat(at)) == expected
+    assert TierPolicy(EARNED, ROLLING, months=1).counted_points(points, datetime.fromisoformat(at)) == expected
 
 
 def test_years_begin_where_and_when_the_policy_says():
@@ -61,8 +61,8 @@ def test_years_begin_where_and_when_the_policy_says():
     # Midnight there is four o'clock.
     points = earned(("2026-04-01T03:59:59", 1), ("2026-04-01T04:00:00", 10), ("2027-04-01T04:00:00", 100))
     begins = datetime(2026, 4, 1, 4, tzinfo=UTC)
-    assert policy.counted(points, begins - timedelta(seconds=1)) == 1
-    assert policy.counted(points, begins) == 10
+    assert policy.counted_points(points, begins - timedelta(seconds=1)) == 1
+    assert policy.counted_points(points, begins) == 10
     next_year = datetime(2027, 4, 1, 4, tzinfo=UTC)
     assert list(policy.changes(points, begins)) == [(next_year, 100), (datetime(2028, 4, 1, 4, tzinfo=UTC), 0)]
 
@@ -71,7 +71,7 @@ def test_periods_reach_to_the_ends_of_the_calendar():
     for policy in (YEAR, TierPolicy(EARNED, CALENDAR)):
         for at in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
             points = TierPoints(earnings=(Earning(at, Decimal(3)),))
-            assert policy.counted(points, at) in (0, 3)
+            assert policy.counted_points(points, at) in (0, 3)
             assert list(policy.changes(points, at)) is not None
             assert policy.earliest(at) <= at
 
@@ -115,8 +115,8 @@ def test_points_of_a_period_are_those_of_the_list(policy, history, at):
         Decimal(0),
     )
     points = points_of(history)
-    assert policy.counted(points, at) == by_hand
-    assert policy.counted(points, at) == policy.counted(
+    assert policy.counted_points(points, at) == by_hand
+    assert policy.counted_points(points, at) == policy.counted_points(
         TierPoints(earnings=tuple(earning for earning in points.earnings if earning.moment >= policy.earliest(at))), at
     )
 

@@ -197,7 +197,7 @@ def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
     found.put((MEMBER, PROGRAM), HeldTier(GOLD, True))
     assert [each.member_tier_tracking_id for each in log.standing(5)] == [1]
     assert log.reverse(1, found, 9)
-    assert found.held((MEMBER, PROGRAM)) == before
+    assert found.stored_tier((MEMBER, PROGRAM)) == before
     assert log.standing(5) == []
     new, [changed] = log.drain()
     assert (new, changed.reversal_loyalty_event_id) == ([], 9)
@@ -209,7 +209,7 @@ def test_a_tier_that_has_moved_on_since_is_kept(now_held):
     found, log = tier_assignments(now_held), TierLog()
     log.know([tracking(1, GOLD, 5, HeldTier(SILVER))])
     assert not log.reverse(1, found, 9)
-    assert found.held((MEMBER, PROGRAM)) == now_held
+    assert found.stored_tier((MEMBER, PROGRAM)) == now_held
 
 
 SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
@@ -221,7 +221,7 @@ def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, 
     found = tier_assignments(first)
     stands = []
     for number, (tier_id, is_event) in enumerate(settings, 1):
-        made = tracking(number, tier_id, number if is_event else None, found.held(member_program))
+        made = tracking(number, tier_id, number if is_event else None, found.stored_tier(member_program))
         log.know([made]) if number % 2 or not is_event else log.add(made)
         found.put(member_program, HeldTier(tier_id, True))
         stands.append(made)
@@ -230,4 +230,6 @@ def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, 
     for each in cancelled:
         log.reverse(each.member_tier_tracking_id, found, 99)
         stands.remove(each)
-        assert found.held(member_program) == (HeldTier(stands[-1].loyalty_tier_id or 0, True) if stands else first)
+        assert found.stored_tier(member_program) == (
+            HeldTier(stands[-1].loyalty_tier_id or 0, True) if stands else first
+        )

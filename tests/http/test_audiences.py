@@ -518,7 +518,7 @@ def test_a_change_is_seen_by_other_processes_at_their_next_event(shop, administr
 
     def effects_elsewhere():
         with monkeypatch.context() as patched:
-            patched.setattr(configuration, "_kept", theirs)
+            patched.setattr(configuration, "_cache", theirs)
             return len(shop.track_one(event(member["loyaltyMemberId"]))["effects"])
 
     assert effects_elsewhere() == 1

@@ -41,7 +41,7 @@ def check(engine, organization_id):
     """What is in memory for the present version is what a load would find."""
     with engine.connect() as db:
         present = organizations.find(db, organization_id)
-        kept = configuration._kept.get(organization_id)
+        kept = configuration._cache.get(organization_id)
         if kept is not None and kept.version == present.configuration_version:
             assert plain(kept) == plain(configuration._load(db, present, None))
 
@@ -68,7 +68,7 @@ def rehearsed(organization, monkeypatch):
                 operations[after.configuration_version > before.configuration_version].add(operation_id)
             raise RolledBack
 
-        configuration._kept.clear()
+        configuration._cache.clear()
         try:
             run(engine, rehearsal)
         except RolledBack:
@@ -100,7 +100,7 @@ def test_events_are_decided_by_the_action_that_was_committed(organization, monke
     campaign = shop.campaign(running(mint(5)), eventType=GENERIC)
     [action] = campaign["actions"]
     path = f"/campaigns/{campaign['campaignId']}/actions/{action['actionId']}"
-    configuration._kept.clear()
+    configuration._cache.clear()
 
     def failing(calls, operation_id):
         raise RolledBack

@@ -1013,12 +1013,12 @@ def test_an_account_is_seen_at_the_next_event(shop, member):
 
 def test_configurations_are_kept_for_the_version_they_were_read_at(shop, member):
     shop.track_one(event(member))
-    kept = configuration._kept[shop.organization.id]
+    kept = configuration._cache[shop.organization.id]
     shop.track_one(event(member))
-    assert configuration._kept[shop.organization.id] is kept
+    assert configuration._cache[shop.organization.id] is kept
     shop.campaign()
     shop.track_one(event(member))
-    assert configuration._kept[shop.organization.id].version > kept.version
+    assert configuration._cache[shop.organization.id].version > kept.version
 
 
 # --- lists -------------------------------------------------------------------------------------------------------

@@ -227,11 +227,11 @@ def test_a_key_that_is_computed_and_unknown_is_an_error_of_the_event(shop, hot):
 def test_a_change_is_seen_by_other_processes_at_their_next_event(shop, administration, hot, monkeypatch):
     shop.campaign(running(mint(1), rule=has_hot(hot["matcherKey"])))
     member = shop.member()
-    mine, theirs = configuration._kept, {}
+    mine, theirs = configuration._cache, {}
 
     def tracked_elsewhere(category):
         with monkeypatch.context() as patched:
-            patched.setattr(configuration, "_kept", theirs)
+            patched.setattr(configuration, "_cache", theirs)
             return shop.track_one(order(member, 1, items=items(category)))["effects"]
 
     assert tracked_elsewhere("hot")

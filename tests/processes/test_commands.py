@@ -580,4 +580,4 @@ def test_the_clock_of_a_test_organization_is_moved(shared_home):
     exported = loyalty(shared_home, "export", "audit-log", "--organization", name)
     *_, own = [json.loads(line) for line in exported.stdout.splitlines()]
     assert (own["operationId"], own["testClock"]) == ("export", "2026-04-03T08:00:00Z")
-    assert "goes by the real time" in clock("remove").stdout
+    assert "uses the real time" in clock("remove").stdout

@@ -124,7 +124,7 @@ class Balances(ABC):
             self._begin_anew(account, wallet_id)
 
     def _begin_anew(self, account: LedgerAccount, wallet_id: int) -> None:
-        """Let points live that come to a wallet without activity, or to one whose idle balance has expired."""
+        """Restart the idle period when points arrive in a wallet that was inactive or whose idle balance expired."""
         pair = (wallet_id, account.ledger_account_id)
         balance, end = self.holding(*pair), self._end_of_idle(account, wallet_id)
         has_ended = end is not None and end <= self.at
@@ -223,7 +223,7 @@ class Balances(ABC):
     def within_max_balance(
         self, account: LedgerAccount, wallet_id: int, amount: Decimal
     ) -> tuple[Decimal, BalanceLimitReached | None]:
-        """The part of `amount` that the wallet may get, and the refusal of the rest; what repays debt takes no room."""
+        """The part of `amount` that the wallet may get, and the refusal of the rest; repaid debt does not count."""
         most = account.max_balance
         if most is None:
             return amount, None

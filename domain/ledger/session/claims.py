@@ -64,7 +64,7 @@ class Claims(Movements):
         return self._released.get(transaction.ledger_transaction_id, transaction.released)
 
     def amount_of(self, transaction: Stored) -> Decimal:
-        """The present amount of a transaction, moved or set aside."""
+        """The present amount of a transaction, moved or reserved."""
         return transaction.amount - self.released_of(transaction) + transaction.released
 
     def reversible_of(self, transaction: Stored) -> Decimal:

@@ -1,4 +1,4 @@
-"""Mints, burns, transfers and expiries, posted at once or set aside for a later capture."""
+"""Mints, burns, transfers and expiries, posted at once or reserved for a later capture."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -103,7 +103,7 @@ class Movements(Balances):
         expiry: datetime | None,
         qualifying: Decimal | None,
     ) -> Posting:
-        """Set aside a mint until it is available; it counts as issued at once, so that nothing can prevent that."""
+        """Hold a mint until it is available; it counts as issued at once, so that nothing can prevent that."""
         available_at = wait.available_at
         if expires_at is not None and available_at is not None and expires_at <= available_at:
             raise ExpiresBeforeAvailable(
@@ -269,7 +269,7 @@ class Movements(Balances):
         wait: Wait | None = None,
         policy_expires_at: datetime | None = None,
     ) -> Posting:
-        """Set aside the amount until a capture, or for a `wait`; entries of zero mark the wallets concerned."""
+        """Reserve the amount until a capture, or for a `wait`; entries of zero mark the wallets concerned."""
         if overdraft_of(account) and wait is None:
             raise CaptureNotSupported("An account with an overdraft does not support manual capture.")
         entries: list[Entry] = []

@@ -107,7 +107,7 @@ def remove(organization: str, as_json: bool) -> None:
     if as_json:
         print_json({"organizationId": called.organization_id, "testClock": None})
     else:
-        click.echo(f"Organization {called.organization_id} goes by the real time.")
+        click.echo(f"Organization {called.organization_id} uses the real time.")
 
 
 class _Called:

@@ -49,7 +49,7 @@ _NDJSON_ENDINGS = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 @click.option(
     "--columns", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A YAML file: field: column."
 )
-@click.option("--ignore-unknown-columns", is_flag=True, help="Pass over columns that are no fields.")
+@click.option("--ignore-unknown-columns", is_flag=True, help="Skip columns that are no fields.")
 @click.option("--delimiter", type=click.Choice(["comma", "semicolon", "tab", "pipe"]), help="Detected by default.")
 @click.option("--encoding", type=click.Choice(["utf-8", "windows-1252"]), default="utf-8", show_default=True)
 @click.option(

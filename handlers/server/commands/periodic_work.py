@@ -56,7 +56,7 @@ def _expire(engine: Engine, organization_id: int, is_quiet: bool) -> list[dict[s
 def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> None:
     """Evaluate again the tiers that have expired.
 
-    These were set by hand until some moment. Answers show the right tier, and events go by it, whether or not this
+    These were set by hand until some moment. Answers show the right tier, and events use it, whether or not this
     runs; it writes it down and reports the move. It may be interrupted and started again at any time, beside running
     servers. Workers run it by the clock, without `--all`.
     """

@@ -55,7 +55,7 @@ def replay(file: Path, base_url: str | None, organization: int | None, token: st
 
     Turns past sales into points on a running server: to load it with data that looks real, to compare campaigns on the
     purchases of a past year, or to see how fast your machine is; `make demo` replays a public data set. It is no way
-    to migrate, since points are computed anew.
+    to migrate, since it recomputes the points.
 
     Each line is `customer_id date number_of_cds dollar_value`, after a line with these headings. The organization is
     named after the file and made in the database unless it is there, with a campaign of one point for each whole dollar

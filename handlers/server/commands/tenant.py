@@ -21,7 +21,7 @@ class Tenant:
 def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Tenant:
     """The oldest organization, `by_name` of those called `name`, else a new one of that name.
 
-    Commands that look for the same organization at once take turns by `lock`.
+    `lock` serializes commands that look for the same organization.
     """
     from handlers.services.organizations.create import create_organization
     from persistence import organizations

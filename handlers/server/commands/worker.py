@@ -18,7 +18,7 @@ def worker(once: bool, attached: bool) -> None:
     """Evaluate queued events and run the periodic jobs.
 
     It runs until Ctrl-C or SIGTERM, and ends its batch first; one that is killed leaves everything to the others. Run
-    as many as are needed, on as many machines. `loyalty serve` has one of its own unless told otherwise.
+    as many as are needed, on as many machines. `loyalty serve` runs one of its own by default.
     """
     from handlers.http.logging import configure
     from handlers.server.worker import Worker

@@ -119,7 +119,7 @@ def _apply_file(
 
 
 def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
-    """The faults of files that can be told without an organization, each with file and line."""
+    """The faults of files that can be found without an organization, each with file and line."""
     faults = []
     for file in files:
         kind = KIND_OF[file.ref.kind]

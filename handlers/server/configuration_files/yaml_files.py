@@ -146,7 +146,7 @@ def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[s
 
 
 def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str], name: str) -> Any:
-    """The value of a node; every part's line is kept, and every fault of the form is told."""
+    """The value of a node; the line of every part is recorded, and every fault of the form reported."""
     lines[place] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         fields: dict[str, Any] = {}

@@ -105,7 +105,7 @@ def member_content(
         raise Forbidden(f"The member {member.loyalty_member_id} is not active, and is shown no content.")
     paging = {"sort": query.get("sort"), "page": query["page"], "limit": query["limit"]}
     locale = query["locale"]
-    # With what each process reads anew for each call, so that none shows older content than another one.
+    # Includes what each process reads for each call, so that none shows older content than another one.
     version = collection.content_version, collection.updated_at, call.organization.configuration_version
     viewed_by = member.organization_id, member.member_id, member.updated_at
     key = (*viewed_by, collection.content_collection_id, *version, locale, *paging.values())

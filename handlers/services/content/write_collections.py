@@ -20,7 +20,7 @@ def create(call: Call, properties: Any) -> ContentCollection:
     organization_id = call.organization.organization_id
     refusals: dict[str, Refusal] = {collections.SLUG_CONSTRAINT: _slug_taken(properties.slug)}
     if properties.slug is None:
-        # If another call takes the same slug meanwhile, this one starts over.
+        # If another call takes the same slug meanwhile, this one is retried.
         plain = slug_of(properties.name, ())
         properties = replace(
             properties, slug=slug_of(properties.name, collections.slugs_like(call.db, organization_id, plain))

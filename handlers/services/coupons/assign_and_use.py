@@ -100,8 +100,8 @@ def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> lis
 
     The same key with the same request returns the same usage.
     """
-    done = _Requests("use", USED, calls, requests, _use).done()
-    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in done]
+    results = _Requests("use", USED, calls, requests, _use).run_all()
+    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in results]
 
 
 def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
@@ -110,7 +110,7 @@ def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> 
     They are those named by code, or the next ones; all or none if the command `is_strict`, otherwise as many as
     possible, but at least one. The same keys with the same request return the same usages.
     """
-    return _Requests("assign", ASSIGNED, calls, requests, _assign).done()
+    return _Requests("assign", ASSIGNED, calls, requests, _assign).run_all()
 
 
 Do = Callable[[CouponWork, Call, CouponRequest, CouponBook, bytes], list[CouponUsage]]
@@ -130,7 +130,7 @@ class _Requests:
         self._usages: ResultsByKey[CouponUsage] = ResultsByKey()
         self._locks: Mapping[str, CouponLock] = {}
 
-    def done(self) -> list[list[CouponUsage] | Refusal]:
+    def run_all(self) -> list[list[CouponUsage] | Refusal]:
         """The usages of each request, or its refusal."""
         parts = [
             RequestedChange(
@@ -148,8 +148,8 @@ class _Requests:
         keys = {key for request in self._requests for key in request.command.keys}
         # A use that assigns makes two usages.
         count = sum([request.command.count + request.command.may_assign for request in self._requests])
-        stored, usage_ids = look_up(unit, keys, count)
-        for usage in stored:
+        stored_usages, usage_ids = look_up(unit, keys, count)
+        for usage in stored_usages:
             self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
         lock_keys = {request.command.lock_key for request in self._requests if request.command.lock_key is not None}
         self._locks = locks.find_by_keys(unit.db, unit.organization_id, lock_keys) if lock_keys else {}
@@ -168,7 +168,7 @@ class _Requests:
             if self._locks:
                 ids |= {lock.coupon_id for lock in self._locks.values() if lock.coupon_book_id == book_id}
             if codes or ids:
-                loader.named(loader.book(coupon_book_id=book_id), codes, ids)
+                loader.load_by_code(loader.book(coupon_book_id=book_id), codes, ids)
         for book_id, commands in sorted(by_book.items()):
             if self._kind == "assign" or any(command.may_assign for command in commands):
                 loader.count(loader.book(coupon_book_id=book_id))
@@ -181,20 +181,20 @@ class _Requests:
         if before:
             return sorted(before, key=lambda usage: usage.coupon_usage_id)
         coupons = unit.coupons
-        loaded = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
+        book = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
         if command.lock_key is not None:
             request = replace(request, lock=_lock_of(request, self._locks.get(command.lock_key)))
-        made = self._do(coupons, call, request, loaded, digest)
-        for usage in made:
+        usages = self._do(coupons, call, request, book, digest)
+        for usage in usages:
             self._usages.add(usage.system_unique_key, usage.request_digest, usage)
-        return made
+        return usages
 
 
 def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
     command = request.command
-    named = _named(coupons, book, command)
+    chosen_coupons = _named_coupons(coupons, book, command)
     use = Use(
-        coupon=named[0] if named else None,
+        coupon=chosen_coupons[0] if chosen_coupons else None,
         amount_discounted=command.amount_discounted,
         bypass=command.bypass,
         auto_assign=command.auto_assign,
@@ -203,7 +203,7 @@ def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBo
     details = command.details(_first(command.keys), digest)
     if request.lock is not None:
         coupon = coupons.loader.state.coupons[request.lock.coupon_id]
-        if named and named[0].coupon_id != coupon.coupon_id:
+        if chosen_coupons and chosen_coupons[0].coupon_id != coupon.coupon_id:
             fault = FieldFault("code is not that of the coupon that couponLockKey keeps", pointer="/code")
             raise InvalidRequest([fault])
         return coupons.use_locked(request.lock, replace(use, coupon=coupon), details)
@@ -232,8 +232,8 @@ def _assign_each(
 
     Raises the first refusal if it `is_strict`, or if nothing could be assigned.
     """
-    made: list[CouponUsage] = []
-    refused: list[Refusal] = []
+    usages: list[CouponUsage] = []
+    refusals: list[Refusal] = []
     for position, find in enumerate(_finders(coupons, book, command)):
         try:
             assignment = Assignment(
@@ -245,17 +245,17 @@ def _assign_each(
                 remaining_value=command.remaining_value,
             )
             key = command.keys[position] if command.keys else None
-            made.append(coupons.assign(member.member_id, book, assignment, command.details(key, digest)))
+            usages.append(coupons.assign(member.member_id, book, assignment, command.details(key, digest)))
         except (Conflict, NotFound) as refusal:
             if command.is_strict:
                 raise
-            refused.append(refusal)
-            if not command.codes and position == len(made):
+            refusals.append(refusal)
+            if not command.codes and position == len(usages):
                 # Further coupons would be refused for the same reason.
                 break
-    if not made:
-        raise refused[0]
-    return made
+    if not usages:
+        raise refusals[0]
+    return usages
 
 
 def look_up(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
@@ -272,7 +272,7 @@ def as_answered(usage: CouponUsage) -> CouponUsage:
     return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
 
 
-def _named(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Coupon]:
+def _named_coupons(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Coupon]:
     """The coupons that the command names by code or id, which are loaded; raises UnknownCoupon."""
     if command.coupon_id is not None:
         return [coupons.loader.state.coupons[command.coupon_id]]
@@ -282,7 +282,7 @@ def _named(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> lis
 def _finders(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
     """A function for each coupon to be assigned that finds it; an unknown code is refused when its turn comes."""
     if command.coupon_id is not None:
-        [coupon] = _named(coupons, book, command)
+        [coupon] = _named_coupons(coupons, book, command)
         return [lambda: coupon]
     if command.codes:
         return [lambda code=code: coupons.coupon(book, code) for code in command.codes]  # type: ignore[misc]

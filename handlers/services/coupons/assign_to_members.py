@@ -61,8 +61,8 @@ class _Batch:
     def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:
         """Assign to each item's member, in order; returns an outcome for each."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
-        stored, usage_ids = look_up(self._unit, keys, len(items))
-        self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored)
+        stored_usages, usage_ids = look_up(self._unit, keys, len(items))
+        self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored_usages)
         self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)}, usage_ids)
         return [self._one(item, _member_of(item, members_of_items)) for item in items]
 
@@ -95,12 +95,12 @@ def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
 
 def _member_of(item: BatchItem, members_of_items: Mapping[Any, Member]) -> Member | None:
     """The member of an item; None if its two ids belong to different members, or to none."""
-    named = [
+    candidates = [
         members_of_items.get(member_id)
         for member_id in (item.member_id, item.loyalty_member_id)
         if member_id is not None
     ]
-    return named[0] if all(member is named[0] or member == named[0] for member in named) else None
+    return candidates[0] if all(member is candidates[0] or member == candidates[0] for member in candidates) else None
 
 
 def _named_by(item: BatchItem) -> str:

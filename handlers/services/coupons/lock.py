@@ -58,7 +58,7 @@ def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockReque
             book = work.loader.book(coupon_book_id=book.coupon_book_id)
             coupon = None
             if request.code is not None:
-                work.loader.named(book, [request.code])
+                work.loader.load_by_code(book, [request.code])
                 coupon = work.coupon(book, request.code)
             command = Lock(expires_at, request.system_unique_key, digest, coupon, request.auto_assign)
             lock = work.lock(member.member_id, book, command)

@@ -30,7 +30,7 @@ def _never() -> bool:
 class Drain:
     """The progress of one worker through the queue: a batch of each organization in turn.
 
-    Within an organization, members take turns. Unless it `is_patient`, events that failed are tried again at once.
+    Within an organization, members alternate. Unless it `is_patient`, failed events are retried at once.
     """
 
     def __init__(

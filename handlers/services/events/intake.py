@@ -126,7 +126,7 @@ class Intake:
                 self._refuse_uncapturable(event)
                 original = first.find(key, tracked.digest)
             except Refusal as refusal:
-                self.results[position] = _refused(event, refusal)
+                self.results[position] = _refused_result(event, refusal)
                 continue
             if original is None:
                 first.add(key, tracked.digest, tracked)
@@ -173,7 +173,7 @@ class Intake:
             if payment_id is None or (payment_id in free and first[payment_id] is tracked):
                 remaining.append(tracked)
             else:
-                self.results[tracked.position] = _refused(tracked.event, payment_exists(payment_id))
+                self.results[tracked.position] = _refused_result(tracked.event, payment_exists(payment_id))
         return remaining
 
     def all_results(self) -> list[Result]:
@@ -209,7 +209,7 @@ class Intake:
         )
 
 
-def _refused(event: IncomingEvent, refusal: Refusal) -> Result:
+def _refused_result(event: IncomingEvent, refusal: Refusal) -> Result:
     return Result(track_result(event, None, FAILURE, None, refusal), refusal)
 
 

@@ -230,7 +230,7 @@ def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: Or
     event_ids: set[int] = set()
     for event in accepted:
         if event.order is not None and event.event.event_type in UNDOING_EVENTS:
-            undone = orders.stored(event.order["externalId"])
+            undone = orders.order_before(event.order["externalId"])
             event_ids.update(() if undone is None else undone.event_ids)
     return Reversals(unit.execution, event_ids) if event_ids else None
 

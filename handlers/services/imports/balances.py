@@ -18,7 +18,7 @@ from handlers.services.configuration import configuration_of
 from handlers.services.idempotency import digest_of
 from handlers.services.imports.reading import key_of, read_rows
 from handlers.services.imports.rows import ImportRow, NameOf, check_body, moment_in
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
 
@@ -105,7 +105,7 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
     name, account_id = values["loyaltyMemberId"], account.ledger_account_id
     fields: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
-    # Without them, the row says what it said before there were the columns.
+    # Without them, the digest of the row is the same as before these columns existed.
     fields += tuple(value for value in (qualifying, available_at) if value is not None)
     details = Details(
         system_unique_key=key_of(job, row),
@@ -167,7 +167,7 @@ def _is_new(job: ImportJob, balance_row: _BalanceRow, posted: ResultsByKey[int],
 
 def _mint(unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]], failed: list[FailedRow]) -> None:
     accounts = {balance_row.account.ledger_account_id for balance_row, _ in rows}
-    with opened(unit, _REASON, account_ids=accounts):
+    with open_unit(unit, _REASON, account_ids=accounts):
         for balance_row, member in rows:
             savepoint = unit.ledger.savepoint()
             account = unit.ledger.accounts.get(balance_row.account.ledger_account_id, balance_row.account)

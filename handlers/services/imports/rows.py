@@ -181,7 +181,7 @@ class RowReader:
             yield _empty_row(raw) if raw.is_empty else self._csv_row(raw, self._columns)
 
     def _csv_row(self, raw: RawRow, columns: Columns) -> ImportRow:
-        original: Sequence[str] | str = _shown(raw)
+        original: Sequence[str] | str = _readable_text(raw)
         values: Mapping[str, Any] = {}
         try:
             cells = cells_of(_decoded(raw, self._job.encoding), self.delimiter or delimiter_of(""))
@@ -193,10 +193,10 @@ class RowReader:
         return ImportRow(raw.line, original, raw.next_byte, raw.next_line, values)
 
     def _json_row(self, raw: RawRow) -> ImportRow:
-        job, original = self._job, _shown(raw)
+        job, original = self._job, _readable_text(raw)
         try:
             original = _decoded(raw, job.encoding)
-            row = _parsed(original)
+            row = _json_object(original)
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
             return ImportRow(raw.line, original, raw.next_byte, raw.next_line, {}, _without_frames(fault))
@@ -212,7 +212,7 @@ def _empty_row(raw: RawRow) -> ImportRow:
     return ImportRow(raw.line, "", raw.next_byte, raw.next_line, is_empty=True)
 
 
-def _shown(raw: RawRow) -> str:
+def _readable_text(raw: RawRow) -> str:
     """The text of a row that may not be one."""
     return raw.content.decode("utf-8", "replace").replace("\x00", "\ufffd")
 
@@ -236,7 +236,7 @@ def _decoded_header(raw: RawRow, encoding: str) -> str:
         raise FileFault(f"The first line has no names of columns. {fault.reason}") from None
 
 
-def _parsed(text: str) -> Mapping[str, Any]:
+def _json_object(text: str) -> Mapping[str, Any]:
     """The object of a line of JSON, by the rules for bodies of requests; raises RowFault."""
     try:
         row = json_text.decode(text.encode())
@@ -249,7 +249,7 @@ def _parsed(text: str) -> Mapping[str, Any]:
 
 def _object_of_cell(name: str, cell: str) -> Mapping[str, Any]:
     try:
-        return _parsed(cell)
+        return _json_object(cell)
     except RowFault:
         raise RowFault(f"{name} is no JSON object.", name) from None
 

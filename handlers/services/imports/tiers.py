@@ -18,7 +18,7 @@ from handlers.services.tiers import points_of
 from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
 from handlers.services.unit_of_work.evaluation import evaluate_derived, store_derived
 from handlers.services.unit_of_work.participants.tiers import without_points
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import member_tiers
 from persistence.members import MEMBERS
@@ -34,14 +34,14 @@ class TierRow:
     hold: TierHold
     schedule: TierSchedule | None
 
-    def held(self, points: Points, now: datetime) -> dict[int, HeldTier]:
+    def held_tiers(self, points: Points, now: datetime) -> dict[int, HeldTier]:
         """The tier of a member with these points, by program id."""
-        held = self.hold.place(self.schedule, points, now)
-        return {} if held is None else {self.tier.loyalty_program_id: held}
+        held_tier = self.hold.place(self.schedule, points, now)
+        return {} if held_tier is None else {self.tier.loyalty_program_id: held_tier}
 
     def of_newcomer(self, now: datetime) -> dict[int, HeldTier]:
         """The tier of a member who has no points yet, by program id."""
-        return self.held(lambda _: TierPoints(), now)
+        return self.held_tiers(lambda _: TierPoints(), now)
 
 
 class Tiers:
@@ -66,7 +66,7 @@ class Tiers:
                 if name in values:
                     raise RowFault(f"{name_of(name)} is given without a tier.", name_of(name))
             return None
-        tier = self._named(values["tier"])
+        tier = self._find_tier(values["tier"])
         if tier is None or not tier.active:
             state = "is no tier" if tier is None else "is a tier that is not active"
             raise RowFault(f"{values['tier'][:100]} {state}.", name_of("tier"))
@@ -78,12 +78,12 @@ class Tiers:
         hold = TierHold(tier.loyalty_tier_id, expires_at, kind)
         return TierRow(tier, hold, self._schedules.get(tier.loyalty_program_id))
 
-    def _named(self, name: str) -> KnownTier | None:
+    def _find_tier(self, name: str) -> KnownTier | None:
         """The tier with a key; else that with a name, in the default program if several have it."""
         by_key = self._by_key.get(name.lower())
-        named = self._by_name.get(name, [])
-        own = [tier for tier in named if tier.loyalty_program_id == self._default_program]
-        return by_key or (own[0] if own else named[0] if len(named) == 1 else None)
+        tiers_by_name = self._by_name.get(name, [])
+        own = [tier for tier in tiers_by_name if tier.loyalty_program_id == self._default_program]
+        return by_key or (own[0] if own else tiers_by_name[0] if len(tiers_by_name) == 1 else None)
 
 
 def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
@@ -96,7 +96,7 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
     changes = []
     for tier_row, member in tiers:
         before = {tier.loyalty_program_id: tier.loyalty_tier_id for tier in stored_tiers[member.member_id]}
-        for program_id, held_tier in tier_row.held(points(member), call.now).items():
+        for program_id, held_tier in tier_row.held_tiers(points(member), call.now).items():
             changes.append(_Change(tier_row, member.member_id, before.get(program_id), held_tier))
     new_tiers = {(change.member_id, change.tier_row.tier.loyalty_program_id): change.held for change in changes}
     member_tiers.move(call.db, organization_id, new_tiers, call.now)
@@ -161,6 +161,6 @@ def _report(call: Call, changes: Iterable[_Change]) -> None:
     reported = [change for change in changes if change.is_reported]
     unit = UnitOfWork(call)
     unit.lock(member_ids={change.member_id for change in reported})
-    with opened(unit, _REASON):
+    with open_unit(unit, _REASON):
         report = store_derived if call.is_quiet else evaluate_derived
         report(unit, [change.event(unit.configuration.tier_keys) for change in reported], _REASON)

@@ -139,7 +139,7 @@ class Importer:
         return current
 
     def _go_on(self, seconds: float) -> None:
-        """Pass over the rows that are committed; do more rows at once next time, or fewer if they took too long."""
+        """Skip the rows that are committed; do more rows at once next time, or fewer if they took too long."""
         current, self._begun = self._open_import(), None
         if current is None:
             return
@@ -162,7 +162,7 @@ class Importer:
             reason = f"Workers have died {job.crashes} times at the rows from line {job.next_line} on."
             self._end(db, job, FAILED, call.now, reason)
             return True
-        current = self._opened(job)
+        current = self._open_import_of(job)
         at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _FEWER_AFTER_CRASH**job.crashes))
         transactions.run(self._engine, lambda db: imports.record_begin(db, job, at_once))
         self._begun = job
@@ -189,7 +189,7 @@ class Importer:
         self._note(db, job, reader, failed, began, now)
 
     def _forgive(self) -> None:
-        """Note that a step which came to no end was no crash: this worker is alive."""
+        """Record that an unfinished step was no crash: this worker is alive."""
         if self._begun is not None:
             job = self._begun
             transactions.run(self._engine, lambda db: imports.forgive_begin(db, job))
@@ -237,7 +237,7 @@ class Importer:
             db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")
         return failed
 
-    def _opened(self, job: ImportJob) -> _OpenImport:
+    def _open_import_of(self, job: ImportJob) -> _OpenImport:
         """Return the reader and pace that this worker keeps for an import."""
         current = self._open.setdefault(_address(job), _OpenImport(self._settings.import_rows))
         self._open.move_to_end(_address(job))

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from domain.ledger.postings import Posting
 from domain.organizations import Organization
 from handlers.call import Execution
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import ledger_lots
 
@@ -38,7 +38,7 @@ def expire_next(
     account_ids = ledger_lots.due_accounts(db, organization_id, due, now) | policies.keys()
     unit.lock_wallets(due, account_ids)
     # Loading the balances posts what is due.
-    with opened(unit, "Points had expired.", account_ids=account_ids):
+    with open_unit(unit, "Points had expired.", account_ids=account_ids):
         pass
     expired = Expired(due[-1])
     for step in unit.ledger.steps:

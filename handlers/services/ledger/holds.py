@@ -8,7 +8,7 @@ from domain.points_payments import PointsPayment
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.ledger.post_transactions import MOVED
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
 from persistence.holds import find_held
@@ -29,7 +29,7 @@ def release_holds(call: Call, members: Collection[Member]) -> None:
     if not holds:
         return
     unit.lock(member_ids={hold.member_id for hold in holds})
-    with opened(unit, MOVED, account_ids={hold.ledger_account_id for hold in holds}):
+    with open_unit(unit, MOVED, account_ids={hold.ledger_account_id for hold in holds}):
         ids = [hold.ledger_transaction_id for hold in holds]
         for transaction in posting.find_stored(call.db, unit.organization_id, ids).values():
             unit.ledger.end_hold(transaction, unit.ledger.accounts[transaction.ledger_account_id], call.now)

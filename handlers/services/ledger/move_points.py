@@ -91,7 +91,7 @@ def _post(
     outcomes: dict[int, MovedPoints | Refusal | NotBatchable] = {}
     of_posted = zip(movements.items(), batch.movements, posted, strict=True)
     for (position, (_, account)), movement, outcome in of_posted:
-        outcomes[position] = _moved(movement, account, outcome) if isinstance(outcome, int) else outcome
+        outcomes[position] = _moved_points(movement, account, outcome) if isinstance(outcome, int) else outcome
     return outcomes
 
 
@@ -130,7 +130,7 @@ def _movement(request: PointsRequest, member: Member, account: LedgerAccount) ->
     )
 
 
-def _moved(movement: Movement, account: LedgerAccount, transaction_id: int) -> MovedPoints:
+def _moved_points(movement: Movement, account: LedgerAccount, transaction_id: int) -> MovedPoints:
     return MovedPoints(
         ledger_transaction_id=transaction_id,
         amount=movement.amount or Decimal(0),

@@ -13,7 +13,7 @@ from handlers.call import Execution
 from handlers.messages.derived_events import expiring_payload
 from handlers.services.unit_of_work.derived_events import DerivedEvent, is_told
 from handlers.services.unit_of_work.evaluation import evaluate_derived
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import configuration, events, expiry_notices
 from persistence.expiry_notices import NoticeProgress
@@ -87,7 +87,7 @@ def _report_to(
     unit = UnitOfWork(execution, reported=(POINTS_EXPIRING,))
     account_ids = {account.ledger_account_id}
     unit.lock_wallets(wallets, account_ids)
-    with opened(unit, "Points had expired.", account_ids=account_ids):
+    with open_unit(unit, "Points had expired.", account_ids=account_ids):
         members = {member.wallet_id: member.member_id for member in unit.members.values() if is_told(member)}
         lots = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
         notice_events = [
@@ -110,6 +110,6 @@ def _event(
         POINTS_EXPIRING,
         expiring_payload(account, amount.amount, amount.expires_at, notice.days_before),
         happened_at=None if notice.moment == now else notice.moment,
-        # Whatever settings are changed to, nobody is told twice.
+        # No member is notified twice, whatever the changed settings are.
         key=f"{POINTS_EXPIRING}-{member_id}-{account.ledger_account_id}-{notice.day}-{notice.days_before}",
     )

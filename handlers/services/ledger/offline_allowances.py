@@ -31,7 +31,7 @@ from handlers.services import tokens
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.post_transactions import MOVED
 from handlers.services.references import account_of_members_with_key
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import ledger_transactions, posting
 from persistence.holds import find_held, find_hold_states
@@ -103,7 +103,7 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     if find_held(call.db, ALLOWANCES, member.organization_id, member_ids, call.now, account.ledger_account_id):
         raise OfflineAllowanceLimit(f"The member has an open offline allowance on the account {account.name}.")
     details = Details(request.system_unique_key, digest, description=_HOLD)
-    with opened(unit, MOVED, account_ids={account.ledger_account_id}):
+    with open_unit(unit, MOVED, account_ids={account.ledger_account_id}):
         account = unit.ledger.accounts[account.ledger_account_id]
         hold = unit.ledger.burn(account, member.wallet_id, request.amount, details, manual=True, held_until=held_until)
     allowance = ALLOWANCES.add(
@@ -181,7 +181,7 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
     for a date after the end of the token.
     """
     organization_id = call.organization.organization_id
-    with _locked(call, _named(call, request.token)) as (unit, allowance, before):
+    with _locked(call, _allowance_of(call, request.token)) as (unit, allowance, before):
         digest = request.digest(allowance)
         earlier = ALLOWANCES.find_by(call.db, organization_id, redemption_key=request.system_unique_key)
         if earlier is not None:
@@ -213,7 +213,7 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
     return redeemed
 
 
-def _named(call: Call, token: str) -> OfflineAllowance:
+def _allowance_of(call: Call, token: str) -> OfflineAllowance:
     """The allowance that a token names; raises OfflineAllowanceInvalid."""
     claims = tokens.verified_claims(call.db, token, AUDIENCE) or {}
     organization_id = call.organization.organization_id
@@ -231,7 +231,7 @@ def _locked(call: Call, allowance: OfflineAllowance) -> Iterator[tuple[UnitOfWor
     unit.lock(member_ids=[allowance.member_id])
     # Read again, now that nobody else can change it.
     current = ALLOWANCES.find(call.db, allowance.organization_id, allowance.offline_allowance_id) or allowance
-    with opened(unit, MOVED, account_ids={allowance.ledger_account_id}):
+    with open_unit(unit, MOVED, account_ids={allowance.ledger_account_id}):
         yield unit, current, _views(call, [current])[0]
 
 

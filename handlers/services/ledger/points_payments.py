@@ -28,7 +28,7 @@ from handlers.call import Call
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.post_transactions import MOVED
 from handlers.services.references import account_of_members_with_key
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
 from persistence.holds import find_hold_states
@@ -122,7 +122,7 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     details = Details(
         request.system_unique_key, digest, description=HOLD, fiat=Fiat(terms.value, currency=policy.currency)
     )
-    with opened(unit, MOVED, account_ids={account.ledger_account_id}):
+    with open_unit(unit, MOVED, account_ids={account.ledger_account_id}):
         account = unit.ledger.accounts[account.ledger_account_id]
         hold = unit.ledger.burn(account, member.wallet_id, terms.points, details, manual=True, held_until=held_until)
     payment = PAYMENTS.add(
@@ -194,7 +194,7 @@ def _locked(call: Call, payment: PointsPayment) -> Iterator[tuple[UnitOfWork, Po
     """The unit of work that moves what a payment holds, and the payment as it is now; flushed at the end."""
     unit = UnitOfWork(call)
     unit.lock(member_ids=[payment.member_id])
-    with opened(unit, MOVED, account_ids={payment.ledger_account_id}):
+    with open_unit(unit, MOVED, account_ids={payment.ledger_account_id}):
         yield unit, view_payment(call, payment)
 
 
@@ -215,7 +215,7 @@ def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture)
             part.points,
             Fiat(part.value, currency=payment.currency),
         )
-    return _stored(call, payment, before)
+    return _store_change(call, payment, before)
 
 
 def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
@@ -228,7 +228,7 @@ def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
             unit.ledger.accounts[payment.ledger_account_id],
             Details(call.new_key(), description=HOLD),
         )
-    return _stored(call, payment, before)
+    return _store_change(call, payment, before)
 
 
 def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -> PointsPaymentView:
@@ -251,7 +251,7 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
         transactions = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
         details = Details(request.system_unique_key, digest, description=HOLD)
         unit.ledger.refund(transactions[payment.ledger_transaction_id], account, *part, details)
-    return _stored(call, payment, before)
+    return _store_change(call, payment, before)
 
 
 def _as_refunded(call: Call, payment: PointsPayment, transaction_id: int) -> PointsPaymentView:
@@ -261,7 +261,7 @@ def _as_refunded(call: Call, payment: PointsPayment, transaction_id: int) -> Poi
     return replace(view, status=REFUNDED if is_all else CAPTURED)
 
 
-def _stored(call: Call, payment: PointsPayment, before: PointsPaymentView) -> PointsPaymentView:
+def _store_change(call: Call, payment: PointsPayment, before: PointsPaymentView) -> PointsPaymentView:
     """Store that the payment has changed; returns it with what became of it."""
     after = view_payment(call, PAYMENTS.store(call.db, payment, {}, call.now))
     _audit(call, payment, before, after)

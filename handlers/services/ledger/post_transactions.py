@@ -25,7 +25,7 @@ from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
 from handlers.services.ledger.movements import Movement
 from handlers.services.unit_of_work.evaluation import evaluate_changes
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import ledger_transactions, posting
 from persistence.ledger import ACCOUNTS
@@ -92,7 +92,7 @@ class MovementBatch:
         postings: dict[int, Posting] = {}
         ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved)
         since = min((m.external_event_date for m in self.movements if m.external_event_date is not None), default=None)
-        with opened(self._unit, MOVED, account_ids=account_ids, transaction_ids=ids, since=since):
+        with open_unit(self._unit, MOVED, account_ids=account_ids, transaction_ids=ids, since=since):
             for positions in sets:
                 postings.update(self._post_set(positions, atomic=atomic))
         for position, step in postings.items():
@@ -309,7 +309,7 @@ def post_and_answer(
     posted = [
         (movement, outcome) for movement, outcome in zip(movements, outcomes, strict=True) if isinstance(outcome, int)
     ]
-    rows = iter(_answered(calls[0], posted)) if posted else iter(())
+    rows = iter(_rows_as_answered(calls[0], posted)) if posted else iter(())
     return [next(rows) if isinstance(outcome, int) else outcome for outcome in outcomes]
 
 
@@ -334,7 +334,7 @@ def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
     return replace(movement, ledger_account_id=ledger_account_id, ledger_id=None, refusal=refusal)
 
 
-def _answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[TransactionRow]]:
+def _rows_as_answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[TransactionRow]]:
     """The rows of each movement's transaction as first returned, with those posted as part of it.
 
     Later changes of the transactions are not included.

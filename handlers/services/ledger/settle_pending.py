@@ -12,7 +12,7 @@ from domain.ledger.refusals import UnknownLedgerTransaction
 from domain.problems import InvalidRequest
 from handlers.call import Call
 from handlers.services.ledger.post_transactions import MOVED
-from handlers.services.unit_of_work.requests import opened
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
 
@@ -52,7 +52,7 @@ def _pending(
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
     # Read again, now that nobody else can move them.
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
-    with opened(unit, MOVED, account_ids=account_ids):
+    with open_unit(unit, MOVED, account_ids=account_ids):
         for transaction_id in transaction_ids:
             transaction = transactions.get(transaction_id)
             if transaction is None or transaction.ledger_account_id != account.ledger_account_id:

@@ -104,7 +104,7 @@ def _advance(
     move, mission_id = request.asked, request.mission.mission_id
     progress, advance = unit.missions.advance(mission_id, move.amount, cause, audience_keys)
     answer = progress_answer(progress.balance(cause.member_id), advance.achieved)
-    unit.missions.answered(answer)
+    unit.missions.store_answer(answer)
     after = {
         "memberId": cause.member_id,
         "amount": move.amount,

@@ -1,8 +1,8 @@
 """The test clock of an organization: starting it, advancing it from one due moment to the next, and removing it.
 
-An advance is a target in the record of the organization. Whoever finds it, the call that asked for it or a worker, does
+An advance is a target in the record of the organization. The call that requested it, or a worker that finds it, does
 one step after the other, each in a transaction of its own, until the clock shows the target. Where much is due at one
-moment, a step does a part of it; whoever dies there leaves the rest to the next one, who begins with that moment.
+moment, a step does a part of it; after a crash the next process begins with that moment.
 """
 
 import logging
@@ -53,7 +53,7 @@ def clock_of(organization: OrganizationDetails) -> TestClock:
     _refuse_live(organization)
     clock = organization.test_clock
     if clock is None:
-        raise TestClockMissing("The organization goes by the real time: createTestClock makes a clock.")
+        raise TestClockMissing("The organization uses the real time: createTestClock creates a clock.")
     return clock
 
 
@@ -74,13 +74,13 @@ def start_clock(call: Call, starts_at: datetime | None) -> ClockChange:
     moment = call.real_now if starts_at is None else starts_at
     refuse_moment(moment, call.real_now, "/startsAt")
     refuse_start(moment, test_clocks.newest_record(call.db, organization.organization_id))
-    return _changed(call, organization, clock_now=moment, clock_steps=0)
+    return _change_clock(call, organization, clock_now=moment, clock_steps=0)
 
 
 def aim_clock(call: Call, to: datetime) -> ClockChange:
     """Begin an advance, or go on with the one to the same moment after it failed; raises the refusals of its target.
 
-    One that is under way stays as it is, and whoever is at a step of it is not waited for.
+    A running advance stays unchanged; the call does not wait for its present step.
     """
     organization = organizations.find_details(call.db, call.organization.organization_id)
     clock = clock_of(organization)
@@ -91,20 +91,20 @@ def aim_clock(call: Call, to: datetime) -> ClockChange:
     refuse_moment(to, call.real_now, "/to")
     refuse_target(clock, to)
     if clock.target is not None:
-        return _changed(call, organization, clock_error=None)
+        return _change_clock(call, organization, clock_error=None)
     if to == clock.now:
         return ClockChange(organization, organization)
-    return _changed(call, organization, clock_target=to, clock_started_at=call.real_now, clock_steps=0)
+    return _change_clock(call, organization, clock_target=to, clock_started_at=call.real_now, clock_steps=0)
 
 
 def remove_clock(call: Call) -> ClockChange:
-    """Let the organization go by the real time again; raises TestClockInUse if a record is dated later."""
+    """Return the organization to the real time; raises TestClockInUse if a record is dated later."""
     organization = _alone(call)
     clock = clock_of(organization)
     refuse_target(clock, clock.now)
     if test_clocks.has_later_record(call.db, organization.organization_id, call.real_now):
         raise TestClockInUse("A record is dated later than the real time: empty the organization instead.")
-    return _changed(call, organization, **test_clocks.WITHOUT_CLOCK)
+    return _change_clock(call, organization, **test_clocks.WITHOUT_CLOCK)
 
 
 class _Progress(Enum):
@@ -256,7 +256,7 @@ def _note_failure(engine: Engine, organization_id: int, error: Exception) -> Non
     failure = f"A step met {type(error).__name__}; the log of the server has more."
 
     def note(db: Connection) -> None:
-        # Whoever has the clock meanwhile goes on with the advance.
+        # The process that has the clock meanwhile continues the advance.
         organization = test_clocks.find_free(db, organization_id)
         if organization is not None and organization.clock_target is not None:
             _store(db, organization, clock_error=failure)
@@ -274,7 +274,7 @@ def _refuse_live(organization: Organization) -> None:
         raise NotATestOrganization("Only a test organization can have a test clock.")
 
 
-def _changed(call: Call, organization: OrganizationDetails, **values: Any) -> ClockChange:
+def _change_clock(call: Call, organization: OrganizationDetails, **values: Any) -> ClockChange:
     return ClockChange(organization, _store(call.db, organization, **values))
 
 

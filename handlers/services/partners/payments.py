@@ -175,7 +175,7 @@ def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Pa
         profile=info.profile(gov_id),
         custom_attributes=info.data,
     )
-    # A call that enrols the same member at this moment makes this one start over, and it finds the member then.
+    # A call that enrols the same member at this moment makes the database retry this one, which then finds the member.
     [member] = add_members(call, unit, [NewMember(properties)])
     return member, True
 

@@ -114,7 +114,7 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
     loader = run.unit.coupons.loader
     for book_id in sorted({coupon.coupon_book_id for coupon in coupons}):
         own = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
-        loader.named(loader.book(coupon_book_id=book_id), (), own)
+        loader.load_by_code(loader.book(coupon_book_id=book_id), (), own)
     return [_presented(run, code, by_code.get(code, ())) for code in codes]
 
 
@@ -122,7 +122,7 @@ def _presented(run: DryRun, code: str, coupons: Sequence[Coupon]) -> PresentedCo
     """The first usable coupon with the code, of those that several books may have, or else the first one."""
     if not coupons:
         unknown = UnknownCoupon(f"There is no coupon with the code {code}.")
-        return PresentedCode(code, None, False, None, _told([unknown]), None)
+        return PresentedCode(code, None, False, None, _exclusions([unknown]), None)
     presented = [_coupon(run, code, coupon) for coupon in coupons]
     return next((coupon for coupon in presented if coupon.usable), presented[0])
 
@@ -143,7 +143,7 @@ def _coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
     missing_points = None
     if total is not None and book.min_order_total is not None and [*map(type, reasons)] == [OrderTotalTooLow]:
         missing_points = book.min_order_total - total
-    return PresentedCode(code, book.coupon_book_key, not reasons, discount, _told(reasons), missing_points)
+    return PresentedCode(code, book.coupon_book_key, not reasons, discount, _exclusions(reasons), missing_points)
 
 
 def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal) -> Redemption:
@@ -158,7 +158,7 @@ def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal)
         missing_points=None if cost is None else max(_ZERO, cost - offer.facts.points),
         affordable_after_order=cost is None or cost <= points_after,
         discount=None if is_begun else discount_of(book, offer.order_total),
-        exclusion_reasons=_told(reasons),
+        exclusion_reasons=_exclusions(reasons),
     )
 
 
@@ -168,5 +168,5 @@ def _rank(book: CouponBook) -> tuple[bool, Decimal, int]:
     return rank is None, rank or _ZERO, book.coupon_book_id
 
 
-def _told(reasons: Iterable[Refusal]) -> list[Exclusion]:
+def _exclusions(reasons: Iterable[Refusal]) -> list[Exclusion]:
     return [Exclusion(reason.slug, reason.detail) for reason in reasons]

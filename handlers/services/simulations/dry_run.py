@@ -121,7 +121,7 @@ class DryRun:
         tiers = {}
         for schedule in unit.configuration.tier_schedules:
             program_id = schedule.loyalty_program_id
-            held_tier = unit.tier_assignments.held((member.member_id, program_id))
+            held_tier = unit.tier_assignments.stored_tier((member.member_id, program_id))
             tiers[program_id] = (
                 None if held_tier is None else unit.tier_assignments.current(program_id, held_tier, points)
             )

@@ -73,7 +73,7 @@ class HypotheticalUnit(UnitOfWork):
         self._balances = _balances(configuration, person.balances)
         self._badges = {_badge_id(configuration, key.lower()): amount for key, amount in person.badges.items()}
         self._missions = dict(_missions(configuration, person.missions))
-        self._tiers = dict(self._held(person.tier_keys))
+        self._tiers = dict(self._assumed_tiers(person.tier_keys))
         self.adopt([(_member(execution, person), self._tiers)])
 
     def _open(
@@ -124,7 +124,7 @@ class HypotheticalUnit(UnitOfWork):
         work.assume(NOBODY, self._missions)
         return work
 
-    def _held(self, tier_keys: Collection[str]) -> Iterator[tuple[int, HeldTier]]:
+    def _assumed_tiers(self, tier_keys: Collection[str]) -> Iterator[tuple[int, HeldTier]]:
         """The tiers by program: those named stay as if set by hand where the points do not reach them."""
         tiers = {
             tier.loyalty_program_id: tier.loyalty_tier_id
@@ -145,7 +145,7 @@ class HypotheticalUnit(UnitOfWork):
     def _is_in(self, schedule: TierSchedule, points: Points) -> bool:
         """True for the default program, which everybody is in, and for those that the member has points of."""
         is_default = schedule.loyalty_program_id == self.organization.default_loyalty_program_id
-        return is_default or schedule.counted(points, self.now) > 0
+        return is_default or schedule.counted_points(points, self.now) > 0
 
     def _points(self, ledger_account_id: int) -> TierPoints:
         balance = self._balances.get(ledger_account_id, _ZERO)

@@ -131,13 +131,13 @@ def _missing_totals(
         if explanation["reason"]["code"] == "MIN_SPEND" and least is not None:
             for action in campaign.actions:
                 thresholds = [TotalThreshold(least), *thresholds_of(action.node, name)]
-                yield action.action.action_id, max(threshold.missing(total) for threshold in thresholds)
+                yield action.action.action_id, max(threshold.shortfall(total) for threshold in thresholds)
         return
     for action in campaign.actions:
         if action.action.action_id == action_id:
             threshold = only_false_threshold(action.node, explanation["trace"], name)
             if threshold is not None:
-                yield action_id, threshold.missing(total)
+                yield action_id, threshold.shortfall(total)
 
 
 def _tiers(run: DryRun) -> Iterator[NextReward]:
@@ -146,11 +146,11 @@ def _tiers(run: DryRun) -> Iterator[NextReward]:
     points = unit.tier_points.of(member.wallet_id)
     tiers = {tier.loyalty_tier_id: tier for tier in unit.configuration.tiers.values()}
     for schedule in unit.configuration.tier_schedules:
-        held_tier = unit.tier_assignments.held((member.member_id, schedule.loyalty_program_id))
+        held_tier = unit.tier_assignments.stored_tier((member.member_id, schedule.loyalty_program_id))
         account = unit.configuration.accounts.get(schedule.ledger_account_id or 0)
         if account is None or not schedule.moves or (held_tier is not None and held_tier.holds(unit.now)):
             continue
-        counted_points = schedule.counted(points, unit.now)
+        counted_points = schedule.counted_points(points, unit.now)
         for step in schedule.steps:
             least = step.min_required_points
             tier = tiers.get(step.loyalty_tier_id)
@@ -170,7 +170,7 @@ def _missions(run: DryRun) -> Iterator[NextReward]:
     audience_keys = [audience.audience_key for audience in unit.audiences[member_id]]
     for compiled in unit.configuration.missions.values():
         mission = compiled.mission
-        remaining = None if compiled.fault else unit.missions.missing(member_id, compiled, audience_keys)
+        remaining = None if compiled.fault else unit.missions.remaining_count(member_id, compiled, audience_keys)
         if remaining is not None:
             gives = list(_rewards_of(compiled))
             yield NextReward(MISSION, mission.mission_key, mission.name, Missing(COUNT, Decimal(remaining)), gives)

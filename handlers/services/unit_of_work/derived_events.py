@@ -88,7 +88,9 @@ class LedgerEvents:
         self._postings = len([step for step in steps if isinstance(step, Posting)])
         events = self._arrived(steps) + self._expired(steps) if steps else []
         for wallet_id, member_id in self._member_ids.items():
-            events += self._moved(wallet_id, member_id, {*settled_accounts, *changed_accounts.get(wallet_id, ())})
+            events += self._settle_tiers(
+                wallet_id, member_id, {*settled_accounts, *changed_accounts.get(wallet_id, ())}
+            )
         return events
 
     def take_derived(self) -> list[DerivedEvent]:
@@ -100,7 +102,7 @@ class LedgerEvents:
         events = self._transactions(steps) + self._arrived(steps) + self._expired(steps)
         for wallet_id, accounts in _changed_accounts(steps).items():
             if wallet_id in self._member_ids:
-                events += self._moved(wallet_id, self._member_ids[wallet_id], accounts)
+                events += self._settle_tiers(wallet_id, self._member_ids[wallet_id], accounts)
         return events
 
     def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
@@ -155,7 +157,7 @@ class LedgerEvents:
                 events.append(DerivedEvent(member.member_id, POINTS_EXPIRED, payload, happened_at))
         return events
 
-    def _moved(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
+    def _settle_tiers(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
         unit = self._unit
         moves = unit.tier_assignments.settle(member_id, ledger_account_ids, unit.tier_points.of(wallet_id))
         if not moves:
@@ -208,7 +210,7 @@ def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -
 
 
 def is_told(member: Member) -> bool:
-    """True for a member who is told of expiring points: an active one."""
+    """True for a member who is notified of expiring points: an active one."""
     return member.active and member.erased_at is None
 
 

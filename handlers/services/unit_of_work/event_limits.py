@@ -70,7 +70,7 @@ def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: C
 
 
 def _applications(unit: UnitOfWork) -> Applications:
-    """The events of the members that cooldowns go by, as far as they are near to what the unit evaluates."""
+    """The members' events that cooldowns depend on, near to the moments that the unit evaluates."""
     cooldowns = [campaign.cooldown for campaign in unit.plans.campaigns if campaign.cooldown is not None]
     span = span_around(unit.moments, cooldowns)
     return Applications(events.find_applications(unit.db, unit.organization_id, unit.members, *span))
@@ -100,7 +100,7 @@ def _starts_of_own_counters(campaign: CompiledCampaign, occasions: Collection[_O
 def _occasions(unit: UnitOfWork, tracked: Sequence[TrackedEvent], limited: Collection[CompiledCampaign]) -> _Occasions:
     """The occasions of the events, by type; derived events happen at the same moments or now, and at no location.
 
-    Moments on the same day in all the zones of the campaigns are merged into one. Locations are told apart only if a
+    Moments on the same day in all the zones of the campaigns are merged into one. Locations are distinguished only if a
     limit is per location.
     """
     zones = {campaign.zone for campaign in limited}
@@ -122,7 +122,7 @@ def _locations(unit: UnitOfWork, tracked: Sequence[TrackedEvent]) -> Mapping[str
     locations: dict[str, str | None] = {}
     for order in [event.order for event in tracked if event.order is not None]:
         external_id = order["externalId"]
-        stored_order = None if unit.orders is None else unit.orders.stored(external_id)
+        stored_order = None if unit.orders is None else unit.orders.order_before(external_id)
         if stored_order is not None:
             locations[external_id] = stored_order.location_code
         elif external_id not in locations:

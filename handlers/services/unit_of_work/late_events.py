@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def tiers_of(unit: UnitOfWork, tracked: TrackedEvent) -> tuple[list[int], datetime | None]:
-    """The tiers that an event goes by, and the moment whose tiers these are if it is late.
+    """The tiers that apply to an event, and the moment whose tiers these are if it is late.
 
-    A derived event tells of what happens at the evaluation, such as a new tier: it goes by the present tiers.
+    A derived event reports what happens at the evaluation, such as a new tier: the present tiers apply.
     """
     is_by_date = unit.organization.late_event_tiers == EVENT_DATE and not tracked.depth
     if is_by_date and is_late(tracked.at, unit.now):

@@ -85,7 +85,7 @@ class OrderWork:
         self._moved: dict[int, Order] = {}
         self._returned: dict[int, OrderItem] = {}
 
-    def stored(self, external_id: str) -> Order | None:
+    def order_before(self, external_id: str) -> Order | None:
         """The order with this external id as it was before the batch."""
         return self._orders[external_id][0] if external_id in self._stored else None
 
@@ -120,7 +120,7 @@ class OrderWork:
                 raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
             check_transition(order[0].status, status)
             _refuse_other_currency(order[0], payload)
-            after = _moved(order, status, payload, tracked.loyalty_event_id)
+            after = _order_with_status(order, status, payload, tracked.loyalty_event_id)
         return after
 
     def keep(self, after: OrderWithItems) -> None:
@@ -157,7 +157,7 @@ class OrderWork:
         return [order for external_id, order in self._orders.items() if external_id not in self._stored]
 
     @property
-    def moved(self) -> list[OrderWithItems]:
+    def changed_orders(self) -> list[OrderWithItems]:
         """The orders that existed before the batch, in their present state."""
         orders = self._orders
         return [(replace(order, updated_at=self._at), orders[order.external_id][1]) for order in self._moved.values()]
@@ -176,7 +176,7 @@ class OrderWork:
         listeners = () if self._is_quiet else configuration.listeners
         if listeners and any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
             changes = [(CREATED_ENTITY, order_record(order)) for order in self.new]
-            changes += [(UPDATED_ENTITY, order_record(order)) for order in self.moved]
+            changes += [(UPDATED_ENTITY, order_record(order)) for order in self.changed_orders]
             queue_entities(self._db, configuration, PURCHASE_ORDER, changes, self._at)
 
     def _built(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
@@ -227,7 +227,9 @@ class OrderWork:
         )
 
 
-def _moved(present: OrderWithItems, status: str, payload: Mapping[str, Any], loyalty_event_id: int) -> OrderWithItems:
+def _order_with_status(
+    present: OrderWithItems, status: str, payload: Mapping[str, Any], loyalty_event_id: int
+) -> OrderWithItems:
     """The order after an event that sets this `status`."""
     order, items = present
     if status == PARTIALLY_RETURNED:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def opened(unit: UnitOfWork, reason: str, **options: Any) -> Iterator[None]:
+def open_unit(unit: UnitOfWork, reason: str, **options: Any) -> Iterator[None]:
     """Open a unit, whose members are locked, for a request; flush it at the end of the block.
 
     `reason` is the reason in the derived events; `options` are those of `UnitOfWork.open_for_request`. A Refusal raised
@@ -43,7 +43,7 @@ def unit_of_work(
     """
     unit = UnitOfWork(execution, reported=reported)
     _lock(unit, member_ids)
-    with opened(unit, reason, moments=moments):
+    with open_unit(unit, reason, moments=moments):
         yield unit
 
 

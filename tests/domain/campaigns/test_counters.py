@@ -71,17 +71,17 @@ def test_quotas_end_before_the_next_alert():
 def test_a_part_counts_up_to_its_quota_and_no_further():
     part = LockedCounter({3: Decimal(30)}, 16, 3, Decimal(60), LIMIT)
     unit = counters(part)
-    assert unit.left(KEY, LIMIT, Decimal(30)) == 30
+    assert unit.remaining(KEY, LIMIT, Decimal(30)) == 30
     unit.count([KEY], Decimal(20), 3)
-    assert unit.left(KEY, LIMIT, Decimal(10)) == 10
+    assert unit.remaining(KEY, LIMIT, Decimal(10)) == 10
     with pytest.raises(StartOver):
-        unit.left(KEY, LIMIT, Decimal("10.5"))
+        unit.remaining(KEY, LIMIT, Decimal("10.5"))
     assert counted(part, 20) == [(3, 20, 0, 60, LIMIT)]
 
 
 def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
     split = LockedCounter({0: Decimal(100), 1: Decimal(50), 2: Decimal(30)}, 2)
-    assert counters(split).left(KEY, LIMIT, Decimal(820)) == 820
+    assert counters(split).remaining(KEY, LIMIT, Decimal(820)) == 820
     rows = counted(split, 40)
     # 1000 - 220 - 20 are 760 for the one part that would hold ten counts: it is joined.
     assert rows == [(0, 120, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
@@ -175,7 +175,7 @@ def test_parts_together_count_as_one_row_would(limit, counts):
                     unit.reverse(Count(KEY, Decimal(amount), 3))
                     model -= amount
                 elif amount:
-                    assert (unit.left(KEY, Decimal(limit), Decimal(amount)) >= amount) == fits
+                    assert (unit.remaining(KEY, Decimal(limit), Decimal(amount)) >= amount) == fits
                     if fits:
                         unit.count([KEY], Decimal(amount), 3)
                         model += amount

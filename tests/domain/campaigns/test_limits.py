@@ -302,4 +302,4 @@ def test_a_reversal_takes_a_count_back_but_never_below_zero():
     counters = Counters({key: Decimal(5)})
     counters.reverse(Count(key, Decimal(3), 1))
     counters.reverse(Count(key, Decimal(3), 1))
-    assert (counters.used(key), [(row.key, row.used) for row in counters.changes()]) == (0, [(key, -5)])
+    assert (counters.used_amount(key), [(row.key, row.used) for row in counters.changes()]) == (0, [(key, -5)])

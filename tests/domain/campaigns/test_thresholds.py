@@ -68,7 +68,7 @@ def test_all_thresholds_of_a_rule_are_found_and_those_of_other_variables_are_not
     ],
 )
 def test_the_missing_amount_is_in_hundredths(threshold, total, missing):
-    assert threshold.missing(Decimal(total)) == Decimal(missing)
+    assert threshold.shortfall(Decimal(total)) == Decimal(missing)
 
 
 @given(
@@ -81,6 +81,6 @@ def test_the_missing_amount_suffices_and_a_hundredth_less_does_not(least, total,
         return amount > least if is_strict else amount >= least
 
     if not reaches(total):
-        missing = TotalThreshold(least, is_strict).missing(total)
+        missing = TotalThreshold(least, is_strict).shortfall(total)
         assert reaches(total + missing)
         assert not reaches(total + missing - Decimal("0.01"))

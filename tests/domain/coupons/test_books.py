@@ -64,9 +64,9 @@ def lot(**values):
 
 
 def test_a_lot_has_left_what_is_not_used():
-    assert lot().left == 2
+    assert lot().unused_amount == 2
     assert lot(amount=Decimal(0)).left == 0
-    assert lot().used(Decimal(2), NOON).left == 0
+    assert lot().after_use(Decimal(2), NOON).unused_amount == 0
     assert lot().taken_back(Decimal(2), NOON, owed=Decimal(1)).amount_owed == 1
 
 
@@ -99,7 +99,7 @@ def card(remaining, amount=1, **values):
 )
 def test_a_use_of_value_coupons_uses_up_those_that_the_rest_does_not_need(amount, remaining, taken, used, left):
     before = card(remaining, amount)
-    after = before.used(Decimal(1), NOON, Decimal(taken))
+    after = before.after_use(Decimal(1), NOON, Decimal(taken))
     assert (after.amount_used, after.remaining_value, after.is_begun) == (used, Decimal(left), True)
     assert not before.is_begun
     back = after.given_back(Decimal(used), NOON, Decimal(taken))
@@ -111,7 +111,7 @@ def test_what_is_left_of_a_reversed_assignment_has_no_value():
     assert (gone.amount, gone.remaining_value) == (0, 0)
     assert gone.given_back(Decimal(0), NOON, Decimal(5)).remaining_value == 0
     owing = card(0, amount_used=Decimal(1)).taken_back(Decimal(0), NOON, owed=Decimal(1))
-    assert (owing.amount, owing.amount_owed, owing.left) == (1, 1, 0)
+    assert (owing.amount, owing.amount_owed, owing.unused_amount) == (1, 1, 0)
     after = owing.given_back(Decimal(1), NOON, Decimal(5))
     assert (after.amount, after.amount_used, after.amount_owed, after.remaining_value) == (0, 0, 0, 0)
     of_two = card(20, 2).taken_back(Decimal(1), NOON)
@@ -124,7 +124,7 @@ def test_a_value_is_what_its_standing_uses_leave_whatever_was_reverted(amount, m
     standing: list[Decimal] = []
     for is_use, number in moves:
         if is_use and number <= cards.remaining_value:
-            cards = cards.used(Decimal(1), NOON, Decimal(number))
+            cards = cards.after_use(Decimal(1), NOON, Decimal(number))
             standing.append(Decimal(number))
         elif not is_use and standing:
             taken = standing.pop(number % len(standing))

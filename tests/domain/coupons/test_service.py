@@ -340,4 +340,4 @@ def test_a_reversed_use_of_an_event_is_given_back():
     shop.assign()
     [used] = shop.use()
     assert shop.service.reverse(used.coupon_usage_id, NOTHING).amount_used == -1
-    assert [lot.left for lot in shop.state.lots.values()] == [1]
+    assert [lot.unused_amount for lot in shop.state.lots.values()] == [1]

@@ -22,7 +22,7 @@ def progresses(draw):
 )
 def test_the_counter_stays_at_the_goal_until_the_next_count(counted, counter, begun):
     progress = Progress(3, counted)
-    assert (progress.counter, progress.begun) == (counter, begun)
+    assert (progress.counter, progress.current_count) == (counter, begun)
 
 
 def test_the_goal_is_achieved_by_the_count_that_reaches_it():
@@ -95,6 +95,6 @@ def test_another_goal_achieves_and_takes_nothing_by_itself(progress, goal):
     assert (changed.goal, changed.times_achieved) == (goal, progress.times_achieved)
     assert changed.counted // goal == progress.counted // progress.goal
     if goal > progress.goal:
-        assert changed.begun == progress.begun
+        assert changed.begun == progress.current_count
     else:
-        assert changed.begun == min(progress.begun, goal - 1)
+        assert changed.begun == min(progress.current_count, goal - 1)

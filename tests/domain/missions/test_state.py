@@ -92,21 +92,21 @@ def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
     ],
 )
 def test_what_is_missing_is_the_least_count_that_achieves_the_mission_once_more(counted, achieved, missing):
-    assert state(counted, achieved).missing(ANA, mission(), NOON) == missing
+    assert state(counted, achieved).remaining_count(ANA, mission(), NOON) == missing
     assert state(counted, achieved).count(mission(), missing, cause()).achieved == 1
     assert missing == 1 or state(counted, achieved).count(mission(), missing - 1, cause()).achieved == 0
 
 
 def test_nothing_is_missing_to_a_mission_that_cannot_be_achieved_any_more():
-    assert state(3, 1).missing(ANA, mission(max_repetitions=1), NOON) is None
-    assert state(3, 1).missing(ANA, mission(max_repetitions=2), NOON) == 3
+    assert state(3, 1).remaining_count(ANA, mission(max_repetitions=1), NOON) is None
+    assert state(3, 1).remaining_count(ANA, mission(max_repetitions=2), NOON) == 3
 
 
 def test_progress_may_be_assumed():
     missions = MissionProgressState({}, {})
     missions.assume(ANA, mission(), Progress(3, 5, 1))
     assert missions.progress(ANA, mission()).progress == Progress(3, 5, 1)
-    assert missions.missing(ANA, mission(), NOON) == 1
+    assert missions.remaining_count(ANA, mission(), NOON) == 1
 
 
 def test_an_event_that_counts_nothing_leaves_no_trace():
@@ -135,7 +135,7 @@ def test_a_count_is_stored_with_its_cause():
         "user_id": 5,
     }
     missions.count(mission(), 4, cause(at=NOON - DAY, event=None, **said))
-    missions.answered({"counted": 4})
+    missions.store_answer({"counted": 4})
     assert missions.drain().trackings == (
         MissionTracking(
             organization_id=1,

@@ -135,12 +135,12 @@ class BadgeWork:
         return lambda: (allocator.take(), new_key())
 
     def _assign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
-        return Performed(Decimal(abs(self._balances.assign(self._granted(event, params)).amount_assigned)))
+        return Performed(Decimal(abs(self._balances.assign(self._grant_of(event, params)).amount_assigned)))
 
     def _unassign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
-        return Performed(Decimal(abs(self._balances.unassign(self._granted(event, params)).amount_assigned)))
+        return Performed(Decimal(abs(self._balances.unassign(self._grant_of(event, params)).amount_assigned)))
 
-    def _granted(self, event: EventFacts, params: Mapping[str, Any]) -> BadgeGrant:
+    def _grant_of(self, event: EventFacts, params: Mapping[str, Any]) -> BadgeGrant:
         """The grant of an effect; its amount is rounded down to whole badges."""
         badge = self._unit.configuration.badges.get(params["badgeKey"].lower())
         if badge is None:

@@ -111,7 +111,7 @@ class CouponLoader:
                 self._load_locks([self.state.books[book.coupon_book_id]])
         return self.state.books[book.coupon_book_id]
 
-    def named(self, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = ()) -> None:
+    def load_by_code(self, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = ()) -> None:
         """Load coupons of the book that are requested by code or id, with their assignments to the members."""
         lock = book.type in PERSONAL and not self._is_dry_run
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)

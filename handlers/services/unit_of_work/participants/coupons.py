@@ -100,7 +100,7 @@ class CouponWork:
     def release(self, lock: CouponLock) -> CouponLock:
         """Release a lock; raises CouponLockEnded."""
         book = self.loader.book(coupon_book_id=lock.coupon_book_id)
-        self.loader.named(book, (), [lock.coupon_id])
+        self.loader.load_by_code(book, (), [lock.coupon_id])
         return self._service.end_lock(lock)
 
     def revert(self, usage: CouponUsage, details: UsageDetails, *, force: bool = False) -> CouponUsage:

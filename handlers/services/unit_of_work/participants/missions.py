@@ -90,13 +90,13 @@ class MissionWork:
         for mission_id, progress in progress_of_missions.items():
             self._state.assume(member_id, self._configuration.missions[mission_id].mission, progress)
 
-    def missing(self, member_id: int, compiled: CompiledMission, audience_keys: Collection[str]) -> int | None:
+    def remaining_count(self, member_id: int, compiled: CompiledMission, audience_keys: Collection[str]) -> int | None:
         """The count that a member of these audiences lacks to achieve a mission; None if that is not possible now."""
         try:
             compiled.refuse_closed(self._unit.now, audience_keys)
         except MissionClosed:
             return None
-        return self._state.missing(member_id, compiled.mission, self._unit.now)
+        return self._state.remaining_count(member_id, compiled.mission, self._unit.now)
 
     def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
         """Count an event of an active member in all its missions. Returns True if one moved.
@@ -134,9 +134,9 @@ class MissionWork:
         self._moves.clear()
         return self._state.progress(cause.member_id, compiled.mission), advance
 
-    def answered(self, answer: Mapping[str, Any]) -> None:
+    def store_answer(self, answer: Mapping[str, Any]) -> None:
         """Keep the answer to the last request."""
-        self._state.answered(answer)
+        self._state.store_answer(answer)
 
     def take_moves(self) -> list[MissionMove]:
         """The missions that moved since the last call, in their order."""
@@ -210,7 +210,7 @@ class MissionWork:
         return self._move(compiled, amount, payment)
 
     def _move(self, compiled: CompiledMission, amount: int, payment: _Payment) -> Advance:
-        """Count, as far as there is room, and pay for the goals achieved."""
+        """Count up to the maximum, and pay for the goals achieved."""
         advance = self._state.count(compiled.mission, amount, payment.cause)
         if advance.counted:
             rewards = tuple(self._rewards(compiled, advance.achieved, payment)) if advance.achieved else ()

@@ -131,14 +131,14 @@ class ReferralWork:
         elif ready_program.program.event_type == facts.event_type and (
             code_text is not None or ready_program.program.active
         ):
-            self._outcomes.append(self._used(facts, event, code, ready_program))
+            self._outcomes.append(self._use_code(facts, event, code, ready_program))
 
     def take_outcomes(self) -> list[ReferralOutcome]:
         """The outcomes of codes since the last call."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
-    def _used(
+    def _use_code(
         self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, ready_program: ReadyProgram
     ) -> ReferralOutcome:
         program = ready_program.program

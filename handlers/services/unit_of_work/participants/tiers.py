@@ -102,7 +102,7 @@ class TierWork:
         member_tiers.store_trackings(self._unit.db, self._organization_id, new, changed_trackings)
 
     def _set_tier(self, event: EventFacts, params: Mapping[str, Any]) -> None:
-        tier = self._named(params)
+        tier = self._tier_of_effect(params)
         expires_at = params["expiresAt"]
         if expires_at is not None and expires_at <= self._unit.now:
             raise BadParameter("expiresAt evaluated to a moment in the past.")
@@ -114,9 +114,9 @@ class TierWork:
     def _put(
         self, member_id: int, schedule: TierSchedule, now: HeldTier | None, keys: Mapping[int, str]
     ) -> HeldTier | None:
-        """Set a member's tier and report it, unless it goes by points and stays; returns the one before."""
+        """Set a member's tier and report it, unless it depends on points and stays; returns the one before."""
         member_program = member_id, schedule.loyalty_program_id
-        held_tier = self._assignments.held(member_program)
+        held_tier = self._assignments.stored_tier(member_program)
         self._assignments.put(member_program, now)
         before, after = _tier_id(held_tier), _tier_id(now)
         is_manual, ends = (False, None) if now is None else (now.is_manual, now.expires_at)
@@ -125,7 +125,7 @@ class TierWork:
             self._news.append(event)
         return held_tier
 
-    def _named(self, params: Mapping[str, Any]) -> KnownTier:
+    def _tier_of_effect(self, params: Mapping[str, Any]) -> KnownTier:
         program_key, tier_key = params["loyaltyProgramKey"], params["loyaltyTierKey"]
         tier = self._unit.configuration.tiers.get(tier_key.lower())
         if tier is None or tier.loyalty_program_key != program_key.lower():
@@ -144,7 +144,7 @@ class TierWork:
             member_id=event.member_id,
             loyalty_program_id=tier.loyalty_program_id,
             loyalty_tier_id=tier.loyalty_tier_id,
-            answered_tier_id=_tier_id(self._assignments.held((event.member_id, tier.loyalty_program_id))),
+            answered_tier_id=_tier_id(self._assignments.stored_tier((event.member_id, tier.loyalty_program_id))),
             expires_at=params["expiresAt"],
             system_unique_key=self._unit.new_key(),
             request_digest=b"",
@@ -165,7 +165,7 @@ class TierWork:
         is_restored = self._log.reverse(name, self._assignments, by.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_fixed):
             self._settle(tracking)
-        held_tier = self._assignments.held(tracking.member_program)
+        held_tier = self._assignments.stored_tier(tracking.member_program)
         return reversed_tier(tracking, _tier_id(held_tier), is_restored)
 
     def _settle(self, tracking: TierTracking) -> None:
