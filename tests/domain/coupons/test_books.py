@@ -65,7 +65,7 @@ def lot(**values):
 
 def test_a_lot_has_left_what_is_not_used():
     assert lot().unused_amount == 2
-    assert lot(amount=Decimal(0)).left == 0
+    assert lot(amount=Decimal(0)).unused_amount == 0
     assert lot().after_use(Decimal(2), NOON).unused_amount == 0
     assert lot().taken_back(Decimal(2), NOON, owed=Decimal(1)).amount_owed == 1
 

@@ -95,6 +95,6 @@ def test_another_goal_achieves_and_takes_nothing_by_itself(progress, goal):
     assert (changed.goal, changed.times_achieved) == (goal, progress.times_achieved)
     assert changed.counted // goal == progress.counted // progress.goal
     if goal > progress.goal:
-        assert changed.begun == progress.current_count
+        assert changed.current_count == progress.current_count
     else:
-        assert changed.begun == min(progress.current_count, goal - 1)
+        assert changed.current_count == min(progress.current_count, goal - 1)
