@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 class Mark(Enum):
-    """A property of a field that its type does not tell."""
+    """A property of a field that its type does not include."""
 
     KEY = "key"
     PERSONAL = "personal"

@@ -61,7 +61,7 @@ class OrderItem:
 
     @property
     def total_left(self) -> Decimal:
-        """The value that was not returned yet, zero if the order does not tell it."""
+        """The value that was not returned yet, zero if the order has no value."""
         return (self.total or Decimal(0)) - self.returned_total
 
     @property

@@ -50,7 +50,7 @@ class Refusal(Exception):
         self.test_clock: datetime | None = None
 
     def as_problem(self) -> dict[str, Any]:
-        """The problem object of this refusal as it stands inside an answer, such as a failed event's `error`."""
+        """The problem object of this refusal as it appears inside a response, such as a failed event's `error`."""
         status = STATUS_OF_KIND[self.kind]
         return {
             "type": f"/problems/{self.slug}",

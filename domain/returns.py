@@ -14,7 +14,7 @@ _ZERO = Decimal(0)
 def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str, Any]) -> OrderWithItems:
     """The order after a partial return; it is returned once nothing is left.
 
-    The items of the payload tell what was returned, or else its total. For an order without items only the total is
+    The items of the payload are what was returned, or else its total is. For an order without items only the total is
     known. Raises ReturnExceedsOrder, or PayloadMissing for an item whose value is unknown.
     """
     items_left, returned_items = list(items), payload.get("items") or ()

@@ -221,7 +221,7 @@ class TierAssignments:
         return None if now is None else now.loyalty_tier_id
 
     def place_now(self, program_id: int, tier: HeldTier, points: Points) -> HeldTier | None:
-        """A stored assignment as it is now: evaluated again if it has lapsed."""
+        """The current state of a stored assignment: reevaluated if it has lapsed."""
         schedule = self._schedules.get(program_id)
         if not tier.has_lapsed(self.at):
             return tier

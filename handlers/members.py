@@ -101,7 +101,7 @@ def create_member(call: Call, body: MemberProperties) -> Enrolment:
     ),
 )
 def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
-    """Enrol members as `createMember` does; one that is refused leaves the others as they are."""
+    """Enrol members as `createMember` does; a refused one does not affect the others."""
     return enrol_members(call, body.members)
 
 

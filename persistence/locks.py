@@ -4,14 +4,14 @@ Before all: the test clock of a test organization, by an advisory lock, also whi
 write, alone by those who begin, move or remove it. Then a turn, by those who change a record of the configuration, so
 that the audit log knows what it was.
 
-0. Customers who are to become members, by what they go by: advisory locks, taken together in the order of their
+0. Customers who are to become members, by their identifiers: advisory locks, taken together in the order of their
    numbers, by those who create a member unless there is one. After them the id of a payment, by inserting it.
    Then members' own rows, by member id: taken alone, by those who queue events, so that each member's line grows in
    order.
 1. wallets, by wallet id. A member's wallet row is the lock of all that a member has: balances, limits, events, orders,
-   and what counts for the member's referral codes; whoever may use a code locks its owner with the others.
+   and what counts for the member's referral codes; a call that may use a code locks its owner with the others.
 2. limit counters of all members, by campaign id: first their own rows, then the parts of those that are split; a unit
-   locks one row of each, or all rows of all where it gives back, or found too little in a part and starts over.
+   locks one row of each, or all rows of all where it gives back, or found too little in a part and is retried.
 3. ledgers, by those who add accounts to one or choose its default.
 4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
    FOR UPDATE, by those who change what an account allows. Before all wallets, the progress of the notices of an

@@ -175,7 +175,7 @@ def add_members(
 
 
 def lock(db: Connection, member: Member) -> Member:
-    """The member as it is now, with the wallet locked (see `persistence.locks`) until the transaction ends."""
+    """The current member, with the wallet locked (see `persistence.locks`) until the transaction ends."""
     row = db.execute(
         select(*_COLUMNS)
         .join(

@@ -4,7 +4,7 @@ Every member has a line, in the order in which events were accepted; only its fi
 that claims the whole line. Lines grow only at their end, under the lock of the member's row, so nothing gets before a
 head.
 
-An event is due at once until it fails. After that the database's clock alone tells when: those of servers and workers
+An event is due at once until it fails. After that only the database's clock decides when: those of servers and workers
 may differ.
 """
 

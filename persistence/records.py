@@ -109,7 +109,7 @@ class Records(Generic[Kind]):
         return {value for (value,) in self._rows(name, db, organization_id, values)}
 
     def lock(self, db: Connection, record: Kind) -> Kind:
-        """The record as it is now, locked until the transaction ends; see `locks`."""
+        """The current record, locked until the transaction ends; see `locks`."""
         address = self._address(record)
         [row] = self._rows(_LOCKED, db, address.pop("organization_id"), address)
         return self._kind(*row)
@@ -212,7 +212,7 @@ class Lookup(Generic[Kind]):
     record: Callable[[Sequence[Sequence[Any]], datetime, tzinfo], Kind]
 
     def find(self, db: Connection, organization: Organization, value: Any, now: datetime) -> Kind | None:
-        """The record with this address as it is at `now`; None if there is none."""
+        """The record with this address at the moment `now`; None if there is none."""
         rows = self.statement.rows(db, organization_id=organization.organization_id, value=value, now=now)
         return self.record(rows, now, organization.zone) if rows else None
 

@@ -37,7 +37,7 @@ def lock(db: Connection, organization_id: int) -> Organization | None:
 
 
 def remove_records(db: Connection, organization_id: int) -> int:
-    """Remove all records but those of users, with the test clock, and erase what the audit log tells.
+    """Remove all records but those of users, with the test clock, and erase the contents of the audit log.
 
     Returns how many rows there were.
     """

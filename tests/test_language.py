@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,3 +185,75 @@ def test_bare_participles_are_found():
     source += "class Row:\n    reserved: int\n"
     names = sorted(bare_participles(ast.parse(source)))
     assert names == [(1, "given"), (1, "told"), (2, "kept"), (5, "left")]
+
+
+# Phrases that have to be read twice, each with the words to use instead.
+PHRASES = {
+    r"anew": "again, re-",
+    r"as (?:it|they) (?:is|are|was|were|stands?)": "unchanged, current",
+    r"told|tells?|says?|said": "report, return, notify, contain",
+    r"answer(?:s|ed)?": "response, result",
+    r"comes? to|came to": "evaluates to, reaches",
+    r"go(?:es)? by": "depends on, uses",
+    r"room": "remaining",
+    r"alone": "only, exclusively, individually",
+    r"pass(?:ed|es|ing)? over": "skip",
+    r"whoever|nobody|somebody": "the one who acts",
+    r"those (?:that|who|which)": "the noun",
+    r"beside": "besides, next to",
+    r"otherwise": "if not, else",
+    r"in a circle": "deadlock",
+    r"take turns": "serialize",
+    r"travels? together": "pipelined",
+    r"(?:done|do) together": "batched",
+    r"start(?:s|ed)? over": "retry",
+    r"set aside": "reserve, hold",
+    r"tak(?:en|es|e|ing) back": "claw back, revert",
+    r"stands?": "active",
+}
+PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b", re.IGNORECASE)
+# How many a folder may have of them. The numbers only ever become smaller.
+ALLOWED_PHRASES = {
+    "domain": 140,
+    "handlers": 399,
+    "persistence": 179,
+    "openapi": 630,
+    "docs": 810,
+    "tests": 702,
+    "bench": 40,
+}
+ENDINGS = {"docs": "*.md", "openapi": "*.yaml"}
+
+
+def prose(path: Path) -> Iterator[str]:
+    """The text of a page; of a module, the comments and the strings that have a space."""
+    content = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield content
+        return
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
+    for token in tokenize.generate_tokens(io.StringIO(content).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def count_phrases(folder: str) -> int:
+    paths = sorted((ROOT / folder).rglob(ENDINGS.get(folder, "*.py")))
+    paths = [path for path in paths if not path.relative_to(ROOT).as_posix().startswith(LEFT_OUT)]
+    return sum(len(PHRASE.findall(text)) for path in paths for text in prose(path) if path != Path(__file__))
+
+
+@pytest.mark.parametrize("folder", ALLOWED_PHRASES)
+def test_phrases_that_are_hard_to_read_become_fewer(folder):
+    count = count_phrases(folder)
+    allowed = ALLOWED_PHRASES[folder]
+    assert count <= allowed, f"{folder} has {count - allowed} more of these phrases: {PHRASES}"
+    assert count >= allowed - 25, f"lower the number of {folder} to {count}"
+
+
+def test_phrases_that_are_hard_to_read_are_found(tmp_path):
+    path = tmp_path / "told.py"
+    path.write_text('"""Whoever is told."""\n\nname = "told"\n# Indexed anew, as it is.\n', encoding="utf-8")
+    assert [PHRASE.findall(text) for text in prose(path)] == [["Whoever", "told"], ["anew", "as it is"]]

@@ -155,7 +155,7 @@ MEMBER = _object(
 )
 
 ORDER_FIELDS = frozenset({"lastOrderAt", "orderCount"})
-"""The fields of a member that tell of earlier orders: these are read only for expressions that name one of them."""
+"""The fields of a member that summarize earlier orders: read only for expressions that name one of them."""
 
 MISSION = _object(
     "mission progress",

@@ -270,7 +270,7 @@ _RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (
     (USE, DiscountLimitReached, _discount_limit),
     (ASSIGN_AND_USE, InsufficientBalance, _points),
 )
-"""The audience is checked before the stock, so that refusals tell nothing of the stock to those not addressed."""
+"""The audience is checked before the stock, so that refusals reveal the stock only to members of the audience."""
 
 EXCLUSIONS: tuple[type[Conflict], ...] = tuple(refusal for _, refusal, _ in _RULES)
 """All rules of exclusion, in order."""

@@ -7,7 +7,7 @@ Every node is an object with a `kind`:
     select      target, field
     list        items
     map         entries: [{key, value}]
-    call        function, args, and target for a method; operators go by their sign
+    call        function, args, and target for a method; operators are named by their sign
     macro       function, target, variable, body, and condition for a `map` of three arguments
 
 Where the author chose a spelling (`'single'`, `0xFF`) a constant carries it as `text`, and pairs of parentheses beyond

@@ -132,7 +132,7 @@ class FileFault(Exception):
 
 
 class RowFault(Exception):
-    """A fault of one row, which leaves the others as they are; `column` is that of the file, if it is one."""
+    """A fault of one row, which does not affect the others; `column` is that of the file, if it is one."""
 
     def __init__(self, reason: str, column: str | None = None) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Rows about changes of the member's own record, and about messages that tell of the member."""
+"""Rows about changes of the member's own record, and about messages that concern the member."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

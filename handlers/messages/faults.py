@@ -31,7 +31,7 @@ _FORMS = {
 
 
 class Explainer:
-    """Tells the faults of one schema; `root` is where its values stand in a body."""
+    """Reports the faults of one schema; `root` is the pointer of its values in a body."""
 
     def __init__(self, schema_at: SchemaAt, root: Place = ()) -> None:
         self._schema_at = schema_at

@@ -202,7 +202,7 @@ def _nullable(result: dict[str, Any]) -> dict[str, Any]:
 
 
 class Validator:
-    """A compiled schema that tells every fault of a value in words; `root` is where its values stand in a body."""
+    """A compiled schema that reports every fault of a value in words; `root` is the pointer of its values in a body."""
 
     def __init__(self, compiled: Any, schema_at: SchemaAt, root: Place = ()) -> None:
         self.accepts: Callable[[Any], bool] = compiled.is_valid

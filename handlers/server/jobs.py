@@ -42,7 +42,7 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """The arguments of a run: the organizations to go through, and a function that tells if the run is to stop.
+    """The arguments of a run: the organizations to go through, and a function that returns whether the run is to stop.
 
     `by_real_time` are those without a test clock: of the others nothing is removed for its age.
     """

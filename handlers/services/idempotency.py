@@ -19,7 +19,7 @@ def digest_of(value: Any) -> bytes:
     return hashlib.sha256(_canonical(_by_value(value))).digest()
 
 
-# Most values are of these types, which are encoded as they are.
+# Most values are of these types, which are encoded unchanged.
 _UNCHANGED = frozenset({NoneType, bool, bytes, datetime, int, str})
 
 

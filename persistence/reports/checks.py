@@ -22,7 +22,7 @@ _CHANGES = f"SELECT * FROM report_changes r WHERE {_OF.format('r')}"
 
 
 def _wrong(keys: str, figures: tuple[str, ...], words: str, summands: str) -> str:
-    """A query that tells where the sums of `summands`, rows with the keys and figures, are not zero."""
+    """A query that finds where the sums of `summands`, rows with the keys and figures, are not zero."""
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
     differs = " OR ".join(f"sum({figure}) <> 0" for figure in figures)
     figure_texts = ", ".join(f"trim_scale({figure})" for figure in figures)

@@ -73,8 +73,8 @@ def record_table(
     """A table whose columns are the fields of a record, in their order, each of the type that the field has.
 
     `key` is the generated id of the primary key (organization_id, <key>), or its columns beside `organization_id`.
-    `types` and `defaults` are those columns whose type or default the field does not tell; a column of a named type has
-    no other default. `without` names fields that come from other tables. Items are constraints, indexes and columns
+    `types` and `defaults` are for columns whose type or default the field does not determine; a column of a named type
+    has no other default. `without` names fields that come from other tables. Items are constraints, indexes and columns
     that no field fills, or that replace one of the same name. A record with an `external_key` is unique by it.
     """
     others = {item.name: item for item in items if isinstance(item, Column)}

@@ -153,7 +153,7 @@ ledger_transactions = tenant_table(
     Column("fiat_currency", Text),
     Column("reverted_ledger_transaction_id", BigInteger),
     Column("reversal_ledger_transaction_id", BigInteger),
-    # A revert that takes back a part and leaves what it reverts as it is.
+    # A revert that takes back a part and leaves the reverted transaction unchanged.
     Column("is_partial", Boolean, nullable=False, server_default=text("false")),
     # The amount of a reverted mint that could not be taken back, since it was spent, and the last revert to find it so.
     exact("missing"),

@@ -133,7 +133,7 @@ class _Called:
             raise click.ClickException(refusal.detail) from None
 
     def organization(self) -> OrganizationDetails:
-        """The organization as it is now."""
+        """The current organization."""
         from persistence import organizations
 
         return transactions.run(self.engine, lambda db: organizations.find_details(db, self.organization_id))

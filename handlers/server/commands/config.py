@@ -171,7 +171,7 @@ def _api(engine: Any) -> LocalApi:
 
 @contextmanager
 def _told_faults(as_json: bool) -> Iterator[None]:
-    """Tell the faults of files, one a line or as JSON, without a traceback."""
+    """Print the faults of files, one a line or as JSON, without a traceback."""
     from handlers.server.configuration_files.yaml_files import FaultyFiles
 
     try:

@@ -40,7 +40,7 @@ def export_rows(
     """Write rows to the standard output.
 
     All are of one moment. Members, and what they have, are in the columns of imports. The last line on the standard
-    error tells the id to go on after. The audit log tells of the export.
+    error is the id to continue after. The audit log records the export.
     """
     since = None if updated_from is None else updated_from.replace(tzinfo=UTC)
     criteria = _filters(kind, filters)

@@ -184,7 +184,7 @@ class _Run:
         return job
 
     def cancel(self) -> None:
-        """End an import that is not to go on; one that has ended stays as it is."""
+        """End an import that is not to go on; one that has ended stays unchanged."""
         from domain.imports.records import ImportState
 
         with contextlib.suppress(ImportState):

@@ -231,7 +231,7 @@ class _Replay:
         """The number of events of a batch that this run was the first to track.
 
         Earlier runs tracked the first purchases of each lane. The answer to a repeated event equals the first one, so
-        only the event's record tells the runs apart: it names the request.
+        only the event's record distinguishes the runs: it names the request.
         """
         if not keys or self._is_new(keys[0]):
             return len(keys)

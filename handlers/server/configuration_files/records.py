@@ -48,7 +48,7 @@ class ConfigurationRecords:
 
     @classmethod
     def read(cls, calls: LocalCalls) -> ConfigurationRecords:
-        """Read everything by the lists of the API; raises FaultyFiles for records that no name tells apart."""
+        """Read everything by the lists of the API; raises FaultyFiles for records that share a name."""
         records, faults = cls(), list[str]()
         organization = calls.administration("getOrganization")["organization"]
         for kind in KINDS:

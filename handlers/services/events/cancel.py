@@ -105,7 +105,7 @@ class CapturedOrders(OrderWork):
         return order
 
     def keep(self, after: OrderWithItems) -> None:
-        """Do nothing: the order stays as it is."""
+        """Do nothing: the order stays unchanged."""
 
 
 def _refuse_unless_captured(event: LoyaltyEvent) -> None:

@@ -32,7 +32,7 @@ STEP_SECONDS = 1.0
 
 
 def evaluate_claimed(db: Connection, organization: Organization, queued: Sequence[QueuedEvent], now: datetime) -> None:
-    """Evaluate claimed events, take them out of the queue, and tell the triggers.
+    """Evaluate claimed events, take them out of the queue, and notify the triggers.
 
     The last ones stay in the queue where the others took `STEP_SECONDS`.
     They are evaluated with the present configuration, as of the moment when they were tracked.

@@ -94,7 +94,7 @@ def _refuse_unfit(kind: str, names: Iterable[str]) -> None:
 
 
 def cancel_export(call: Call, job: ExportJob) -> ExportJob:
-    """End an export and remove its rows; one that has ended without rows stays as it is."""
+    """End an export and remove its rows; one that has ended without rows stays unchanged."""
     _refuse_without_role(call, job.kind)
     job = EXPORTS.lock(call.db, job)
     return job if job.status in (FAILED, CANCELLED, EXPIRED) else EXPORTS.end(call.db, job, CANCELLED, call.now)

@@ -88,7 +88,7 @@ def _refuse_too_much(call: Call, more_bytes: int) -> None:
 
 
 def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
-    """Hand the import over to the worker; one that was started before with as many parts stays as it is.
+    """Hand the import over to the worker; one that was started before with as many parts stays unchanged.
 
     Raises ImportIncomplete if one of the parts from 1 to `parts` is missing, and ImportState if there are more.
     """
@@ -108,7 +108,7 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
 
 
 def cancel_import(call: Call, job: ImportJob) -> ImportJob:
-    """End the import where it is; rows that were imported stay. One that was cancelled before stays as it is.
+    """End the import where it is; rows that were imported stay. One that was cancelled before stays unchanged.
 
     Raises ImportState for an import that has ended otherwise.
     """

@@ -226,7 +226,7 @@ def _allowance_of(call: Call, token: str) -> OfflineAllowance:
 
 @contextmanager
 def _locked(call: Call, allowance: OfflineAllowance) -> Iterator[tuple[UnitOfWork, OfflineAllowance, AllowanceView]]:
-    """The unit of work that moves what an allowance holds, and the allowance as it is now; flushed at the end."""
+    """The unit of work that moves what an allowance holds, and the current allowance; flushed at the end."""
     unit = UnitOfWork(call)
     unit.lock(member_ids=[allowance.member_id])
     # Read again, now that nobody else can change it.
@@ -249,7 +249,7 @@ def _redeemed(call: Call, allowance: OfflineAllowance) -> Redeemed:
 
 
 def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
-    """Release what an allowance holds; one that was cancelled before stays as it is.
+    """Release what an allowance holds; one that was cancelled before stays unchanged.
 
     Raises OfflineAllowanceRedeemed, OfflineAllowanceClosed for one that has expired, or AccountInactive.
     """

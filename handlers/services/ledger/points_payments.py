@@ -191,7 +191,7 @@ def view_payments(call: Call, payments: Collection[PointsPayment], until: int | 
 
 @contextmanager
 def _locked(call: Call, payment: PointsPayment) -> Iterator[tuple[UnitOfWork, PointsPaymentView]]:
-    """The unit of work that moves what a payment holds, and the payment as it is now; flushed at the end."""
+    """The unit of work that moves what a payment holds, and the current payment; flushed at the end."""
     unit = UnitOfWork(call)
     unit.lock(member_ids=[payment.member_id])
     with open_unit(unit, MOVED, account_ids={payment.ledger_account_id}):
