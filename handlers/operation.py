@@ -19,7 +19,7 @@ class BodyShape(Protocol):
     """Turns a body that the document accepted into a command, the argument of the handler."""
 
     def load(self, body: Any) -> Any:
-        """The command, or the changes of one; raises InvalidRequest for faults that the document cannot express."""
+        """Decode the command, or its changes; raises InvalidRequest for faults that the document cannot express."""
 
 
 Answering = Callable[[Any], Any]

@@ -243,7 +243,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
             self._deferred.append(cursor.mogrify(text, values).decode() + "; ")
 
     def take_due(self) -> str:
-        """The statements that have to be sent before the next one; they count as sent."""
+        """Take the statements that have to be sent before the next one; they count as sent."""
         due = "".join(self._deferred)
         if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
             # Without BEGIN, settings hold for the message, which is one transaction.

@@ -66,7 +66,7 @@ def fail_abandoned(db: Connection, organization_id: int, before: datetime, now: 
 
 
 def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | None:
-    """The import, which no other worker claims until the transaction ends; None if one does, or it has ended."""
+    """Claim the import until the transaction ends; return None if another worker has it, or it has ended."""
     [(is_claimed,)] = query(db, _CLAIM, (import_id, organization_id))
     rows = query(db, _JOB, (organization_id, import_id)) if is_claimed else []
     return ImportJob(*rows[0]) if rows else None

@@ -34,7 +34,7 @@ _ZERO = Decimal(0)
 
 
 def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> LedgerAccount:
-    """The current account, locked so that nothing is posted to it until the transaction ends."""
+    """Lock the account against postings until the transaction ends; return the current row."""
     LEDGERS.lock(db, ledger)
     return ACCOUNTS.lock(db, account)
 

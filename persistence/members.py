@@ -175,7 +175,7 @@ def add_members(
 
 
 def lock(db: Connection, member: Member) -> Member:
-    """The current member, with the wallet locked (see `persistence.locks`) until the transaction ends."""
+    """Lock the member's wallet (see `persistence.locks`) until the transaction ends; return the current member."""
     row = db.execute(
         select(*_COLUMNS)
         .join(

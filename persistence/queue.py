@@ -130,7 +130,7 @@ FROM queued_events
 
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> list[Member]:
-    """The members with these ids, locked against others that queue their events, in the order of `locks`."""
+    """Lock the members with these ids against others that queue their events, in the order of `locks`."""
     return [Member(*row) for row in db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids)))]
 
 

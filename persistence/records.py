@@ -109,7 +109,7 @@ class Records(Generic[Kind]):
         return {value for (value,) in self._rows(name, db, organization_id, values)}
 
     def lock(self, db: Connection, record: Kind) -> Kind:
-        """The current record, locked until the transaction ends; see `locks`."""
+        """Lock the record until the transaction ends (see `locks`); return the current one."""
         address = self._address(record)
         [row] = self._rows(_LOCKED, db, address.pop("organization_id"), address)
         return self._kind(*row)

@@ -28,7 +28,7 @@ WHERE organization_id = :organization_id AND salt IS NOT NULL
 
 
 def lock(db: Connection, organization_id: int) -> Organization | None:
-    """The organization, locked against everything that adds records to it or moves its clock."""
+    """Lock the organization against everything that adds records to it or moves its clock; return it."""
     test_clocks.take(db, organization_id)
     statement = select(*columns_of(organizations, Organization)).where(
         organizations.c.organization_id == organization_id

@@ -251,7 +251,7 @@ class IdAllocator:
         self._size = max(self._size, count)
 
     def take(self) -> int:
-        """The next id."""
+        """Return the next id, reserving more if none is left."""
         if not self._left:
             self._left = reserve_ids(self._db, **{self._table: self._size})[self._table][::-1]
             self._size *= 2

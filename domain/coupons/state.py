@@ -344,7 +344,7 @@ class CouponState:
         self._undo_log.put(self.locks, lock.coupon_lock_id, replace(lock, coupon_usage_id=usage_id))
 
     def take_changes(self) -> CouponChanges:
-        """The changes since the last call, which count as stored from now on; sorted by id."""
+        """Return the changes since the last call, sorted by id, and mark them as stored."""
         keys = self._undo_log.changed_keys()
         changes = CouponChanges(
             books=_changed_records(self.books, keys),

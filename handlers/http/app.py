@@ -50,7 +50,7 @@ EXTRA_THREADS = TOKEN_THREADS + DRY_RUN_THREADS
 
 
 def create_app(settings: Settings, engine: Engine) -> ASGIApp:
-    """The application as it runs in production.
+    """Create the application for production.
 
     Raises an error if documents, handlers and addresses do not fit together.
     """

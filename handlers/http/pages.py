@@ -32,7 +32,7 @@ def _no_keys() -> Mapping[str, Any]:
 
 
 def unknown() -> None:
-    """The figures of what is not there."""
+    """Provide no figures."""
 
 
 @dataclass(frozen=True)

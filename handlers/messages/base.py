@@ -301,7 +301,7 @@ class Body(Shape, Generic[Command]):
         self._defaults = {field.name: _default_of(field) for field in dataclasses.fields(cast(Any, command))}
 
     def load(self, body: Mapping[str, Any]) -> Command:
-        """The command of a JSON object that the document accepted; faults of format raise InvalidRequest."""
+        """Decode the command of an accepted JSON object; faults of format raise InvalidRequest."""
         return self.command(**self._load_fields(body))
 
     def changes(self, body: Mapping[str, Any]) -> Changes[Command]:

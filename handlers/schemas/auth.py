@@ -15,7 +15,7 @@ class TokenRequestBody:
     """The form of a token request, whose fields are named as inside; unknown ones are left out, as the RFC asks."""
 
     def load(self, body: Mapping[str, Any]) -> TokenRequest:
-        """The request of a form that the document accepted."""
+        """Decode the request of a form that the document accepted."""
         return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
 
 

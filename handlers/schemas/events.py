@@ -60,7 +60,7 @@ class EventToTrackBody:
     """The body of an event that is tracked alone."""
 
     def load(self, body: Mapping[str, Any]) -> EventToTrack:
-        """The event of a body that the document accepted."""
+        """Decode the event of a body that the document accepted."""
         return EventToTrack(
             organization_id=body["organizationId"],
             event=incoming_event({name: value for name, value in body.items() if name != "organizationId"}),

@@ -31,7 +31,7 @@ class UploadBody:
     """A body that is a file."""
 
     def load(self, body: Upload) -> Upload:
-        """The file itself."""
+        """Return the file itself."""
         return body
 
 

@@ -163,7 +163,7 @@ class SetBody:
     """The body of a transaction set: a movement for each item."""
 
     def load(self, body: Mapping[str, Any]) -> list[Movement]:
-        """The movements, in their order."""
+        """Decode the movements, in their order."""
         return [movement(_SET_ITEM.load(item), pointer=f"/create/{index}") for index, item in enumerate(body["create"])]
 
 
@@ -180,7 +180,7 @@ class BatchBody:
     """The body of a batch; an item whose fields contradict each other is refused on its own."""
 
     def load(self, body: Mapping[str, Any]) -> list[BatchedMovement]:
-        """The items, in their order."""
+        """Decode the items, in their order."""
         return [_batch_item(item, f"/items/{index}") for index, item in enumerate(body["items"])]
 
 

@@ -15,7 +15,7 @@ class IntentBody:
     """The body of an intent; if it has no `paymentId`, its `referenceId` is used (partner B)."""
 
     def load(self, body: Mapping[str, Any]) -> PaymentIntent:
-        """The intent of a body that the document accepted."""
+        """Decode the intent of a body that the document accepted."""
         if body.get("paymentId") is None:
             body = {**body, "paymentId": body.get("referenceId")}
         return _INTENT.load(body)

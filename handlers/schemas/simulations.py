@@ -46,7 +46,7 @@ class SimulationBody:
     """The body of a simulation."""
 
     def load(self, body: Mapping[str, Any]) -> SimulationRequest:
-        """The request of a body that the document accepted; raises InvalidRequest for what contradicts itself."""
+        """Decode the request of an accepted body; raises InvalidRequest for contradictions."""
         fields = _SENT.load(body)
         faults = list(_faults(fields))
         if faults:

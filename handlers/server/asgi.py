@@ -18,7 +18,7 @@ from persistence.engine import create_engine
 
 
 def create() -> Callable[..., Any]:
-    """The application as the environment configures it.
+    """Create the application that the environment configures.
 
     The embedded database runs until the process ends.
     """

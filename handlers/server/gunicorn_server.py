@@ -120,7 +120,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
 
     def load(self) -> Callable[..., Any]:
-        """The ASGI application; its engine connects in the workers, when the first call comes."""
+        """Create the ASGI application; its engine connects in the workers, at the first call."""
         from handlers.http.app import EXTRA_THREADS, create_app
 
         settings = self._settings

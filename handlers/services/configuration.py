@@ -335,7 +335,7 @@ def _load_accounts(db: Connection, organization: Organization) -> _Accounts:
 def _load_groups(
     db: Connection, organization_id: int, active: Iterable[tuple[Campaign, Sequence[Action]]]
 ) -> Mapping[str, StackingGroup]:
-    """The stacking groups by key, if an action names one."""
+    """Load the stacking groups by key, if an action names one."""
     if all(action.stacking_group_key is None for _, actions in active for action in actions):
         return {}
     return {group.stacking_group_key: group for group in campaigns.STACKING_GROUPS.find_all(db, organization_id)}

@@ -113,7 +113,7 @@ def find_version(
 def lock_versions(
     db: Connection, collection: ContentCollection, places: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], ContentDocument]:
-    """The existing versions for the keys and locales, locked for this transaction; one statement."""
+    """Lock the existing versions for the keys and locales, and return them; one statement."""
     if not places:
         return {}
     keys, locales = zip(*places, strict=True)

@@ -184,7 +184,7 @@ def find_books(
 
 
 def lock_book(db: Connection, book: CouponBook) -> CouponBook:
-    """The current book, locked for this transaction to change its sums."""
+    """Lock the book for this transaction to change its sums; return the current row."""
     [row] = query(db, _LOCK_BY_ID, (book.organization_id, [book.coupon_book_id]))
     return CouponBook(*row)
 

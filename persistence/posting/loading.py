@@ -246,7 +246,7 @@ def open_session(
     lock: bool = True,
     since: datetime | None = None,
 ) -> LedgerSession:
-    """The session of locked wallets, with the current state of their accounts.
+    """Open a session of locked wallets, with the current state of their accounts.
 
     What is due by time comes first: holds end, mints become available, and expired value is burned. Without `lock` it
     is the session of a dry run, which locks no accounts. `since` is the earliest moment of what is done in the session,

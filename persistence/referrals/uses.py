@@ -116,7 +116,7 @@ def find_logs_of_events(db: Connection, organization_id: int, event_ids: Collect
 def load_state(
     db: Connection, organization_id: int, code_ids: Collection[int], member_ids: Collection[int]
 ) -> ReferralUsageState:
-    """The codes with these ids, and the counts for them and these referred members; two statements.
+    """Load the codes with these ids, and the counts for them and these referred members; two statements.
 
     The owners must be locked.
     """

@@ -125,7 +125,7 @@ class CaptureSession(Returns):
         released: tuple[LotUse, ...],
         expiry: datetime | None,
     ) -> tuple[tuple[Entry, ...], tuple[LotMove, ...]]:
-        """The entries and lots of a capture, of a mint lots with the `expiry`; updates both wallets' holdings."""
+        """Update both wallets' holdings; return the entries and lots of a capture, those of a mint with `expiry`."""
         entries: tuple[Entry, ...] = ()
         moves: list[LotMove] = []
         if transaction.from_wallet_id is not None:

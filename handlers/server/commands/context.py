@@ -50,7 +50,7 @@ class Group(click.Group):
 
 
 def load_settings(**options: str | int | None) -> Settings:
-    """The settings of the environment; command-line options (by field name) take precedence."""
+    """Read the settings of the environment; command-line options (by field name) take precedence."""
     overrides = {f"LOYALTY_{name.upper()}": str(value) for name, value in options.items() if value is not None}
     return Settings.from_environment({**os.environ, **overrides})
 

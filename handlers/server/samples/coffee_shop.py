@@ -156,7 +156,7 @@ class CoffeeShop:
         campaign("app", "Five beans for opening the app", mint({"value": 5}), eventType="app-opened")
 
     def _trigger(self) -> None:
-        """A receiver that gets no messages until it is switched on."""
+        """Create a trigger that sends no messages until it is switched on."""
         settings = {"url": "https://receiver.example/loyalty", "eventTypes": [_ORDER]}
         body = {"triggerKey": "mailer", "type": "WebHook", "name": "Mailer", "active": False, "settings": settings}
         self._admin("createTrigger", body)

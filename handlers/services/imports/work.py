@@ -196,7 +196,7 @@ class Importer:
             self._begun = None
 
     def _claim(self, db: Connection) -> tuple[ImportJob, Call] | tuple[None, None]:
-        """An import that no other worker works on, of the organization that was served longest ago, with its call.
+        """Claim an import without a worker, of the organization served longest ago; return it with its call.
 
         Imports of an organization wait while its test clock is advanced.
         """

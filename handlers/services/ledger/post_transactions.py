@@ -304,7 +304,7 @@ def _raise_first_refusal(outcomes: Sequence[MovementOutcome]) -> None:
 def post_and_answer(
     calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False
 ) -> list[list[TransactionRow] | Refusal | NotBatchable]:
-    """The rows of the movement of each call, in place of the id of its transaction, as by `post`."""
+    """Post the movement of each call as `post` does; return the rows instead of the id of its transaction."""
     outcomes = post(calls, movements, atomic=atomic)
     posted = [
         (movement, outcome) for movement, outcome in zip(movements, outcomes, strict=True) if isinstance(outcome, int)

@@ -118,7 +118,7 @@ def add_default_records(db: Connection, organization_id: int, now: datetime) -> 
 
 
 def _add_program(db: Connection, owned: Mapping[str, Any], ledger_id: int, ledger_account_id: int) -> Row[Any]:
-    """The default program with its default tier; returns its id and key."""
+    """Add the default program with its default tier; return its id and key."""
     program = db.execute(
         insert(loyalty_programs)
         .values(

@@ -77,7 +77,7 @@ class LedgerEvents:
         self._postings = 0
 
     def begin(self, settled_accounts: Collection[int] = ()) -> list[DerivedEvent]:
-        """The events of points and tiers that had expired when the unit was opened.
+        """Return the events of points and tiers that had expired when the unit was opened.
 
         Tiers that depend on the accounts of `settled_accounts` are evaluated in any case.
         """
@@ -94,7 +94,7 @@ class LedgerEvents:
         return events
 
     def take_derived(self) -> list[DerivedEvent]:
-        """The events of the new steps, in their order; those of tiers last."""
+        """Take the events of the new steps, in their order, with tiers last."""
         steps = self._unit.ledger.steps[self._steps :]
         if not steps:
             return []

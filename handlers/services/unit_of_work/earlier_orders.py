@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_order_history(unit: UnitOfWork) -> OrderHistory:
-    """The orders of the members, but for those that the events of the unit are about."""
+    """Load the orders of the members, except the orders of the unit's events."""
     stored_ids = () if unit.orders is None else unit.orders.stored_ids
     return orders.find_order_history(unit.db, unit.organization_id, unit.members, max(unit.moments), stored_ids)
 

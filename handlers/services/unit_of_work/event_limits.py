@@ -29,7 +29,7 @@ _Occasions = Mapping[str, Collection[_Occasion]]
 
 
 def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: Collection[CounterKey]) -> Counters:
-    """The counters of all limits that may count the events, or the derived events that are possible, and cooldowns.
+    """Load the counters of all limits that may count the events or possible derived events, and cooldowns.
 
     Counters of all members are locked unless this is a dry run; a member's own are protected by the member's lock.
     `given_back` are counters that are needed whatever the campaigns are now: they are locked as a whole, since a part

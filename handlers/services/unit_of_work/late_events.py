@@ -55,6 +55,6 @@ def _tiers_at(unit: UnitOfWork, member: Member, at: datetime) -> list[int]:
 def load_tier_history(
     db: Connection, organization_id: int, member_ids: Collection[int], schedules: Iterable[TierSchedule]
 ) -> TierHistory:
-    """The recorded tiers of members."""
+    """Load the recorded tiers of members."""
     default_tiers = {schedule.loyalty_program_id: schedule.default_tier_id for schedule in schedules}
     return TierHistory(member_tiers.find_periods(db, organization_id, member_ids), default_tiers)

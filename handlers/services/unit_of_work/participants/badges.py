@@ -83,7 +83,7 @@ class BadgeWork:
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
-        """A `badge-assigned` or `badge-unassigned` for every new change."""
+        """Take a `badge-assigned` or `badge-unassigned` for every new change."""
         if self._loaded is None:
             return []
         return [

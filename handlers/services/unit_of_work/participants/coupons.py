@@ -206,7 +206,7 @@ class CouponWork:
         return {ASSIGN_COUPON: self._assign_by_effect, USE_COUPON: self._use_by_effect}
 
     def take_derived(self) -> Sequence[DerivedEvent]:
-        """The new assignments and uses; the use of a codeless book is reported as that of a benefit."""
+        """Take the new assignments and uses; the use of a codeless book is reported as that of a benefit."""
         usages = self.loader.state.made[self._reported_count :]
         self._reported_count += len(usages)
         return [self._reported(usage) for usage in usages if usage.reverted_usage_id is None]

@@ -112,7 +112,7 @@ class MissionWork:
         return len(self._moves) > before
 
     def take_errors(self) -> list[RuleError]:
-        """The new errors of missions whose count expression failed; the event counted nothing for them."""
+        """Take the new errors of missions whose count expression failed; the event counted nothing for them."""
         failed, self._failed = self._failed, []
         return failed
 
@@ -139,12 +139,12 @@ class MissionWork:
         self._state.store_answer(answer)
 
     def take_moves(self) -> list[MissionMove]:
-        """The missions that moved since the last call, in their order."""
+        """Take the missions that moved since the last call, in their order."""
         moves, self._moves = self._moves, []
         return moves
 
     def take_derived(self) -> list[DerivedEvent]:
-        """The missions that were achieved since the last call."""
+        """Take the missions that were achieved since the last call."""
         achieved, self._to_report = self._to_report, []
         return [DerivedEvent(move.member_id, MISSION_ACHIEVED, achieved_payload(move)) for move in achieved]
 
@@ -316,7 +316,7 @@ def _missions_of(unit: UnitOfWork) -> set[int]:
 
 
 def _load_progress(unit: UnitOfWork, mission_ids: Collection[int]) -> MissionProgressState:
-    """The progress of the members of a unit in missions, and their achievements in the present periods."""
+    """Load the progress of a unit's members in missions, and their achievements in the present periods."""
     if not (mission_ids and unit.members):
         return MissionProgressState({}, {})
     progress = missions.progress_of_members(unit.db, unit.organization_id, unit.members, mission_ids)

@@ -134,7 +134,7 @@ class ReferralWork:
             self._outcomes.append(self._use_code(facts, event, code, ready_program))
 
     def take_outcomes(self) -> list[ReferralOutcome]:
-        """The outcomes of codes since the last call."""
+        """Take the outcomes of codes since the last call."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 

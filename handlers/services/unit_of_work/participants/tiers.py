@@ -79,7 +79,7 @@ class TierWork:
         return self._put(member_id, used_schedule, now, unit.configuration.tier_keys)
 
     def take_derived(self) -> list[DerivedEvent]:
-        """A `member-tier-set` for every newly set tier."""
+        """Take a `member-tier-set` for every newly set tier."""
         news, self._news = self._news, []
         return news
 
