@@ -122,7 +122,7 @@ def lock(
         amount, parts, part, quota, until, alerts, waits, own_parts = row[_WIDTH:]
         ceiling = ceilings[key]
         if own_parts or (part and (quota is None or ceiling is None or until != ceiling.next(alerts))):
-            raise StartOver(f"The counter {key} is split otherwise by now.")
+            raise StartOver(f"The counter {key} was split by another transaction.")
         locked[key] = LockedCounter({part: amount}, parts, part, quota, until, tuple(alerts), waits)
     return locked
 

@@ -149,7 +149,7 @@ class CouponState:
         self._had.update(had)
 
     def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
-        """Add active locks, but for those that have changed here, and how many reserve stock, by book."""
+        """Add active locks, except locally changed ones, and the number by book that reserve stock."""
         changed_keys = self._undo_log.changed_keys_of(self.locks)
         self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_keys})
         if not changed_keys:

@@ -124,7 +124,7 @@ class PointsFact:
         return "were received" if self.moved > 0 else "were taken"
 
     def _reason(self, source: Source) -> str:
-        """Why that happened, with the name of the source and the description."""
+        """The reason for a movement, with the name of its source and its description."""
         if source.kind == BY_EXPIRY:
             return ""
         if source.kind == BY_REQUEST and self.transaction_type == REVERT:

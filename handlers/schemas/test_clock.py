@@ -36,7 +36,7 @@ CLOCK_OF_ORGANIZATION = Shape(TestClock, _Status, only=("now", "status"))
 
 
 def audited_clock(organization: Organization) -> dict[str, Any]:
-    """The clock of an organization as the audit log shows it: what it shows, and where an advance leads."""
+    """The clock of an organization for the audit log: its time, and the target of an advance."""
     if organization.clock_now is None:
         return {"testClock": None}
     return {"testClock": {"now": instant_text(organization.clock_now), "target": _text(organization.clock_target)}}

@@ -221,7 +221,7 @@ def _stored_transaction(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> 
 
 
 def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
-    """The mints that get what the reversal of a transaction returns: those clamped after it was posted."""
+    """The reverted mints whose shortfall the reversal of a transaction covers: mints reverted after it was posted."""
     return tuple(
         claim
         for claim in claims

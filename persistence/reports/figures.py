@@ -59,7 +59,7 @@ class FigureQuery:
         return f":{name}"
 
     def moment(self, at: datetime) -> str:
-        """As `value`, of a moment."""
+        """Bind a moment as `value` does; return its SQL expression."""
         return f"CAST({self.value(at)} AS timestamptz)"
 
     def of_subject(self, column: str = "subject") -> str:

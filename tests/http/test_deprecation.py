@@ -58,7 +58,7 @@ def served():
         ("PUT", "", [{"sku": "a"}, {"code": "b"}], AT_2020),
     ],
 )
-def test_the_header_tells_since_when_what_was_used_is_deprecated(served, method, query, sent, expected):
+def test_the_header_has_the_date_of_the_deprecation(served, method, query, sent, expected):
     client, _ = served
     reply = client(method, f"/v2/orders{query}", json_body=sent)
     assert reply.status == 200, reply.content

@@ -341,7 +341,7 @@ def test_keys_of_another_organization_are_no_concern(points, other_organization)
     assert points.move(None, points.wallet(), 3, systemUniqueKey="shared")[0]["amount"] == 3
 
 
-def test_accounts_of_other_ledgers_and_organizations(points, other_organization):
+def test_accounts_of_other_ledgers_and_organizations_are_unknown(points, other_organization):
     wallet = points.wallet()
     body = {"amount": 1, "fromWalletId": None, "toWalletId": wallet}
     elsewhere = points.admin.post("/ledgers", {"name": "Elsewhere"})["ledger"]["ledgerId"]

@@ -221,7 +221,7 @@ def test_points_that_a_coupon_gives_are_refused_with_it(shop, member):
     assert shop.balance(member) == 10
 
 
-def test_a_simulation_tells_what_the_maximum_cuts(shop, member):
+def test_a_simulation_reports_the_points_above_the_maximum(shop, member):
     limit(shop, 60)
     shop.campaign(running(mint(100)), eventType="member-purchase-order-created")
     sent = {"loyaltyMemberId": member, "order": {"total": 10}}

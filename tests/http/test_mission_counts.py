@@ -87,7 +87,7 @@ def test_a_count_that_cannot_be_told_is_told_and_counts_nothing(shop, ana):
         ('missions["11111111-2222-4333-8444-555555555555"].timesAchieved', "unknown-key"),
     ],
 )
-def test_what_can_never_count_is_refused_when_saved(shop, expression, code):
+def test_an_expression_that_can_never_count_is_refused(shop, expression, code):
     refused = shop.administration.post("/missions", body(countExpression=expression), expect=400)
     [fault] = refused["errors"]
     assert (fault["pointer"], fault["code"]) == ("/countExpression", code)

@@ -59,7 +59,7 @@ def test_a_token_is_counted_however_the_request_spells_it():
     assert [client("GET", "/v2/books", headers=headers).status for headers in spellings] == [200, 429, 429, 429]
 
 
-def test_what_has_no_good_token_is_counted_by_its_address_only():
+def test_requests_without_a_valid_token_are_counted_only_by_address():
     client = server(rate_per_token="1/hour", rate_per_address="5/hour")
     assert [client("GET", "/v2/books", token="wrong").status for _ in range(3)] == [401] * 3
 

@@ -176,7 +176,7 @@ def test_a_token_that_is_not_accepted_is_told(site, lines):
     assert "Traceback" not in refused.stderr
 
 
-def test_a_token_and_an_organization_go_together(site, lines):
+def test_a_token_requires_an_organization_and_vice_versa(site, lines):
     refused = site.replay(site.file("alone.txt", lines[:5]), "--token", "x")
     assert refused.returncode == 2
     assert "--organization and --token go together" in refused.stderr

@@ -158,7 +158,7 @@ class TestAddresses:
     @pytest.mark.parametrize(
         "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1%lo"]
     )
-    def test_nor_are_names_that_lead_to_them(self, there, address):
+    def test_host_names_of_forbidden_addresses_are_refused(self, there, address):
         poster = WebhookClient(http_allowed=True, resolve=lambda host, port: [address])
         reply = poster.post(there.url.replace("127.0.0.1", "rebound.example"), {}, BODY)
         assert reply == Reply(None, "The host has no address that is public.")

@@ -103,7 +103,7 @@ def _apply_file(
     names_in_files: Collection[Ref],
     outcome: ConfigurationOutcome,
 ) -> None:
-    """Make the record of a file as it says; raises FaultyFiles."""
+    """Create or change the record that a file describes; raises FaultyFiles."""
     kind = KIND_OF[file.ref.kind]
     try:
         stored_record = records.by_ref.get(file.ref) or _adopted(records, kind, file, names_in_files)

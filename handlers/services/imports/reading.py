@@ -87,7 +87,7 @@ def unused(
     failed: list[FailedRow],
     name_of: NameOf,
 ) -> list[tuple[ImportRow, T]]:
-    """The rows to be done; those whose keys were `existing_keys` before fail, unless the import may meet them again."""
+    """The rows to import; rows with one of the `existing_keys` fail, unless the import may repeat them."""
     keys = set(existing_keys)
     new_items = []
     for row, request in items:

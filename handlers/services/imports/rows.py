@@ -105,7 +105,7 @@ class RowReader:
             self._ahead.append(row)
 
     def place_after(self, count: int) -> tuple[int, int]:
-        """The byte and the line behind so many of the next rows, and the empty lines if no other row is known."""
+        """The byte and line after so many of the next rows; includes trailing empty lines if no further row is read."""
         if count < len(self._ahead):
             row = self._ahead[count - 1]
             return row.next_byte, row.next_line

@@ -63,7 +63,7 @@ def test_schemas_that_look_things_up_elsewhere_are_refused(schema, pointer):
     assert faults(schema) == [pointer]
 
 
-def test_circles_are_refused():
+def test_circular_references_are_refused():
     assert faults({"$ref": "#"}) == [""]
     assert len(faults({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}})) == 1
 
