@@ -3,7 +3,7 @@
 import copy
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from connexion import ConnexionMiddleware
@@ -109,15 +109,6 @@ def build_app(
     workers, page_threads = FairThreads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
     token_threads = Threads(TOKEN_THREADS, "token")
     dry_run_threads = FairThreads(DRY_RUN_THREADS, "dry-run")
-
-    @asynccontextmanager
-    async def lifespan(_: Any) -> AsyncIterator[None]:
-        yield
-        workers.close()
-        token_threads.close()
-        dry_run_threads.close()
-        page_threads.close()
-
     throttle = Throttle(settings)
     flask_pages = OneHopWsgi(pages(documents, BASE_PATH, site or Site()).wsgi_app, page_threads)
     connexion = ConnexionMiddleware(
@@ -133,7 +124,7 @@ def build_app(
             max_batch=settings.calls_together,
         ),
         import_name=__name__,
-        lifespan=lifespan,
+        lifespan=_closing(workers, token_threads, dry_run_threads, page_threads),
         middlewares=[ExceptionMiddleware, Routing, SecurityMiddleware, LifespanMiddleware],
         security_map=dict(security_map(authenticate, authenticate_key, lambda: workers.of(None))),
     )
@@ -155,6 +146,18 @@ def build_app(
         app = ResponseContract(app, documents, schemas)
     sealed = Envelope(app, throttle)
     return Traced(sealed) if tracing.is_on() else sealed
+
+
+def _closing(*pools: FairThreads | Threads) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+    """The lifespan of an application at whose end its threads finish their work."""
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        yield
+        for pool in pools:
+            pool.close()
+
+    return lifespan
 
 
 def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[[], Figures | None]:
