@@ -34,6 +34,11 @@ class ResultsByKey(Generic[Result]):
         stored_result = self._results.get(key) if key is not None else None
         if stored_result is None:
             return None
-        if stored_result[0] != digest:
-            raise KeyReused(f"The key {key} was used for another request.")
+        refuse_reuse(key, stored_result[0], digest)
         return stored_result[1]
+
+
+def refuse_reuse(key: str | None, used_digest: bytes | None, digest: bytes | None) -> None:
+    """Refuse a request whose key was used for a request with another digest; raises KeyReused."""
+    if used_digest != digest:
+        raise KeyReused(f"The key {key} was used for another request.")

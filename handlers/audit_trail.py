@@ -130,7 +130,8 @@ class AuditTrail:
         for name, change in differences(before or {}, after).items():
             if name in _LEFT_OUT:
                 continue
-            is_plain = type(change["from"]) in _PLAIN and type(change["to"]) in _PLAIN
+            before_it, after_it = change["from"], change["to"]
+            is_plain = (not before_it or type(before_it) in _PLAIN) and (not after_it or type(after_it) in _PLAIN)
             if not is_plain or not _SECRETS.isdisjoint(name.split(".")):
                 change = {side: without_secrets(value, name) for side, value in change.items()}
             changes[name] = change

@@ -203,7 +203,8 @@ class TransactionDeadline:
 
         The connection is then discarded, as the request to end may come late.
         """
-        self.check()
+        if self._expired:
+            raise TransactionDeadlineExceeded
         with self._lock:
             outer, self._working = self._working, db.connection.dbapi_connection
         try:
@@ -217,7 +218,8 @@ class TransactionDeadline:
                 self._working = outer
             if self._expired:
                 db.invalidate()
-        self.check()
+        if self._expired:
+            raise TransactionDeadlineExceeded
 
 
 class JointDeadline(TransactionDeadline):

@@ -330,6 +330,7 @@ class EvaluationPlans:
     def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
         self.campaigns = tuple(campaigns)
         self.have_cooldowns = any(campaign.cooldown is not None for campaign in self.campaigns)
+        self.have_limits = self.have_cooldowns or any(campaign.limits for campaign in self.campaigns)
         self._by_type: dict[str, EvaluationPlan] = {}
 
     def of(self, event_type: str) -> EvaluationPlan:
@@ -339,6 +340,11 @@ class EvaluationPlans:
             plan = EvaluationPlan.of(campaign for campaign in self.campaigns if campaign.considers(event_type))
             self._by_type[event_type] = plan
         return plan
+
+    def among(self, keys: Collection[str]) -> EvaluationPlans:
+        """The plans of the campaigns with these keys."""
+        requested_keys = set(keys)
+        return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in requested_keys)
 
 
 def _contest_of(stacking: Stacking | int) -> Stacking | None:

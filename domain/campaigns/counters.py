@@ -142,9 +142,16 @@ class Counters:
         self._used = {**used_amounts, **{key: counter.total for key, counter in locked.items()}}
         self.locked = locked
         self._ceilings = ceilings
-        self.applications = applications or Applications()
+        self._applications = applications
         self._alerts: dict[CounterKey, list[str]] = {}
         self.journal: list[Count] = []
+
+    @property
+    def applications(self) -> Applications:
+        """The events that cooldowns go by."""
+        if self._applications is None:
+            self._applications = Applications()
+        return self._applications
 
     def used_amount(self, key: CounterKey) -> Decimal:
         """How much has been counted, as far as this unit of work has locked it."""

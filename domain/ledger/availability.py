@@ -77,6 +77,8 @@ class Availability:
     @classmethod
     def named_by(cls, request: TermsOfAvailability) -> Availability | None:
         """The terms that a request names; None for none."""
+        if request.available_at is None and request.available_after is None and request.available_rounding is None:
+            return None
         terms = cls(request.available_at, request.available_after, request.available_rounding)
         return terms if terms.names else None
 

@@ -129,7 +129,8 @@ class Dispatcher:
         now = datetime.now(UTC)
         organization, callers, first = admission or _admit(db, route, requests, now)
         if organization is not None:
-            organization = _hold_clock(db, route, organization)
+            if route.holds_clock and organization.environment == TEST:
+                organization = _hold_clock(db, organization)
             if organization.clock_now is not None:
                 # What was read together with the organization was read as of the real time.
                 first, now = None, organization.clock_now
@@ -231,10 +232,8 @@ def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datet
     return permitted_callers(db, requests, route.scopes, address)
 
 
-def _hold_clock(db: Connection, route: Route, organization: Organization) -> Organization:
+def _hold_clock(db: Connection, organization: Organization) -> Organization:
     """Keep the test clock still until the call ends; return the organization; raises TestClockAdvancing for a write."""
-    if not route.holds_clock or organization.environment != TEST:
-        return organization
     organization_now = test_clocks.hold(db, organization.organization_id)
     if organization_now is None:
         refusal = TestClockAdvancing("Nothing was written. Send the request again when the advance is done.")

@@ -117,21 +117,9 @@ class Configuration:
         return self.main_accounts.get(loyalty_program_id)
 
     @property
-    def reports_transactions(self) -> bool:
-        """True if each transaction of the ledger is reported as an event."""
-        return TRANSACTION_CREATED in self.possible_types
-
-    @property
     def campaigns(self) -> tuple[CompiledCampaign, ...]:
         """All active campaigns."""
         return self.plans.campaigns
-
-    def plans_among(self, keys: Collection[str] | None) -> EvaluationPlans:
-        """The active campaigns with these keys, or all of them if no keys are given."""
-        if keys is None:
-            return self.plans
-        requested_keys = set(keys)
-        return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in requested_keys)
 
 
 _cache: dict[int, Configuration] = {}

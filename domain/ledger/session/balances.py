@@ -72,6 +72,11 @@ class Balances(ABC):
         """Take a holding as given, of a wallet that is stored nowhere."""
         self._holdings[wallet_id, ledger_account_id] = holding
 
+    @property
+    def changes_stored(self) -> bool:
+        """True if this unit of work has changed transactions that were stored before."""
+        return bool(self._settled or self._released or self._missing or self._unearned)
+
     def changed_holdings(self) -> list[tuple[Pair, Holding]]:
         """The holdings that the steps have changed, in the order of wallets and accounts."""
         return [(pair, self._holdings[pair]) for pair in sorted(self._undo_log.changed_keys_of(self._holdings))]

@@ -42,11 +42,6 @@ class Claims(Movements):
         return {i: Clamp(shortfall, by.get(i)) for i, shortfall in self._missing.items()}
 
     @property
-    def changes_stored(self) -> bool:
-        """True if this unit of work has changed transactions that were stored before."""
-        return bool(self._settled or self._released or self._missing or self._unearned)
-
-    @property
     def lowered(self) -> Mapping[int, Decimal]:
         """The amounts taken off pending mints, by transaction."""
         return self._released

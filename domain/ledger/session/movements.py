@@ -57,7 +57,9 @@ class Movements(Balances):
             self._move_by(account, wallet_id, EARN, details)
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
-        wait = (availability or account.availability).wait(happened_at, account.expiry_calendar(self.zone).zone)
+        wait = None
+        if availability is not None or account.default_availability is not None:
+            wait = (availability or account.availability).wait(happened_at, account.expiry_calendar(self.zone).zone)
         available_at = None if wait is None else wait.available_at
         expiry = expires_at or self._expiry_of_mint(account, wallet_id, happened_at, available_at)
         # Qualifying points alone are nothing that could be spent too early.
@@ -84,13 +86,17 @@ class Movements(Balances):
         )
         end = self._end_of(account, wallet_id, expiry) if account.expiration_policies else expiry
         if tracked and end is not None and end <= self.at:
-            # If it is for something so long ago that it has expired already, it must never be spendable.
-            just_minted = TakeLots(wallet_id, account.ledger_account_id, to_lot, just_made=True, expires=True)
-            # With the moment, the key cannot equal a key used by a client.
-            key = f"expiry-{wallet_id}-{details.system_unique_key}-{self.at.timestamp():.6f}"
-            # The expiry is dated at the mint, not before: past balances are computed by this moment.
-            self._expire(account, wallet_id, to_lot, (just_minted,), self.at, key, part_of=posting)
+            self._expire_at_once(posting, wallet_id, to_lot)
         return posting
+
+    def _expire_at_once(self, mint: Posting, wallet_id: int, amount: Decimal) -> None:
+        """Expire what was minted for something so long ago that it must never be spendable."""
+        account = mint.account
+        just_minted = TakeLots(wallet_id, account.ledger_account_id, amount, just_made=True, expires=True)
+        # With the moment, the key cannot equal a key used by a client.
+        key = f"expiry-{wallet_id}-{mint.details.system_unique_key}-{self.at.timestamp():.6f}"
+        # The expiry is dated at the mint, not before: past balances are computed by this moment.
+        self._expire(account, wallet_id, amount, (just_minted,), self.at, key, part_of=mint)
 
     def _wait(
         self,

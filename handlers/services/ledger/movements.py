@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
+from operator import attrgetter
 
 from domain.ledger.availability import Availability
 from domain.problems import Refusal
@@ -47,7 +48,7 @@ class Movement:
 
     def digest(self) -> bytes:
         """The digest of all fields by which two requests are the same."""
-        fields = [getattr(self, name) for name in _REQUEST_FIELDS]
+        fields = [*_request_fields_of(self)]
         # Requests of the versions before these fields are still recognized.
         if self.qualifying_amount is not None:
             fields.append(self.qualifying_amount)
@@ -60,4 +61,4 @@ class Movement:
 
 _LATER_FIELDS = {"qualifying_amount", "counts_as_activity", "availability"}
 _NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new", *_LATER_FIELDS}
-_REQUEST_FIELDS = tuple(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR)
+_request_fields_of = attrgetter(*(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR))

@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
 
-from domain.idempotency import ResultsByKey
+from domain.idempotency import refuse_reuse
 from domain.ledger.postings import Details, Fiat, Posting, Stored
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.ledger.refusals import (
@@ -76,7 +76,10 @@ class MovementBatch:
     ) -> None:
         self._unit = unit
         self._calls = calls
-        self.movements = [_keyed(movement, call) for call, movement in zip(calls, movements, strict=True)]
+        self.movements = [
+            movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())
+            for call, movement in zip(calls, movements, strict=True)
+        ]
         self._stored = transactions
         self._digests = [movement.digest() for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
@@ -108,8 +111,7 @@ class MovementBatch:
 
     def _answer_used_keys(self) -> None:
         """Take the results of keys that were used before, and find keys that are used twice."""
-        first: ResultsByKey[int] = ResultsByKey()
-        calls: dict[str, Call] = {}
+        first: dict[str, int] = {}
         for position, (movement, call) in enumerate(zip(self.movements, self._calls, strict=True)):
             key, digest = movement.system_unique_key or "", self._digests[position]
             try:
@@ -120,12 +122,13 @@ class MovementBatch:
                     self._outcomes[position] = transaction_id
                 elif movement.refusal_if_new is not None:
                     raise movement.refusal_if_new
-                elif calls.setdefault(key, call) is not call:
+                elif (original := first.setdefault(key, position)) == position:
+                    continue
+                elif self._calls[original] is not call:
                     self._outcomes[position] = NotBatchable()
-                elif (original := first.find(key, digest)) is not None:
-                    self._repeats[position] = original
                 else:
-                    first.add(key, digest, position)
+                    refuse_reuse(key, self._digests[original], digest)
+                    self._repeats[position] = original
             except Refusal as refusal:
                 self._outcomes[position] = refusal
 
@@ -349,7 +352,3 @@ def _rows_as_answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> lis
         else rows[transaction_id]
         for movement, transaction_id in posted
     ]
-
-
-def _keyed(movement: Movement, call: Call) -> Movement:
-    return movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())

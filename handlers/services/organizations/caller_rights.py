@@ -64,7 +64,9 @@ def _identified(db: Connection, request: Request) -> tuple[Caller, int]:
     depends_on_record = caller.is_external and caller.user_id is not None
     organization_id = caller.organization_id
     if request.surface == ADMINISTRATION:
-        of_path = _organization_id_of(request.path["organizationId"])
+        of_path = request.path["organizationId"]
+        if not isinstance(of_path, int):
+            of_path = _organization_id_of(of_path)
         if not (caller.is_system_admin or depends_on_record or of_path == organization_id):
             raise Forbidden("The access token is for another organization.")
         return caller, of_path
@@ -75,10 +77,8 @@ def _identified(db: Connection, request: Request) -> tuple[Caller, int]:
     return caller, organization_id
 
 
-def _organization_id_of(value: Any) -> int:
-    """The organization id of a path; `getOrganization` takes it as a string (administration, Organization 1)."""
-    if isinstance(value, int):
-        return value
+def _organization_id_of(value: str) -> int:
+    """The organization id of a path as text, as `getOrganization` takes it (administration, Organization 1)."""
     if value.isascii() and value.isdigit() and len(value) <= 18:
         return int(value)
     raise InvalidRequest([FieldFault("organizationId is not a whole number", parameter="organizationId")])

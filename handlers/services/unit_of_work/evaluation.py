@@ -35,6 +35,7 @@ from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
 from domain.campaigns.outcomes import Evaluation, RuleError
 from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin
 from domain.expressions import Deadline
+from domain.order_history import NO_ORDERS
 from domain.orders import OrderWithItems
 from domain.problems import Refusal
 from domain.reversals import RevertedEvent
@@ -323,13 +324,10 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
     audience_keys = [audience.audience_key for audience in unit.audiences[member.member_id]]
     balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
     speaks_of_missions = configuration.speaks_of_missions
+    orders = orders_of_sponsor = NO_ORDERS
     if configuration.reads_orders:
-        member_, sponsor = [
-            member_variable(person, orders_before(unit, person, tracked.at, record))
-            for person in (member, tracked.sponsor)
-        ]
-    else:
-        member_, sponsor = member_variable(member), member_variable(tracked.sponsor)
+        orders = orders_before(unit, member, tracked.at, record)
+        orders_of_sponsor = orders_before(unit, tracked.sponsor, tracked.at, record)
     order_, spend, currency = order_variable(record, items), spend_of(record, payment), currency_of(record, payment)
     basket = _basket(unit, member.member_id, spend, currency, order_) if configuration.discounts_orders else None
     reads_order_after = configuration.reads_order_after and order_ is not None
@@ -338,8 +336,8 @@ def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None
         "order": order_,
         "orderAfter": basket.remainder() if basket is not None and reads_order_after else None,
         "payment": payment,
-        "member": member_,
-        "sponsor": sponsor,
+        "member": member_variable(member, orders),
+        "sponsor": member_variable(tracked.sponsor, orders_of_sponsor),
         "balances": balances,
         "balancesAfter": dict(balances),
         "badges": unit.badges.variables(member.member_id) if configuration.badges else {},

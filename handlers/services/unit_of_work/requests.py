@@ -22,7 +22,9 @@ def open_unit(unit: UnitOfWork, reason: str, **options: Any) -> Iterator[None]:
     `reason` is the reason in the derived events; `options` are those of `UnitOfWork.open_for_request`. A Refusal raised
     in the block leaves no changes.
     """
-    evaluate_derived(unit, unit.open_for_request(**options), EXPIRED)
+    derived = unit.open_for_request(**options)
+    if derived:
+        evaluate_derived(unit, derived, EXPIRED)
     yield
     evaluate_changes(unit, reason)
     unit.flush()

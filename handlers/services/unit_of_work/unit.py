@@ -17,7 +17,7 @@ from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import EvaluationPlan
 from domain.campaigns.counters import Counters
 from domain.campaigns.discounts import Basket
-from domain.event_types import POINTS_AVAILABLE, POINTS_EXPIRED
+from domain.event_types import POINTS_AVAILABLE, POINTS_EXPIRED, TRANSACTION_CREATED
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.ledger.postings import Capture, Posting, Step
 from domain.ledger.session import LedgerSession
@@ -26,26 +26,16 @@ from domain.order_history import OrderHistory
 from domain.tier_history import TierHistory
 from domain.tiers import HeldTier, MemberProgram, TierAssignments
 from handlers.call import Execution
-from handlers.services.configuration import Configuration, complete_plan, configuration_of
+from handlers.services.configuration import complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
 from handlers.services.unit_of_work.earlier_orders import load_order_history
 from handlers.services.unit_of_work.event_limits import open_limits
 from handlers.services.unit_of_work.late_events import load_tier_history, tier_keys_at
 from handlers.services.unit_of_work.orders import OrderWork
-from handlers.services.unit_of_work.participants.badges import BadgeWork
-from handlers.services.unit_of_work.participants.coupons import CouponWork
-from handlers.services.unit_of_work.participants.missions import MissionWork
-from handlers.services.unit_of_work.participants.outbox import OutboxWork
-from handlers.services.unit_of_work.participants.payments import PaymentWork
-from handlers.services.unit_of_work.participants.referrals import (
-    ReferralWork,
-    may_refer,
-    reach_of_own_events,
-    usable_codes,
-)
-from handlers.services.unit_of_work.participants.tiers import TierWork
+from handlers.services.unit_of_work.participants.referrals import may_refer, reach_of_own_events, usable_codes
 from handlers.services.unit_of_work.reversals import Participant, Reversals
+from handlers.services.unit_of_work.subjects import SUBJECTS, Subjects
 from handlers.services.unit_of_work.tracked import EventOutcome, EventRows, TrackedEvent
 from persistence import events, limit_counters, member_tiers, posting, referrals
 from persistence.rows import IdAllocator
@@ -53,11 +43,8 @@ from persistence.rows import IdAllocator
 # Enough ids, besides some for each event, for most units: taken from the database when first needed.
 SPARE_IDS = 16
 
-# The participants in the order of flushing and reversing, see `persistence.locks`.
-_SUBJECTS = ("tiers", "badges", "coupons", "missions", "referrals", "payments", "outbox")
 
-
-class UnitOfWork:
+class UnitOfWork(Subjects):
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
     `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
@@ -70,7 +57,6 @@ class UnitOfWork:
     """
 
     ledger: LedgerSession
-    counters: Counters
     tier_assignments: TierAssignments
     ledger_events: LedgerEvents
     tier_points: TierPointsReader
@@ -94,10 +80,10 @@ class UnitOfWork:
         # Whether effects of events of an order are stored, and may be reversed by later events of the batch.
         self.stores_rewards = mode in (FULL, AUTHORIZE)
         self.tracing = tracing
-        self.configuration: Configuration = configuration_of(self.db, self.organization)
+        configuration = self.configuration = configuration_of(self.db, self.organization)
         self.campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
-        self.plans = self.configuration.plans_among(campaign_keys)
-        self.possible_types = self.configuration.possible_types | frozenset(reported)
+        self.plans = configuration.plans if campaign_keys is None else configuration.plans.among(campaign_keys)
+        self.possible_types = configuration.possible_types | frozenset(reported)
         self.members: dict[int, Member] = {}
         self.ledger_ids: dict[int, int] = {}
         # The referral codes that may be used, by id, each with the member who has it.
@@ -113,7 +99,6 @@ class UnitOfWork:
         self._held_tiers: dict[MemberProgram, HeldTier] = {}
         # The ids of members who were created in this database transaction.
         self._created: set[int] = set()
-        self.event_rows = EventRows(execution, self.configuration)
         self._transaction_ids: list[int] = []
 
     # -- members and wallets ------------------------------------------------------------------------------------------
@@ -180,7 +165,8 @@ class UnitOfWork:
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements on these accounts can move a tier, depend on one, or are to be reported themselves."""
         configuration = self.configuration
-        if configuration.reports_transactions or not self.possible_types.isdisjoint({POINTS_AVAILABLE, POINTS_EXPIRED}):
+        is_reported = TRANSACTION_CREATED in configuration.possible_types
+        if is_reported or not self.possible_types.isdisjoint({POINTS_AVAILABLE, POINTS_EXPIRED}):
             return bool(account_ids)
         return not configuration.member_accounts.isdisjoint(account_ids)
 
@@ -266,7 +252,8 @@ class UnitOfWork:
         if self.reversals:
             accounts = {*accounts, *self.reversals.ledger_account_ids}
             counters_given_back = self.reversals.counter_keys
-        self.counters = open_limits(self, tracked, counters_given_back)
+        if self.plans.have_limits or counters_given_back:
+            self.counters = open_limits(self, tracked, counters_given_back)
         lock = not self.is_dry_run
         self.ledger = posting.open_session(
             self.db, self.organization, self.ledger_ids, accounts, self.now, lock=lock, since=since
@@ -299,8 +286,18 @@ class UnitOfWork:
         """Forget what was open; the members stay locked."""
         self.is_open, self.orders, self.reversals = False, None, None
         self._payment_keys = frozenset()
-        for name in (*_SUBJECTS, "audiences", "tier_history", "order_history"):
+        for name in (*SUBJECTS, "counters", "audiences", "tier_history", "order_history"):
             self.__dict__.pop(name, None)
+
+    @cached_property
+    def event_rows(self) -> EventRows:
+        """The events to be stored."""
+        return EventRows(self.execution, self.configuration)
+
+    @cached_property
+    def counters(self) -> Counters:
+        """The counts of limits: none that is stored, unless they were loaded."""
+        return Counters({})
 
     @cached_property
     def audiences(self) -> Mapping[int, Sequence[CompiledAudience]]:
@@ -319,42 +316,6 @@ class UnitOfWork:
         return load_order_history(self)
 
     # -- participants -------------------------------------------------------------------------------------------------
-    # They get a weak reference, so that what a unit has read is freed as soon as the unit is done.
-
-    @cached_property
-    def tiers(self) -> TierWork:
-        """The tiers that effects and requests set."""
-        return TierWork(weakref.proxy(self))
-
-    @cached_property
-    def badges(self) -> BadgeWork:
-        """The badges of the members."""
-        return BadgeWork(weakref.proxy(self))
-
-    @cached_property
-    def coupons(self) -> CouponWork:
-        """The coupons of the members."""
-        return CouponWork(weakref.proxy(self))
-
-    @cached_property
-    def missions(self) -> MissionWork:
-        """The missions of the members."""
-        return MissionWork(weakref.proxy(self))
-
-    @cached_property
-    def referrals(self) -> ReferralWork:
-        """The referral codes that may be used."""
-        return ReferralWork(weakref.proxy(self))
-
-    @cached_property
-    def payments(self) -> PaymentWork:
-        """The payments with points of the orders."""
-        return PaymentWork(weakref.proxy(self), self._payment_keys)
-
-    @cached_property
-    def outbox(self) -> OutboxWork:
-        """The notifications of campaigns."""
-        return OutboxWork(weakref.proxy(self))
 
     def uses(self, subject: str) -> bool:
         """True if the participant of a subject was used since the unit was opened."""
@@ -362,15 +323,8 @@ class UnitOfWork:
 
     def used_participants(self) -> list[Participant]:
         """The participants that were used, in the order of flushing."""
-        participants: list[Participant] = []
-        for name in _SUBJECTS:
-            if name in self.__dict__:
-                participants.append(self.__dict__[name])
-        return participants
-
-    def all_participants(self) -> list[Participant]:
-        """All participants, in the order of reversing."""
-        return [getattr(self, name) for name in _SUBJECTS]
+        parts = self.__dict__
+        return [*map(parts.__getitem__, filter(parts.__contains__, SUBJECTS))]
 
     def plan_of(self, event_type: str) -> EvaluationPlan:
         """The campaigns to be evaluated for events of a type; all of them in a dry run, since each is explained."""
@@ -415,7 +369,8 @@ class UnitOfWork:
 
     def flush(self) -> None:
         """Store all changes, in the order of `persistence.locks`."""
-        self.event_rows.flush(self.members)
+        if "event_rows" in self.__dict__:
+            self.event_rows.flush(self.members)
         if self.orders is not None:
             self.orders.flush()
             self.orders.notify_triggers(self.configuration)
@@ -435,7 +390,7 @@ class UnitOfWork:
         changed_tiers = self.tier_assignments.changed
         if changed_tiers:
             member_tiers.move(self.db, self.organization_id, changed_tiers, self.now)
-        if self.counters.journal or self.counters.locked:
+        if "counters" in self.__dict__ and (self.counters.journal or self.counters.locked):
             limit_counters.store(self.db, self.organization_id, self.counters.changes())
         for participant in self.used_participants():
             participant.flush()
