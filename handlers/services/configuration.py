@@ -8,6 +8,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from itertools import chain
 
 from sqlalchemy import Connection
 
@@ -26,27 +27,16 @@ from domain.campaigns.effects import ADVANCE_MISSION, DISCOUNT, SET_TIER
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.records import Action, Campaign, StackingGroup
 from domain.campaigns.references import campaign_reads_orders, has_variable, names_variable, reads_orders
-from domain.event_types import (
-    BADGE_ASSIGNED,
-    BADGE_UNASSIGNED,
-    COUPON_EVENTS,
-    MISSION_ACHIEVED,
-    POINTS_AVAILABLE,
-    POINTS_EXPIRED,
-    POINTS_EXPIRING,
-    TIER_REMOVED,
-    TIER_SET,
-    TRANSACTION_CREATED,
-)
 from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate, compile_matcher
 from domain.missions.records import Mission
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
-from domain.referrals import ReferralPrograms, ready_program
+from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
 from domain.tiers import KnownTier, TierSchedule
 from domain.triggers import Listener
+from handlers.services.possible_events import possible_types
 from persistence import (
     audiences,
     campaigns,
@@ -176,83 +166,119 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     stored_missions = MISSIONS.find_all(db, organization_id)
     stored_programs = REFERRAL_PROGRAMS.find_all(db, organization_id)
     accounts = _load_accounts(db, organization)
-    items = {
-        matcher.matcher_id: (matcher.matcher_key, compile_matcher(matcher.matcher))
-        for matcher in MATCHERS.find_all(db, organization_id)
-    }
+    items = _load_matchers(db, organization_id)
     item_matchers = dict(items.values())
     audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
     groups = _load_groups(db, organization_id, active_campaigns)
-    compiled = _compiled_campaigns(active_campaigns, before, accounts, organization, groups)
-    compiled_missions = _compiled_missions(stored_missions, organization, accounts, items, audiences_)
+    rules = _Rules(
+        tuple(_compiled_campaigns(active_campaigns, before, accounts, organization, groups)),
+        tuple(_compiled_missions(stored_missions, organization, accounts, items, audiences_)),
+    )
     tiers = configuration.tiers(db, organization_id)
     tier_schedules = tuple(configuration.tier_schedules(db, organization))
     badges_ = BADGES.find_all(db, organization_id)
-    missions_by_type = _by_type(compiled_missions)
-    referral_programs = ReferralPrograms(
-        ready_program(program, accounts.by_program.get(program.loyalty_program_id)) for program in stored_programs
-    )
-    effect_ids = {
-        effect.effect.effect_id for campaign in compiled for action in campaign.actions for effect in action.effects
-    }
-    sets_tiers = SET_TIER in effect_ids
+    programs = _ready_programs(stored_programs, accounts)
     activity_types = _activity_types(accounts.by_id.values())
     listeners = tuple(triggers.find_listeners(db, organization_id))
     details = organizations.find_details(db, organization_id)
-    reads_order_after = any(names_variable(campaign, "orderAfter") for campaign in compiled)
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
-        plans=EvaluationPlans(compiled),
+        plans=EvaluationPlans(rules.campaigns),
         accounts=accounts.by_id,
         accounts_by_key=accounts.by_key,
         tier_keys={tier.loyalty_tier_id: tier.loyalty_tier_key for tier in tiers},
         tiers={tier.loyalty_tier_key: tier for tier in tiers},
         program_keys=accounts.program_keys,
-        sets_tiers=sets_tiers,
+        sets_tiers=SET_TIER in rules.effect_ids,
         tier_schedules=tier_schedules,
-        member_accounts=frozenset(
-            [
-                *(schedule.ledger_account_id for schedule in tier_schedules if schedule.moves),
-                *(account_id for account_id, account in accounts.by_id.items() if account.tier_expirations),
-            ]
-        ),
+        member_accounts=_member_accounts(tier_schedules, accounts.by_id.values()),
         activity_types=activity_types,
-        custom_event_types={
-            event_type.api_code: event_type.schema_type
-            for event_type in EVENT_TYPES.find_all(db, organization_id, active=True)
-        },
+        custom_event_types=_load_custom_event_types(db, organization_id),
         badges={badge.badge_key: badge for badge in badges_},
         listeners=listeners,
         audiences=audiences_,
         matcher_keys=frozenset(item_matchers),
         functions=host_functions(item_matchers),
-        missions={mission.mission.mission_id: mission for mission in compiled_missions},
-        missions_by_type=missions_by_type,
-        speaks_of_missions=ADVANCE_MISSION in effect_ids
-        or any(names_variable(campaign, "missions") for campaign in compiled)
-        or any(map(_counts_by_missions, compiled_missions)),
-        reads_orders=any(map(campaign_reads_orders, compiled)) or any(map(_counts_by_orders, compiled_missions)),
-        referral_programs=referral_programs,
+        missions={mission.mission.mission_id: mission for mission in rules.missions},
+        missions_by_type=rules.missions_by_type,
+        speaks_of_missions=rules.speak_of_missions,
+        reads_orders=rules.read_orders,
+        referral_programs=programs,
         main_accounts=accounts.by_program,
         default_account=accounts.default,
-        discounts_orders=DISCOUNT in effect_ids or reads_order_after,
-        reads_order_after=reads_order_after,
+        discounts_orders=DISCOUNT in rules.effect_ids or rules.read_order_after,
+        reads_order_after=rules.read_order_after,
         location_timezones=details.location_timezones,
-        possible_types=_possible_types(
-            moves_tiers=sets_tiers or any(schedule.moves for schedule in tier_schedules),
+        possible_types=possible_types(
+            moves_tiers=SET_TIER in rules.effect_ids or any(schedule.moves for schedule in tier_schedules),
             has_badges=bool(badges_),
-            has_missions=bool(missions_by_type),
+            has_missions=bool(rules.missions_by_type),
             has_notices=any(account.points_expiring or details.points_expiring for account in accounts.by_id.values()),
             heard_types={event_type for listener in listeners for event_type in listener.event_types},
-            considered_types={
-                *(event_type for campaign in compiled for event_type in campaign.event_types),
-                *missions_by_type,
-                *referral_programs.active_types,
-                *activity_types,
-            },
+            considered_types={*rules.event_types, *programs.active_types, *activity_types},
         ),
     )
+
+
+def _load_matchers(db: Connection, organization_id: int) -> dict[int, tuple[str, ItemPredicate]]:
+    """The keys and compiled matchers, by id."""
+    stored = MATCHERS.find_all(db, organization_id)
+    return {matcher.matcher_id: (matcher.matcher_key, compile_matcher(matcher.matcher)) for matcher in stored}
+
+
+def _load_custom_event_types(db: Connection, organization_id: int) -> dict[str, str]:
+    """The types of the schemas of custom event types, by code."""
+    active = EVENT_TYPES.find_all(db, organization_id, active=True)
+    return {event_type.api_code: event_type.schema_type for event_type in active}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The compiled campaigns and missions, and what their expressions and effects are about."""
+
+    campaigns: tuple[CompiledCampaign, ...]
+    missions: tuple[CompiledMission, ...]
+
+    @property
+    def effect_ids(self) -> set[str]:
+        """The kinds of effects."""
+        actions = (action for campaign in self.campaigns for action in campaign.actions)
+        return {effect.effect.effect_id for action in actions for effect in action.effects}
+
+    @property
+    def missions_by_type(self) -> dict[str, tuple[CompiledMission, ...]]:
+        """The missions that count events of a type."""
+        return _by_type(self.missions)
+
+    @property
+    def event_types(self) -> set[str]:
+        """The types of events that the campaigns and missions are evaluated for."""
+        return {*self.missions_by_type, *chain.from_iterable(campaign.event_types for campaign in self.campaigns)}
+
+    @property
+    def speak_of_missions(self) -> bool:
+        """True if an expression reads progress of missions, or an effect advances one."""
+        is_read = any(names_variable(campaign, "missions") for campaign in self.campaigns)
+        return is_read or ADVANCE_MISSION in self.effect_ids or any(map(_counts_by_missions, self.missions))
+
+    @property
+    def read_orders(self) -> bool:
+        """True if an expression reads what the earlier orders of a member say."""
+        return any(map(campaign_reads_orders, self.campaigns)) or any(map(_counts_by_orders, self.missions))
+
+    @property
+    def read_order_after(self) -> bool:
+        """True if an expression reads `orderAfter`."""
+        return any(names_variable(campaign, "orderAfter") for campaign in self.campaigns)
+
+
+def _member_accounts(
+    tier_schedules: Iterable[TierSchedule], accounts: Iterable[LedgerAccount]
+) -> frozenset[int | None]:
+    """The accounts whose points can move tiers or expire by them."""
+    of_tiers = [schedule.ledger_account_id for schedule in tier_schedules if schedule.moves]
+    return frozenset([*of_tiers, *(account.ledger_account_id for account in accounts if account.tier_expirations)])
 
 
 def _activity_types(accounts: Iterable[LedgerAccount]) -> frozenset[str]:
@@ -260,39 +286,6 @@ def _activity_types(accounts: Iterable[LedgerAccount]) -> frozenset[str]:
     policies = (policy for account in accounts for policy in account.expiration_policies)
     activities = {activity for policy in policies for activity in policy.get("activities", ())}
     return frozenset(activities - {EARN, SPEND})
-
-
-def _possible_types(
-    *,
-    moves_tiers: bool,
-    has_badges: bool,
-    has_missions: bool,
-    has_notices: bool,
-    heard_types: Collection[str],
-    considered_types: Collection[str],
-) -> frozenset[str]:
-    """The types of derived events that can occur; `considered_types` are those that any record looks at.
-
-    `heard_types` are those that triggers name.
-    """
-    possible: set[str] = set(COUPON_EVENTS)
-    if moves_tiers:
-        possible |= {TIER_SET, TIER_REMOVED}
-    if has_badges:
-        possible |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
-    # Every movement causes one, so they are reported only if a record names them.
-    if TRANSACTION_CREATED in considered_types:
-        possible.add(TRANSACTION_CREATED)
-    if has_missions:
-        possible.add(MISSION_ACHIEVED)
-    if has_notices or POINTS_EXPIRED in {*heard_types, *considered_types}:
-        possible.add(POINTS_EXPIRED)
-    if has_notices:
-        possible.add(POINTS_EXPIRING)
-    # Without a record that names the type they are stored, but lead to nothing.
-    if POINTS_AVAILABLE in considered_types:
-        possible.add(POINTS_AVAILABLE)
-    return frozenset(possible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +344,11 @@ def _compiled_campaigns(
         )
         for campaign, actions in active
     ]
+
+
+def _ready_programs(stored: Iterable[ReferralProgram], accounts: _Accounts) -> ReferralPrograms:
+    """The referral programs, each with the account of its points."""
+    return ReferralPrograms(ready_program(p, accounts.by_program.get(p.loyalty_program_id)) for p in stored)
 
 
 def _compiled_missions(
