@@ -148,7 +148,7 @@ class Counters:
 
     @property
     def applications(self) -> Applications:
-        """The events that cooldowns go by."""
+        """The events that cooldowns depend on."""
         if self._applications is None:
             self._applications = Applications()
         return self._applications

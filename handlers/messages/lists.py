@@ -1,4 +1,4 @@
-"""Functions that render the answers of lists, from a function that renders a record."""
+"""Functions that render the responses of lists, from a function that renders a record."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

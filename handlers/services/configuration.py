@@ -223,8 +223,8 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
 
 def _load_matchers(db: Connection, organization_id: int) -> dict[int, tuple[str, ItemPredicate]]:
     """The keys and compiled matchers, by id."""
-    stored = MATCHERS.find_all(db, organization_id)
-    return {matcher.matcher_id: (matcher.matcher_key, compile_matcher(matcher.matcher)) for matcher in stored}
+    matchers = MATCHERS.find_all(db, organization_id)
+    return {matcher.matcher_id: (matcher.matcher_key, compile_matcher(matcher.matcher)) for matcher in matchers}
 
 
 def _load_custom_event_types(db: Connection, organization_id: int) -> dict[str, str]:
@@ -346,9 +346,9 @@ def _compiled_campaigns(
     ]
 
 
-def _ready_programs(stored: Iterable[ReferralProgram], accounts: _Accounts) -> ReferralPrograms:
+def _ready_programs(programs: Iterable[ReferralProgram], accounts: _Accounts) -> ReferralPrograms:
     """The referral programs, each with the account of its points."""
-    return ReferralPrograms(ready_program(p, accounts.by_program.get(p.loyalty_program_id)) for p in stored)
+    return ReferralPrograms(ready_program(p, accounts.by_program.get(p.loyalty_program_id)) for p in programs)
 
 
 def _compiled_missions(
