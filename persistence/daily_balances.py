@@ -27,20 +27,22 @@ FROM (
     FROM ledger_entries e JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
     WHERE e.organization_id = %s AND e.wallet_id = %s AND e.amount <> 0
     UNION ALL
-    SELECT l.ledger_account_id, -l.remaining, greatest(least(l.expires_at, p.ended), l.created_at)
+    SELECT l.ledger_account_id, -l.remaining,
+        greatest(least(l.expires_at, greatest(p.ended, l.kept_until)), l.created_at)
     FROM ledger_lots l
     JOIN jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, ended timestamptz) USING (ledger_account_id)
     WHERE l.organization_id = %s AND l.wallet_id = %s AND l.remaining > 0
-        AND least(l.expires_at, p.ended) <= CAST(%s AS timestamptz)
+        AND least(l.expires_at, greatest(p.ended, l.kept_until)) <= CAST(%s AS timestamptz)
     UNION ALL
-    SELECT t.ledger_account_id, -u.amount, greatest(least(l.expires_at, p.ended), t.held_until)
+    SELECT t.ledger_account_id, -u.amount,
+        greatest(least(l.expires_at, greatest(p.ended, l.kept_until)), t.held_until)
     FROM ledger_transactions t
     JOIN jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, ended timestamptz) USING (ledger_account_id)
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
     JOIN ledger_lots l USING (organization_id, ledger_lot_id)
     WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.status = 0
-        AND greatest(t.held_until, least(l.expires_at, p.ended)) <= CAST(%s AS timestamptz)
-        AND t.held_until IS NOT NULL AND least(l.expires_at, p.ended) IS NOT NULL
+        AND greatest(t.held_until, least(l.expires_at, greatest(p.ended, l.kept_until))) <= CAST(%s AS timestamptz)
+        AND t.held_until IS NOT NULL
     UNION ALL
     SELECT t.ledger_account_id, change.amount, change.moment
     FROM ledger_transactions t
@@ -75,7 +77,7 @@ def find(
         [
             {
                 "ledger_account_id": v.ledger_account_id,
-                "ended": accounts[v.ledger_account_id].end_of_idle_balance(v, zone),
+                "ended": accounts[v.ledger_account_id].end_of_idle_balance(v, zone) or "infinity",
             }
             for v in tracked
         ]

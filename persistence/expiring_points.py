@@ -14,15 +14,17 @@ from domain.organizations import Organization
 from persistence.connections import query
 from persistence.rows import as_json
 
-# A lot expires at its own date, or before it with the idle balance. What a hold that has ended took is back in its lot.
+# A lot expires at its own date, or before it with the idle balance, which may keep it for longer.
+# What a hold that has ended took is back in its lot.
 _EXPIRING = """
 SELECT wallet_id, ledger_account_id, expires_at, sum(amount) FROM (
-    SELECT p.wallet_id, p.ledger_account_id, least(l.expires_at, p.until) AS expires_at, l.remaining AS amount
+    SELECT p.wallet_id, p.ledger_account_id, least(l.expires_at, greatest(p.until, l.kept_until)) AS expires_at,
+        l.remaining AS amount
     FROM jsonb_to_recordset(%(pairs)s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint, until timestamptz)
     JOIN ledger_lots l USING (wallet_id, ledger_account_id)
     WHERE l.organization_id = %(organization_id)s AND l.remaining > 0 AND l.created_at <= %(known_at)s
     UNION ALL
-    SELECT p.wallet_id, p.ledger_account_id, least(l.expires_at, p.until), u.amount
+    SELECT p.wallet_id, p.ledger_account_id, least(l.expires_at, greatest(p.until, l.kept_until)), u.amount
     FROM jsonb_to_recordset(%(pairs)s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint, until timestamptz)
     JOIN ledger_transactions t ON t.from_wallet_id = p.wallet_id AND t.ledger_account_id = p.ledger_account_id
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)

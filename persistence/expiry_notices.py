@@ -47,6 +47,7 @@ SELECT wallet_id FROM (
     (SELECT DISTINCT l.wallet_id FROM ledger_lots l
      JOIN jsonb_to_recordset(%(windows)s::jsonb) AS w(begins timestamptz, ends timestamptz)
         ON l.expires_at >= w.begins AND l.expires_at < w.ends
+            OR l.kept_until >= w.begins AND l.kept_until < w.ends
      WHERE l.organization_id = %(organization_id)s AND l.ledger_account_id = %(ledger_account_id)s
         AND l.wallet_id > %(after)s AND l.remaining > 0
      ORDER BY l.wallet_id LIMIT %(limit)s)
@@ -63,9 +64,14 @@ SELECT wallet_id FROM (
 """
 
 _FIRST_EXPIRIES = """
-SELECT (SELECT min(l.expires_at) FROM ledger_lots l
-    WHERE l.organization_id = %(organization_id)s AND l.ledger_account_id = w.ledger_account_id AND l.remaining > 0
-        AND l.expires_at >= w.begins AND l.expires_at < w.ends)
+SELECT least(
+    (SELECT min(l.expires_at) FROM ledger_lots l
+     WHERE l.organization_id = %(organization_id)s AND l.ledger_account_id = w.ledger_account_id AND l.remaining > 0
+        AND l.expires_at >= w.begins AND l.expires_at < w.ends),
+    (SELECT min(l.kept_until) FROM ledger_lots l
+     WHERE l.organization_id = %(organization_id)s AND l.ledger_account_id = w.ledger_account_id AND l.remaining > 0
+        AND l.kept_until >= w.begins AND l.kept_until < w.ends)
+)
 FROM jsonb_to_recordset(%(windows)s::jsonb) AS w(ledger_account_id bigint, begins timestamptz, ends timestamptz)
 """
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from domain.exports import LEDGER_ACCOUNT_ID, MEMBER_ID
 from domain.ledger.expiry import IdlePolicy
+from domain.ledger.lots import end_of_lot
 from domain.members import Member
 from persistence import ledger_lots, organizations
 from persistence.connections import query
@@ -50,16 +51,19 @@ _EARNED = "coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)"
 _QUARTER = f"date_bin('15 minutes', coalesce(t.external_event_date, t.captured_at, t.created_at), '{_EPOCH}')"
 _BALANCES = f"""
 SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at, held.qualifying,
-    held.earned_at, held.available_at, a.ledger_account_id
+    held.earned_at, held.available_at, a.ledger_account_id, held.kept_until
 FROM (
     SELECT organization_id, wallet_id, ledger_account_id, sum(amount) AS amount, expires_at, 0 AS qualifying,
-        CAST(NULL AS timestamptz) AS earned_at, CAST(NULL AS timestamptz) AS available_at, min(ledger_lot_id) AS row
+        CAST(NULL AS timestamptz) AS earned_at, CAST(NULL AS timestamptz) AS available_at, min(ledger_lot_id) AS row,
+        kept_until
     FROM (
-        SELECT organization_id, wallet_id, ledger_account_id, remaining AS amount, expires_at, ledger_lot_id
+        SELECT organization_id, wallet_id, ledger_account_id, remaining AS amount, expires_at, ledger_lot_id,
+            kept_until
         FROM ledger_lots
         WHERE organization_id = %(organization_id)s AND wallet_id = ANY(%(wallet_ids)s) AND remaining > 0
         UNION ALL
-        SELECT organization_id, l.wallet_id, l.ledger_account_id, u.amount, l.expires_at, l.ledger_lot_id
+        SELECT organization_id, l.wallet_id, l.ledger_account_id, u.amount, l.expires_at, l.ledger_lot_id,
+            l.kept_until
         FROM ledger_transactions t
         JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
         JOIN ledger_lots l USING (organization_id, ledger_lot_id)
@@ -67,15 +71,15 @@ FROM (
             AND t.held_until <= %(now)s
         UNION ALL
         SELECT organization_id, t.to_wallet_id, t.ledger_account_id, t.amount,
-            coalesce(t.pending_expires_at, t.policy_expires_at), 0
+            coalesce(t.pending_expires_at, t.policy_expires_at), 0, NULL
         FROM ledger_transactions t JOIN ledger_accounts a USING (organization_id, ledger_account_id)
         WHERE organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
             AND t.transaction_type = 1 AND t.available_at <= %(now)s AND a.point_tracking_enabled
     ) free
     WHERE expires_at IS NULL OR expires_at > %(now)s
-    GROUP BY organization_id, wallet_id, ledger_account_id, expires_at
+    GROUP BY organization_id, wallet_id, ledger_account_id, expires_at, kept_until
     UNION ALL
-    SELECT b.organization_id, b.wallet_id, b.ledger_account_id, free.amount, NULL, 0, NULL, NULL, 0
+    SELECT b.organization_id, b.wallet_id, b.ledger_account_id, free.amount, NULL, 0, NULL, NULL, 0, NULL
     FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id)
     CROSS JOIN LATERAL (
         SELECT b.current_balance + greatest(coalesce(sum(t.amount), 0) - b.current_overdraft_balance, 0) AS amount
@@ -88,7 +92,7 @@ FROM (
         AND NOT a.point_tracking_enabled
     UNION ALL
     SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, 0, NULL, sum({_EARNED}), {_QUARTER} AS earned_at,
-        NULL, 0
+        NULL, 0, NULL
     FROM ledger_transactions t
     WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
         AND t.transaction_type = 1 AND (t.status = 1 OR t.status = 0 AND t.available_at <= %(now)s)
@@ -97,7 +101,7 @@ FROM (
     UNION ALL
     SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, sum(t.amount),
         coalesce(t.pending_expires_at, t.policy_expires_at) AS ends_at, sum({_EARNED}), {_QUARTER} AS earned_at,
-        t.available_at, 0
+        t.available_at, 0, NULL
     FROM ledger_transactions t
     WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
         AND t.transaction_type = 1 AND t.status = 0 AND t.available_at > %(now)s
@@ -142,6 +146,8 @@ class ExportedBalance(NamedTuple):
     earned_at: datetime | None
     available_at: datetime | None
     ledger_account_id: int
+    # The moment until which an idle balance keeps the amount, if that is after its end.
+    kept_until: datetime | None
 
 
 def balances_of(db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
@@ -160,20 +166,18 @@ def _until_idle(
     balances: Iterable[ExportedBalance],
     policies: Mapping[int, IdlePolicy],
 ) -> list[ExportedBalance]:
-    """The balances with the expiry that applies: no later than that of the whole balance."""
+    """The balances with the expiry that applies: no later than that of the whole balance, unless that keeps them."""
     ends: dict[tuple[int, int], datetime | None] = {}
     for account_id, policy in policies.items():
         for wallet_id, *dates in ledger_lots.find_last_dates(db, export_range.organization_id, account_id, wallet_ids):
             ends[wallet_id, account_id] = policy.end(*dates)
     until: dict[tuple[Any, ...], ExportedBalance] = {}
     for balance in balances:
-        expires_at = balance.expires_at
         is_held = balance.amount and balance.available_at is None
         end = ends.get((balance.wallet_id, balance.ledger_account_id)) if is_held else None
-        if end is not None and end <= export_range.now:
+        expires_at = end_of_lot(balance.expires_at, end, balance.kept_until)
+        if end is not None and expires_at is not None and expires_at <= export_range.now:
             continue
-        if end is not None and (expires_at is None or end < expires_at):
-            expires_at = end
         key = (balance.wallet_id, balance.ledger_account_id, expires_at, balance.earned_at, balance.available_at)
         before = until[key].amount if key in until else Decimal(0)
         until[key] = balance._replace(expires_at=expires_at, amount=balance.amount + before)

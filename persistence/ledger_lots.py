@@ -40,22 +40,35 @@ CROSS JOIN LATERAL (
 ) l
 """
 
+# Lots that an idle balance keeps after its end.
+_KEPT = """
+SELECT p.ledger_account_id, least(l.expires_at, l.kept_until) AS moment, sum(l.remaining)
+FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
+JOIN ledger_lots l USING (ledger_account_id)
+WHERE l.organization_id = %s AND l.wallet_id = %s AND l.remaining > 0 AND l.kept_until > greatest(p.until, %s)
+    AND (l.expires_at > greatest(p.until, %s) OR l.expires_at IS NULL)
+GROUP BY 1, 2 ORDER BY 2 LIMIT %s
+"""
+
 _IN_HOLDS = """
 SELECT p.ledger_account_id, l.expires_at, l.amount
-FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint)
+FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
 CROSS JOIN LATERAL (
-    SELECT lots.expires_at, sum(u.amount) AS amount
+    SELECT {expires_at} AS expires_at, sum(u.amount) AS amount
     FROM ledger_transactions t
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
     JOIN ledger_lots lots USING (organization_id, ledger_lot_id)
     WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.ledger_account_id = p.ledger_account_id
         AND t.status = 0 AND {has_ended}
-    GROUP BY lots.expires_at ORDER BY lots.expires_at NULLS LAST LIMIT %s
+    GROUP BY 1 ORDER BY 1 NULLS LAST LIMIT %s
 ) l
 """
 
-_RESERVED = _IN_HOLDS.format(has_ended="(t.held_until <= %s) IS NOT TRUE")
-_RELEASED = _IN_HOLDS.format(has_ended="t.held_until <= %s")
+_RESERVED = _IN_HOLDS.format(expires_at="lots.expires_at", has_ended="(t.held_until <= %s) IS NOT TRUE")
+_RELEASED = _IN_HOLDS.format(
+    expires_at="nullif(least(lots.expires_at, greatest(p.until, lots.kept_until)), 'infinity')",
+    has_ended="t.held_until <= %s",
+)
 
 _CONSUMED = """
 SELECT p.ledger_transaction_id, p.wallet_id, l.*
@@ -128,6 +141,9 @@ SELECT least(
     (SELECT min(expires_at) FROM ledger_lots
      WHERE organization_id = %(organization_id)s AND remaining > 0
         AND expires_at > %(after)s AND expires_at <= %(until)s),
+    (SELECT min(kept_until) FROM ledger_lots
+     WHERE organization_id = %(organization_id)s AND remaining > 0
+        AND kept_until > %(after)s AND kept_until <= %(until)s),
     (SELECT min(held_until) FROM ledger_transactions
      WHERE organization_id = %(organization_id)s AND status = 0
         AND held_until > %(after)s AND held_until <= %(until)s),
@@ -181,14 +197,19 @@ def with_lots(
             _RESERVED, (as_json(holding), organization_id, wallet_id, now, limit)
         ):
             reserved_amounts[account_id][expires_at] = amount
-        released = [{"ledger_account_id": v.ledger_account_id} for v in views if v.ended_holds]
+        ending = [row for row in tracked_until if row["until"] != "infinity"]
+        for account_id, moment, amount in (
+            db.exec_driver_sql(_KEPT, (as_json(ending), organization_id, wallet_id, now, now, limit)) if ending else ()
+        ):
+            available[account_id][moment] = amount
+        with_ended = {v.ledger_account_id for v in views if v.ended_holds}
+        released = [row for row in tracked_until if row["ledger_account_id"] in with_ended]
         for account_id, expires_at, amount in (
             db.exec_driver_sql(_RELEASED, (as_json(released), organization_id, wallet_id, now, limit))
             if released
             else ()
         ):
-            end = ends[account_id]
-            if expires_at is not None and expires_at > now and (end is None or expires_at <= end):
+            if expires_at is not None and expires_at > now:
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
     for view in views:
         end = ends[view.ledger_account_id]

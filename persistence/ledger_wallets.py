@@ -1,6 +1,6 @@
 """Wallets and what they hold."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from decimal import Decimal
@@ -20,11 +20,12 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    union_all,
 )
 
 from domain.calendar import instant_of, zone_named
 from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
-from domain.ledger.lots import ArrivedMint, unexpired
+from domain.ledger.lots import ArrivedMint, KeptLots, unexpired
 from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import MINT, PENDING, LedgerAccount, Wallet
 from domain.ledger.views import NextAvailable, WalletView
@@ -133,28 +134,47 @@ _ENDED_HOLDS = (
     .correlate(ledger_balances)
     .scalar_subquery()
 )
+_USED_LOTS = _t.join(
+    _uses,
+    and_(
+        _uses.c.organization_id == _t.c.organization_id,
+        _uses.c.ledger_transaction_id == _t.c.ledger_transaction_id,
+    ),
+).join(
+    ledger_lots,
+    and_(
+        ledger_lots.c.organization_id == _uses.c.organization_id,
+        ledger_lots.c.ledger_lot_id == _uses.c.ledger_lot_id,
+    ),
+)
 _EXPIRED_IN_HOLDS = (
     select(func.coalesce(func.sum(_uses.c.amount), literal(_ZERO)))
-    .select_from(
-        _t.join(
-            _uses,
-            and_(
-                _uses.c.organization_id == _t.c.organization_id,
-                _uses.c.ledger_transaction_id == _t.c.ledger_transaction_id,
-            ),
-        ).join(
-            ledger_lots,
-            and_(
-                ledger_lots.c.organization_id == _uses.c.organization_id,
-                ledger_lots.c.ledger_lot_id == _uses.c.ledger_lot_id,
-            ),
-        )
-    )
+    .select_from(_USED_LOTS)
     .where(_HAS_ENDED, ledger_lots.c.expires_at <= bindparam("now"))
     .correlate(ledger_balances)
     .scalar_subquery()
 )
 _HAS_HOLDS = ledger_balances.c.pending_debit_balance > 0
+
+# What an idle balance keeps after its end, by moments: of lots, and of holds that have ended.
+_OWN_DATE_IS_LATER = or_(ledger_lots.c.expires_at.is_(None), ledger_lots.c.expires_at > bindparam("now"))
+_kept = union_all(
+    select(ledger_lots.c.kept_until, ledger_lots.c.remaining.label("amount"))
+    .where(
+        ledger_lots.c.organization_id == ledger_balances.c.organization_id,
+        ledger_lots.c.wallet_id == ledger_balances.c.wallet_id,
+        ledger_lots.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+        ledger_lots.c.remaining > 0,
+        ledger_lots.c.kept_until.is_not(None),
+        _OWN_DATE_IS_LATER,
+    )
+    .correlate(ledger_balances),
+    select(ledger_lots.c.kept_until, _uses.c.amount)
+    .select_from(_USED_LOTS)
+    .where(_HAS_HOLDS, _HAS_ENDED, ledger_lots.c.kept_until.is_not(None), _OWN_DATE_IS_LATER)
+    .correlate(ledger_balances),
+).subquery()
+_KEPT = select(func.jsonb_agg(func.jsonb_build_array(_kept.c.kept_until, cast(_kept.c.amount, Text)))).scalar_subquery()
 
 # Mints of a balance that are not available yet, or that are by now and are not posted.
 _IS_WAITING = and_(
@@ -232,6 +252,7 @@ VIEW_COLUMNS = (
     case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
     case((_HAS_HOLDS, _ENDED_HOLDS), else_=literal(_ZERO)).label("ended_holds"),
     case((_HAS_HOLDS, _EXPIRED_IN_HOLDS), else_=literal(_ZERO)).label("expired_in_holds"),
+    case((ledger_accounts.c.expiration_policies != [], _KEPT)).label("kept_lots"),
     case((_HAS_PENDING, _ARRIVING)).label("arriving"),
     case((_HAS_PENDING, _NEXT_AVAILABLE)).label("next_available"),
     ledger_accounts.c.expiration_policies,
@@ -302,7 +323,7 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
         own = zone if timezone is None else zone_named(timezone)
         policy = IdlePolicy.of(policies, ExpiryCalendar(own, year_start_month))
     values["current_balance"] = _balance_by_now(
-        values, expired_lots + values.pop("expired_in_holds"), policy, arrived, now
+        values, expired_lots + values.pop("expired_in_holds"), policy, arrived, now, _kept_lots(values.pop("kept_lots"))
     )
     expired = stored_balance - values["current_balance"]
     if arrived:
@@ -326,11 +347,17 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
 
 
 def _balance_by_now(
-    values: dict[str, Any], expired: Decimal, policy: IdlePolicy | None, arrived: Iterable[ArrivedMint], now: datetime
+    values: dict[str, Any],
+    expired: Decimal,
+    policy: IdlePolicy | None,
+    arrived: Iterable[ArrivedMint],
+    now: datetime,
+    kept_lots: Sequence[KeptLots],
 ) -> Decimal:
     """The unexpired balance after mints that have arrived, in their order; `expired` of the stored one has expired.
 
-    Each is a transaction. If the balance was idle for too long before it, what it adds is the whole balance.
+    Each is a transaction. If the balance was idle for too long before it, what it adds is the whole balance, with what
+    was `kept_lots`.
     """
     balance, debt, reserved_amount = (
         values["current_balance"],
@@ -340,12 +367,19 @@ def _balance_by_now(
     last_transaction_date, last_activity_date = values["last_transaction_date"], values["last_activity_date"]
     end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
     for mint in arrived:
-        balance, expired = unexpired(balance, reserved_amount, expired, end=end, now=mint.available_at), _ZERO
+        balance, expired = (
+            unexpired(balance, reserved_amount, expired, end=end, now=mint.available_at, kept_lots=kept_lots),
+            _ZERO,
+        )
         balance += mint.amount_after_debt(debt, now)
         debt -= min(debt, mint.amount)
         last_transaction_date = max(last_transaction_date, mint.available_at)
         end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
-    return unexpired(balance, reserved_amount, expired, end=end, now=now)
+    return unexpired(balance, reserved_amount, expired, end=end, now=now, kept_lots=kept_lots)
+
+
+def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:
+    return tuple(KeptLots(instant_of(kept_until), Decimal(amount)) for kept_until, amount in row or ())
 
 
 def _arriving(row: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:

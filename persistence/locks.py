@@ -15,7 +15,7 @@ that the audit log knows what it was.
 3. ledgers, by those who add accounts to one or choose its default.
 4. ledger accounts, by account id: shared by those who post, alone by those who mint under a maximum supply and, with
    FOR UPDATE, by those who change what an account allows. Before all wallets, the progress of the notices of an
-   account, by the worker that reports the next ones.
+   account, and of an extension of all its lots, by the worker that continues them.
 5. codes of coupon books that are one member's: free ones, skipping those that others are taking, and those named.
    Then coupon books, by id: shared by calls that assign and use (FOR UPDATE by calls that change what a book allows),
    exclusively from the first assignment on where a figure caps the stock, else when all is written. Then the coupon

@@ -49,7 +49,8 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
         """
         SELECT t.ledger_transaction_id, t.created_at, t.external_event_date, t.ledger_account_id, a.ledger_account_key,
             a.name, t.transaction_type, t.status, t.amount, t.reserved_amount, t.captured_at,
-            n.moved, n.balance, t.is_expiry, t.request_digest IS NOT NULL, t.system_unique_key, t.description,
+            n.moved, n.balance, t.is_expiry, t.is_extension,
+            t.request_digest IS NOT NULL, t.system_unique_key, t.description,
             t.from_wallet_id = :w, t.reverted_ledger_transaction_id, t.reversal_ledger_transaction_id,
             t.loyalty_event_id, t.is_timed
         FROM (

@@ -6,15 +6,16 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from domain.campaigns.compiled import CompiledEffect
-from domain.campaigns.effects import DISCOUNT, MINT_POINTS
+from domain.campaigns.effects import DISCOUNT, EXTEND_EXPIRY, MINT_POINTS
 from domain.campaigns.limits import COUPONS, LOCATION, MEMBER, MONEY, POINTS, TRANSACTIONS
 from domain.expressions import MAX_TEXTS
 from domain.ledger.availability import Availability
+from domain.ledger.extensions import Extension
 from domain.organizations import MAX_LOCATION_CODE
 from domain.problems import FieldFault
 
 _QUALIFYING = "qualifyingAmount"
-_DATES = ("expirationDate", "expiresAt")
+_DATES = ("expirationDate", "expiresAt", "until")
 
 
 def faults_of_limits(rules: Sequence[Mapping[str, Any]], has_currency: bool) -> list[FieldFault]:
@@ -102,9 +103,10 @@ def faults_of_constants(
         values = {param.parameter.id: param.value for param in effect.params if param.program is None}
         places = {param["id"]: place for place, param in enumerate(item.get("params", ()))}
         for name, detail in _faults(effect.effect.effect_id, values, now):
+            pointer = f"/effects/items/{index}/params"
             if name in places:
-                pointer = f"/effects/items/{index}/params/{places[name]}/value"
-                faults.append(FieldFault(detail, pointer=pointer))
+                pointer += f"/{places[name]}/value"
+            faults.append(FieldFault(detail, pointer=pointer))
     return faults
 
 
@@ -120,6 +122,8 @@ def _faults(effect_id: str, values: Mapping[str, Any], now: datetime) -> Iterato
         yield from _of_discount(values)
     if effect_id == MINT_POINTS:
         yield from _of_availability(values)
+    if effect_id == EXTEND_EXPIRY and {"until", "months"} <= values.keys():
+        yield from Extension(values["until"], values["months"]).faults()
     for name in _DATES:
         if values.get(name) is not None and values[name] <= now:
             yield name, f"{name} of {effect_id} is not in the future"

@@ -16,6 +16,7 @@ ASSIGN_BADGE, UNASSIGN_BADGE = "assign-badge", "unassign-badge"
 ADVANCE_MISSION = "advance-mission"
 ASSIGN_COUPON, USE_COUPON = "assign-coupon", "use-coupon"
 SET_TIER = "set-tier"
+EXTEND_EXPIRY = "extend-expiry"
 
 NOTIFY = "notify"
 
@@ -113,6 +114,17 @@ EFFECTS: Mapping[str, Effect] = {
                 EffectParameter("loyaltyTierKey", "Tier", STRING),
                 EffectParameter("expiresAt", "Expires at", TIMESTAMP, is_optional=True),
                 EffectParameter("tierHold", "Tier hold", STRING, FIXED, True, (FLOOR, FIXED)),
+            ),
+        ),
+        Effect(
+            EXTEND_EXPIRY,
+            "Extend the expiry of points",
+            (
+                EffectParameter("until", "Until", TIMESTAMP, is_optional=True),
+                EffectParameter("months", "Months", DECIMAL, is_optional=True),
+                _ACCOUNT,
+                _RECIPIENT,
+                _DESCRIPTION,
             ),
         ),
         Effect(

@@ -14,7 +14,7 @@ from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
 from domain.campaigns.discounts import Discount, DiscountShare, DiscountTerms
-from domain.campaigns.effects import ASSIGN_COUPON, BURN_POINTS, DISCOUNT, MINT_POINTS, NOTIFY
+from domain.campaigns.effects import ASSIGN_COUPON, BURN_POINTS, DISCOUNT, EXTEND_EXPIRY, MINT_POINTS, NOTIFY
 from domain.campaigns.limited_effects import LimitedEffects, use_of_coupons
 from domain.campaigns.limits import EventLimit, LimitUse
 from domain.campaigns.outcomes import (
@@ -134,6 +134,8 @@ class EffectRunner:
             return self._points.mint(campaign, effect.params)
         if effect.effect_id == BURN_POINTS:
             return self._points.burn(campaign, effect.params)
+        if effect.effect_id == EXTEND_EXPIRY:
+            return self._points.extend(campaign, effect.params)
         if not self._event.is_active and effect.effect_id != NOTIFY:
             return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
         if effect.effect_id == DISCOUNT:

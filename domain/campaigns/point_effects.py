@@ -10,6 +10,7 @@ from domain.campaigns.context import EventFacts
 from domain.campaigns.effects import SPONSOR
 from domain.campaigns.limits import MONEY, POINTS, EventLimit, LimitUse
 from domain.campaigns.outcomes import (
+    AUTHORIZED,
     EXECUTED,
     FAILED,
     PARTIAL,
@@ -22,6 +23,7 @@ from domain.campaigns.outcomes import (
 )
 from domain.currencies import round_money
 from domain.ledger.availability import Availability
+from domain.ledger.extensions import Extension
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession, round_down, share_of
@@ -156,6 +158,25 @@ class PointEffects:
             # It is no activity then that gives points of an idle balance back.
             self._session.rollback_to(savepoint)
             raise
+
+    def extend(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
+        """Extend the expiry of all lots of the balance; if there is one, post a transaction of 0."""
+        try:
+            wallet_id = self._wallet_id(params)
+            account = self._account(campaign, params)
+            extension = Extension(params["until"], params["months"])
+            for _, detail in extension.faults():
+                raise BadParameter(f"{detail}.")
+            if not self._session.holding(wallet_id, account.ledger_account_id).available:
+                return Done(SKIPPED, NothingToDo("There is nothing to extend."))
+            if self._pending:
+                return Done(AUTHORIZED, None)
+            self._session.extend(account, wallet_id, extension, self._details(campaign, params))
+        except (NoSponsor, MemberInactive) as first_violated:
+            return Done(SKIPPED, first_violated)
+        except Refusal as failure:
+            return Done(FAILED, failure)
+        return Done(EXECUTED, None)
 
     def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
         """The uses that a mint would be before limits, its points first; empty if it cannot mint at all."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import count
+from typing import Protocol
 
 ZERO = Decimal(0)
 
@@ -17,7 +18,10 @@ FIRST_NEW_LOT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """A lot of a wallet; `expires_at` None never expires. `expired` is the amount left when it expired."""
+    """A lot of a wallet; `expires_at` None never expires. `expired` is the amount left when it expired.
+
+    An idle balance keeps it until `kept_until`, if that is later than the end of the balance.
+    """
 
     ledger_lot_id: int
     wallet_id: int
@@ -27,6 +31,7 @@ class Lot:
     amount: Decimal
     remaining: Decimal
     expired: Decimal = ZERO
+    kept_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +41,18 @@ class LotUse:
     ledger_lot_id: int
     amount: Decimal
     expires_at: datetime | None = None
+    kept_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewLot:
-    """Creation of a lot."""
+    """Creation of a lot; an idle balance keeps it until `kept_until`, if that is later than the end of the balance."""
 
     wallet_id: int
     ledger_account_id: int
     amount: Decimal
     expires_at: datetime | None
+    kept_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,29 @@ class SettleLots:
     to_lots: Decimal
 
 
-LotMove = NewLot | TakeLots | MoveLots | RestoreLots | SettleLots
+class ChangedExpiry(Protocol):
+    """A change of the expiry of lots of a balance."""
+
+    @property
+    def wallet_id(self) -> int:
+        """The wallet of the balance."""
+
+    @property
+    def ledger_account_id(self) -> int:
+        """The account of the balance."""
+
+    def of_lot(self, lot: Lot) -> Lot | None:
+        """The lot as it is changed; None if it stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeExpiry:
+    """The lots of a balance get another expiry."""
+
+    change: ChangedExpiry
+
+
+LotMove = NewLot | TakeLots | MoveLots | RestoreLots | SettleLots | ChangeExpiry
 
 
 def split_uses(uses: Iterable[LotUse], amount: Decimal) -> tuple[tuple[LotUse, ...], tuple[LotUse, ...]]:
@@ -133,6 +162,8 @@ class Allocation:
     changed: dict[int, Lot] = field(default_factory=dict)
     uses: dict[tuple[int, int], Decimal] = field(default_factory=dict)
     changed_uses: dict[tuple[int, int], Decimal] = field(default_factory=dict)
+    # Lots whose expiry has changed, by transactions.
+    extended: dict[int, list[Lot]] = field(default_factory=dict)
 
 
 class LotsMissing(RuntimeError):
@@ -153,7 +184,14 @@ class Allocator:
     def apply(self, ledger_transaction_id: int, move: LotMove) -> None:
         """Apply one move of a transaction; raises LotsMissing."""
         if isinstance(move, NewLot):
-            self._make(ledger_transaction_id, move.wallet_id, move.ledger_account_id, move.amount, move.expires_at)
+            self._make(
+                ledger_transaction_id,
+                move.wallet_id,
+                move.ledger_account_id,
+                move.amount,
+                move.expires_at,
+                move.kept_until,
+            )
         elif isinstance(move, TakeLots):
             self._take(ledger_transaction_id, move)
         elif isinstance(move, MoveLots):
@@ -162,6 +200,8 @@ class Allocator:
             self._give(ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, uses, move.to_lots)
         elif isinstance(move, RestoreLots):
             self._restore(ledger_transaction_id, move)
+        elif isinstance(move, ChangeExpiry):
+            self._change_expiry(ledger_transaction_id, move.change)
         else:
             self._settle(move)
 
@@ -169,7 +209,10 @@ class Allocator:
         if move.only:
             uses = move.only
         else:
-            possible_uses = [LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at) for lot in self._candidates(move)]
+            possible_uses = [
+                LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at, lot.kept_until)
+                for lot in self._candidates(move)
+            ]
             uses, _ = split_uses(possible_uses, move.amount)
         if sum((use.amount for use in uses), ZERO) != move.amount:
             raise LotsMissing(f"wallet {move.wallet_id}, account {move.ledger_account_id}: lots do not cover a debit")
@@ -204,7 +247,9 @@ class Allocator:
         total = sum((piece.amount for piece in pieces), ZERO)
         _, given_uses = split_uses(pieces, total - amount)
         for piece in given_uses:
-            self._make(ledger_transaction_id, wallet_id, ledger_account_id, piece.amount, piece.expires_at)
+            self._make(
+                ledger_transaction_id, wallet_id, ledger_account_id, piece.amount, piece.expires_at, piece.kept_until
+            )
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
         for use in (*move.returned, *move.spent):
@@ -225,6 +270,13 @@ class Allocator:
         if move.to_wallet_id is not None:
             self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
 
+    def _change_expiry(self, ledger_transaction_id: int, change: ChangedExpiry) -> None:
+        for lot_id in sorted(self._of_pair.get((change.wallet_id, change.ledger_account_id), ())):
+            lot = change.of_lot(self._lots[lot_id])
+            if lot is not None:
+                self._store(lot)
+                self.allocation.extended.setdefault(ledger_transaction_id, []).append(lot)
+
     def _make(
         self,
         ledger_transaction_id: int,
@@ -232,20 +284,30 @@ class Allocator:
         ledger_account_id: int,
         amount: Decimal,
         expires_at: datetime | None,
+        kept_until: datetime | None = None,
     ) -> None:
         lot_id = next(self._fresh)
-        lot = Lot(lot_id, wallet_id, ledger_account_id, ledger_transaction_id, expires_at, amount, amount)
+        lot = Lot(
+            lot_id,
+            wallet_id,
+            ledger_account_id,
+            ledger_transaction_id,
+            expires_at,
+            amount,
+            amount,
+            kept_until=kept_until,
+        )
         self._lots[lot_id] = self.allocation.new[lot_id] = lot
         self._of_pair.setdefault((wallet_id, ledger_account_id), set()).add(lot_id)
 
     def _leave(self, lot_id: int, change: Decimal, expired: Decimal = ZERO) -> None:
         before = self._lots[lot_id]
-        lot = replace(before, remaining=before.remaining + change, expired=before.expired + expired)
-        self._lots[lot_id] = lot
-        if lot_id in self.allocation.new:
-            self.allocation.new[lot_id] = lot
-        else:
-            self.allocation.changed[lot_id] = lot
+        self._store(replace(before, remaining=before.remaining + change, expired=before.expired + expired))
+
+    def _store(self, lot: Lot) -> None:
+        self._lots[lot.ledger_lot_id] = lot
+        rows = self.allocation.new if lot.ledger_lot_id in self.allocation.new else self.allocation.changed
+        rows[lot.ledger_lot_id] = lot
 
     def _lower_uses(self, ledger_transaction_id: int, ended: Iterable[LotUse], remaining: Iterable[LotUse]) -> None:
         """Lower the uses of a stored transaction by those that are gone to the `remaining` ones."""
@@ -280,6 +342,27 @@ class ArrivedMint:
         return ZERO if has_expired else max(ZERO, self.amount - debt)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLots:
+    """An amount that an idle balance keeps until a moment."""
+
+    kept_until: datetime
+    amount: Decimal
+
+
+def end_of_lot(
+    expires_at: datetime | None, end: datetime | None, kept_until: datetime | None = None
+) -> datetime | None:
+    """When a lot does expire: at its own date, or before it with the idle balance at `end`; None is never.
+
+    The balance keeps it until `kept_until`, if that is later.
+    """
+    if end is None:
+        return expires_at
+    end = end if kept_until is None else max(end, kept_until)
+    return end if expires_at is None else min(end, expires_at)
+
+
 def unexpired(
     current_balance: Decimal,
     pending_debit: Decimal,
@@ -287,12 +370,13 @@ def unexpired(
     *,
     end: datetime | None,
     now: datetime,
+    kept_lots: Iterable[KeptLots] = (),
 ) -> Decimal:
     """The unexpired part of a stored balance at `now`; lots worth `expired_lots` have expired, but are not posted yet.
 
-    `end` is when the whole balance expires by an idle policy, if it does. Amounts held by pending transactions
-    (`pending_debit`) do not expire; those of holds that have ended do.
+    `end` is when the whole balance expires by an idle policy, if it does, but for the `kept_lots`. Amounts
+    held by pending transactions (`pending_debit`) do not expire; those of holds that have ended do.
     """
     if end is not None and end <= now:
-        return pending_debit
+        return pending_debit + sum((lots.amount for lots in kept_lots if lots.kept_until > now), ZERO)
     return current_balance - expired_lots

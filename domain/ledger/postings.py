@@ -95,6 +95,7 @@ class Entry:
 class Posting:
     """A transaction to be posted; `minted` and `burned` are added to the account's supply.
 
+    `is_extension`: a mint of 0 that extends the expiry of lots.
     `is_partial`: it reverts a part of `reverts`, which keeps its status. `pending_expires_at`: the expiry of the value
     of a pending mint, if it is not the account's own policy. `part_of`: the step that it belongs to, such as the expiry
     of what a revert has given back. `held_until`: when the hold of a pending transaction ends, if it ends by time.
@@ -115,6 +116,7 @@ class Posting:
     lot_moves: tuple[LotMove, ...] = ()
     reverts: Stored | None = None
     is_expiry: bool = False
+    is_extension: bool = False
     fiat_value: Decimal | None = None
     is_partial: bool = False
     pending_expires_at: datetime | None = None

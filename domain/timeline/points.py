@@ -61,6 +61,7 @@ class PointsFact:
     moved: Decimal
     balance: Decimal | None
     is_expiry: bool
+    is_extension: bool
     is_requested: bool
     system_unique_key: str
     description: str | None
@@ -101,6 +102,8 @@ class PointsFact:
 
     def _sentence(self, source: Source) -> str:
         """Such as "30 points were received by the campaign SPRING; the balance was 130."."""
+        if self.is_extension:
+            return f"The expiry of {self.account_name} was extended{self._reason(source)}."
         amount = abs(self.moved) or self.reserved_amount or self.amount
         text = f"{amount_text(amount)} {self.account_name} {self._outcome(source)}{self._reason(source)}"
         if self.captured_at is not None and self.reserved_amount is not None and not self.is_timed:

@@ -17,6 +17,7 @@ from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
 from handlers.services.exports.write import ExportWriter
 from handlers.services.imports.work import Importer
+from handlers.services.ledger.extend_expiry import extend_running
 from handlers.services.organizations.test_clock import advance_next
 from handlers.services.unit_of_work.evaluation import limit_evaluation
 from handlers.services.webhooks.send_deliveries import send_due
@@ -31,7 +32,7 @@ _JOBS_SECONDS = 5.0
 # Reports count what is not in their totals one by one, so some seconds of it may wait.
 _REPORTS_SECONDS = 2.0
 # Imports take minutes.
-_IMPORTS_SECONDS = _EXPORTS_SECONDS = _CLOCKS_SECONDS = 1.0
+_IMPORTS_SECONDS = _EXPORTS_SECONDS = _CLOCKS_SECONDS = _EXTENSIONS_SECONDS = 1.0
 # The pause while the database is away, or another fault affects all work.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 
@@ -151,6 +152,10 @@ def _exports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -
     return Loop("exports", _EXPORTS_SECONDS, ExportWriter(engine, stopping).step)
 
 
+def _extensions(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+    return Loop("extensions", _EXTENSIONS_SECONDS, lambda: extend_running(engine))
+
+
 _LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (
     _queue,
     _deliveries,
@@ -159,4 +164,5 @@ _LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (
     _imports,
     _exports,
     _clocks,
+    _extensions,
 )

@@ -84,7 +84,7 @@ GROUP BY available_at ORDER BY available_at NULLS LAST LIMIT 1
 """
 
 _ALL_LOTS = """
-SELECT l.wallet_id, l.ledger_account_id, l.ledger_lot_id, l.remaining, l.expires_at
+SELECT l.wallet_id, l.ledger_account_id, l.ledger_lot_id, l.remaining, l.expires_at, l.kept_until
 FROM ledger_lots l JOIN (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(wallet_id bigint, ledger_account_id bigint) LIMIT %s
 ) AS p
@@ -162,7 +162,7 @@ SELECT ledger_transaction_id, external_id FROM events_of WHERE external_id IS NO
 """
 
 _USES = """
-SELECT u.ledger_transaction_id, u.ledger_lot_id, u.amount, l.expires_at
+SELECT u.ledger_transaction_id, u.ledger_lot_id, u.amount, l.expires_at, l.kept_until
 FROM ledger_lot_uses u JOIN ledger_lots l USING (organization_id, ledger_lot_id)
 WHERE u.organization_id = %s AND u.ledger_transaction_id = ANY(%s)
 ORDER BY u.ledger_transaction_id, l.expires_at NULLS LAST, u.ledger_lot_id
@@ -190,8 +190,8 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
         return {}
     values = (organization_id, list(transaction_ids))
     uses: dict[int, list[LotUse]] = {}
-    for transaction_id, lot_id, amount, expires_at in query(db, _USES, values):
-        uses.setdefault(transaction_id, []).append(LotUse(lot_id, amount, expires_at))
+    for transaction_id, *use in query(db, _USES, values):
+        uses.setdefault(transaction_id, []).append(LotUse(*use))
     rows = db.exec_driver_sql(_STORED, values).mappings()
     transactions = [_stored_transaction(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
     debited = {transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None}
@@ -303,6 +303,10 @@ def _waiting_text(db: Connection, organization_id: int, now: datetime, wallet_id
     return ""
 
 
+# From the end of an idle balance until points arrived in it again, or now: lots that are kept for so long live on.
+IdleTime = tuple[datetime, datetime]
+
+
 class _IdleBalances:
     """Ends of balances that were idle for too long, where points become available before or after them."""
 
@@ -310,7 +314,7 @@ class _IdleBalances:
         self._session = session
         # What has become available since the last end, if there was one.
         self._arrived: dict[Pair, list[Capture]] = {}
-        self._ends: dict[Pair, datetime] = {}
+        self._ends: dict[Pair, list[IdleTime]] = {}
 
     def make_available(self, transaction: Stored, account: LedgerAccount) -> None:
         """Make a mint available, which is a movement; if the balance has expired before, what it gave is left."""
@@ -318,8 +322,8 @@ class _IdleBalances:
         self._expire_idle(pair, account, transaction.available_at or self._session.at)
         self._arrived.setdefault(pair, []).append(self._session.make_available(transaction, account))
 
-    def ends(self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]) -> dict[Pair, datetime]:
-        """When the stored lots of balances expired, because they were idle."""
+    def ends(self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]) -> dict[Pair, list[IdleTime]]:
+        """When stored balances had expired, because they were idle, first first."""
         for pair in pairs:
             if pair[1] in accounts and accounts[pair[1]].expiration_policies:
                 self._expire_idle(pair, accounts[pair[1]], self._session.at)
@@ -330,7 +334,7 @@ class _IdleBalances:
         end = account.end_of_idle_balance(session.holding(*pair), session.zone)
         if end is None or end > until:
             return
-        self._ends.setdefault(pair, end)
+        self._ends.setdefault(pair, []).append((end, until))
         for capture in self._arrived.pop(pair, ()):
             remaining = session.left_of(capture)
             if remaining:
@@ -359,7 +363,7 @@ def _expire(
     organization_id: int,
     session: LedgerSession,
     wallets: list[int],
-    ended: Mapping[Pair, datetime],
+    ended: Mapping[Pair, Sequence[IdleTime]],
     accounts: Mapping[int, LedgerAccount],
 ) -> None:
     """Burn the rest of expired lots of the wallets that have any, so that nothing expired can be spent.
@@ -373,12 +377,23 @@ def _expire(
             expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
     if ended:
         rows = query(db, _ALL_LOTS, (*recordset_of(as_pairs(ended)), organization_id))
-        for wallet_id, account_id, lot_id, remaining, expires_at in rows:
-            end = ended[wallet_id, account_id]
-            if expires_at is None or expires_at > end:
-                expired.get((wallet_id, account_id, expires_at), {}).pop(lot_id, None)
-                expired.setdefault((wallet_id, account_id, end), {})[lot_id] = LotUse(lot_id, remaining, expires_at)
+        for wallet_id, account_id, *lot in rows:
+            use = LotUse(*lot)
+            end = _end_in(ended[wallet_id, account_id], use)
+            if end is not None and (use.expires_at is None or use.expires_at > end):
+                if use.expires_at is not None:
+                    expired.get((wallet_id, account_id, use.expires_at), {}).pop(use.ledger_lot_id, None)
+                expired.setdefault((wallet_id, account_id, end), {})[use.ledger_lot_id] = use
     for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda key_and_lots: key_and_lots[0]):
         if lots:
             key = f"expiry-{wallet_id}-{account_id}-{max(lots)}-{session.at.timestamp():.6f}"
             session.expire(accounts[account_id], wallet_id, tuple(lots.values()), moment, key)
+
+
+def _end_in(idle_times: Iterable[IdleTime], use: LotUse) -> datetime | None:
+    """When a lot expired with its idle balance; None if it was kept until that was alive again, or still is."""
+    for end, until in idle_times:
+        kept_until = end if use.kept_until is None else max(end, use.kept_until)
+        if kept_until <= until:
+            return kept_until
+    return None

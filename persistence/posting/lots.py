@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from domain.ledger.lots import (
     Allocation,
     Allocator,
+    ChangeExpiry,
     Lot,
     LotMove,
     MoveLots,
@@ -44,6 +45,7 @@ WHERE l.organization_id = %s AND l.ledger_transaction_id = ANY(%s::bigint[]) AND
 """)
 
 _WRITE_CHANGED_LOTS = update_by_id(ledger_lots, "ledger_lot_id", "remaining", "expired")
+_WRITE_EXTENDED_LOTS = update_by_id(ledger_lots, "ledger_lot_id", "expires_at", "kept_until")
 
 _REMOVE_USES = """
 DELETE FROM ledger_lot_uses u USING (
@@ -54,6 +56,7 @@ WHERE u.organization_id = %s AND u.ledger_transaction_id = x.ledger_transaction_
 """
 
 _LOTS_AT_FIRST = 64
+_ALL = Decimal("Infinity")
 
 _NEW_LOT_COLUMNS = (
     "organization_id",
@@ -64,6 +67,7 @@ _NEW_LOT_COLUMNS = (
     "remaining",
     "expired",
     "expires_at",
+    "kept_until",
     "created_at",
 )
 
@@ -80,10 +84,7 @@ def write_lots(
     moves = [(transaction_id, move) for transaction_id, step in steps for move in step.lot_moves]
     if not moves:
         return []
-    allocator = Allocator(_lots_for(db, organization_id, [move for _, move in moves if not isinstance(move, NewLot)]))
-    for transaction_id, move in moves:
-        allocator.apply(transaction_id, move)
-    allocation = allocator.allocation
+    allocation = _allocate(db, organization_id, moves)
     # The table itself gives ids to lots that nothing refers to, which saves asking for them.
     are_named = bool(allocation.uses) and any(lot_id in allocation.new for _, lot_id in allocation.uses)
     ids: dict[int, int] = {}
@@ -104,6 +105,7 @@ def write_lots(
                 "remaining": lot.remaining,
                 "expired": lot.expired,
                 "expires_at": lot.expires_at,
+                "kept_until": lot.kept_until,
                 "created_at": at,
             }
             for lot in allocation.new.values()
@@ -115,9 +117,32 @@ def write_lots(
             for lot_id, lot in allocation.changed.items()
         ]
         defer(db, _WRITE_CHANGED_LOTS, (*recordset_of(changed_rows), organization_id))
+    extended_rows = [
+        {"ledger_lot_id": lot.ledger_lot_id, "expires_at": lot.expires_at, "kept_until": lot.kept_until}
+        for lots in allocation.extended.values()
+        for lot in lots
+        if lot.ledger_lot_id in allocation.changed
+    ]
+    if extended_rows:
+        defer(db, _WRITE_EXTENDED_LOTS, (*recordset_of(extended_rows), organization_id))
     if allocation.uses or allocation.changed_uses:
         statements += _write_uses(db, organization_id, allocation, ids)
     return statements
+
+
+def find_extended(db: Connection, organization_id: int, steps: Sequence[Step]) -> list[list[Lot]]:
+    """The lots that each of the steps will extend, when they are written."""
+    moves = [(place, move) for place, step in enumerate(steps) for move in step.lot_moves]
+    extended = _allocate(db, organization_id, moves).extended
+    return [extended.get(place, []) for place in range(len(steps))]
+
+
+def _allocate(db: Connection, organization_id: int, moves: Sequence[tuple[int, LotMove]]) -> Allocation:
+    """Apply the moves of transactions to their lots."""
+    allocator = Allocator(_lots_for(db, organization_id, [move for _, move in moves if not isinstance(move, NewLot)]))
+    for transaction_id, move in moves:
+        allocator.apply(transaction_id, move)
+    return allocator.allocation
 
 
 def _write_uses(
@@ -158,6 +183,8 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
             if isinstance(move, TakeLots):
                 lot_ids.update(use.ledger_lot_id for use in move.only)
                 first_of.update(() if move.first_of is None else (move.first_of,))
+        elif isinstance(move, ChangeExpiry):
+            amounts[move.change.wallet_id, move.change.ledger_account_id] = _ALL
         elif isinstance(move, RestoreLots):
             lot_ids.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
         elif isinstance(move, SettleLots):

@@ -31,7 +31,7 @@ FROM ledger_transactions t JOIN (
 WHERE {OF.format("t")} AND t.to_wallet_id IS NOT NULL AND made.amount > t.amount
 """
 
-# Transferred points keep their expiry, and a captured mint keeps the expiry of its reservation.
+# Transferred points keep their expiry, and a captured mint keeps the expiry of its reservation, unless it was extended.
 _WRONG_EXPIRY = f"""
 SELECT made.organization_id, format('transaction %s: gave %s that expire at %s, but took %s of these',
     made.ledger_transaction_id, trim_scale(made.amount), made.expires_at, trim_scale(coalesce(taken.amount, 0)))
@@ -39,7 +39,11 @@ FROM (
     SELECT l.organization_id, l.ledger_transaction_id, coalesce(l.expires_at, 'infinity') AS expires_at,
         sum(l.amount) AS amount
     FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
-    WHERE {OF.format("l")} AND t.transaction_type = 0 GROUP BY 1, 2, 3
+    WHERE {OF.format("l")} AND t.transaction_type = 0 AND l.kept_until IS NULL AND NOT EXISTS (
+        SELECT FROM ledger_lot_uses u JOIN ledger_lots k USING (organization_id, ledger_lot_id)
+        WHERE u.organization_id = l.organization_id AND u.ledger_transaction_id = l.ledger_transaction_id
+            AND k.kept_until IS NOT NULL
+    ) GROUP BY 1, 2, 3
 ) made LEFT JOIN (
     SELECT u.organization_id, u.ledger_transaction_id, coalesce(l.expires_at, 'infinity') AS expires_at,
         sum(u.amount) AS amount
@@ -52,7 +56,7 @@ SELECT l.organization_id, format('lot %s of wallet %s, account %s: expires at %s
     l.ledger_lot_id, l.wallet_id, l.ledger_account_id, coalesce(l.expires_at, 'infinity'), t.pending_expires_at)
 FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
 WHERE {OF.format("l")} AND t.transaction_type = 1 AND l.expires_at IS DISTINCT FROM t.pending_expires_at
-    AND t.pending_expires_at IS NOT NULL
+    AND t.pending_expires_at IS NOT NULL AND l.kept_until IS NULL
 """
 
 # Points that had expired may still repay the debt of a revert. Without a policy about the last transaction, only time

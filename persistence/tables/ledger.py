@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from domain.ledger.extensions import ExpiryExtension
 from domain.ledger.records import Balance, Ledger, LedgerAccount, Wallet
 from persistence.tables.base import (
     belongs_to_organization,
@@ -148,6 +149,7 @@ ledger_transactions = tenant_table(
     # When a manual capture settled: its entries are of this moment, the others of `created_at`.
     instant("captured_at"),
     Column("is_expiry", Boolean, nullable=False, server_default=text("false")),
+    Column("is_extension", Boolean, nullable=False, server_default=text("false")),
     exact("fiat_value"),
     exact("fiat_gross_amount"),
     Column("fiat_currency", Text),
@@ -251,7 +253,15 @@ ledger_lots = tenant_table(
     # The amount left when the lot expired.
     exact("expired", nullable=False, default="0"),
     instant("expires_at"),
+    # The moment until which an idle balance keeps the lot, if that was extended.
+    instant("kept_until"),
     instant("created_at", nullable=False),
+    index(
+        "ix_ledger_lots_kept",
+        "wallet_id",
+        "ledger_account_id",
+        where="remaining > 0 AND kept_until IS NOT NULL",
+    ),
     index(
         "ix_ledger_lots_spendable",
         "wallet_id",
@@ -264,6 +274,15 @@ ledger_lots = tenant_table(
     CheckConstraint("remaining BETWEEN 0 AND amount", "remaining"),
     refers_to("ledger_transactions", "ledger_transaction_id"),
     refers_to("wallets", "wallet_id"),
+)
+
+expiry_extensions = record_table(
+    "expiry_extensions",
+    ExpiryExtension,
+    "expiry_extension_id",
+    unique("system_unique_key"),
+    index("ix_expiry_extensions_running", "expiry_extension_id", where="status = 'running'"),
+    refers_to("ledger_accounts", "ledger_account_id"),
 )
 
 # How far the notices of expiring points have come, see `persistence.expiry_notices`.

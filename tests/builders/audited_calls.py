@@ -234,6 +234,9 @@ def _ledger(organization: Organization, made: dict[str, Any]) -> None:
     path = f"/ledgers/{ledger['ledgerId']}/accounts/{account['ledgerAccountId']}"
     a.put(path, {**body, "name": "Bright stars"})
     a.put(f"{path}/max-supply", {"maxSupply": 1000})
+    tracked = a.post(f"/ledgers/{ledger['ledgerId']}/accounts", {**body, "expiresInMonths": 12})["ledgerAccount"]
+    longer = {"ledgerAccountId": tracked["ledgerAccountId"], "months": 1, "systemUniqueKey": "longer-1"}
+    a.post("/expiry-extensions", {**longer, "memberId": made["ana"]["memberId"]}, expect=200)
     ledger_path = f"/ledgers/{organization.created.ledger_id}"
     path = f"{ledger_path}/accounts/{organization.created.ledger_account_id}"
     mine = "/members/by-loyalty-member-id/ana-7"

@@ -41,7 +41,7 @@ EXTENSIONS = {
         *("refundPointsPayment", "releasePointsPayment"),
     },
     "administration": {
-        "releaseLedgerTransactions",
+        *("extendExpiry", "releaseLedgerTransactions"),
         *("cancelExport", "cancelImport", "createExport", "createImport", "createLedger", "createPartnerApiKey"),
         *("createPermissionGroup", "eraseMember", "evaluateEvent", "getAudience", "getExport", "getExportPart"),
         *("getImport", "getImportErrors", "getMission", "listAuditLog", "listDeadLetterEvents", "listExports"),

@@ -420,6 +420,16 @@ def _points(body: Body, path: Body) -> None:
     _available(body)
 
 
+def _expiry_extension(body: Body, path: Body) -> None:
+    _unique(body, "systemUniqueKey")
+    _real(body, "ledgerAccountId", WORLD.ids["ledgerAccountId"])
+    _real(body, "memberId", WORLD.ids["memberId"])
+    if body.get("memberId") is not None:
+        body.pop("ledgerLotIds", None)
+    _expiry(body, "until")
+    body["months"] = 3 if body.get("until") is None else None
+
+
 def _points_payment(body: Body, path: Body) -> None:
     _unique(body, "systemUniqueKey")
     _real(body, "ledgerAccountKey", None)
@@ -969,6 +979,7 @@ _BODIES: dict[str, Callable[[Body, Body], None]] = {
     "updateLoyaltyProgram": _program,
     "createLedgerAccount": _account,
     "updateLedgerAccount": _account,
+    "extendExpiry": _expiry_extension,
     "quotePointsPayment": _points_payment,
     "createPointsPayment": _points_payment,
     "capturePointsPayment": _captured_payment,

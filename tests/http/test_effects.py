@@ -13,6 +13,7 @@ IDS = [
     "assign-coupon",
     "burn-points",
     "discount",
+    "extend-expiry",
     "mint-points",
     "notify",
     "set-tier",

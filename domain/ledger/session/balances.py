@@ -8,7 +8,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TypeVar
 
-from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, split_uses
+from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, end_of_lot, split_uses
 from domain.ledger.postings import ZERO, Details, Earning, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.ledger.refusals import (
@@ -141,10 +141,9 @@ class Balances(ABC):
         """When the balance expires by the account's idle policy; None is never."""
         return account.end_of_idle_balance(self.holding(wallet_id, account.ledger_account_id), self.zone)
 
-    def _end_of(self, account: LedgerAccount, wallet_id: int, expires_at: datetime | None) -> datetime | None:
-        """When points of a lot that expires at a moment do expire: then, or before it with the idle balance."""
-        ends = (expires_at, self._end_of_idle(account, wallet_id))
-        return min((end for end in ends if end is not None), default=None)
+    def _end_of(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> datetime | None:
+        """When points of a lot do expire: at its own date, or before it with the idle balance."""
+        return end_of_lot(use.expires_at, self._end_of_idle(account, wallet_id), use.kept_until)
 
     def _unreserve(
         self, account: LedgerAccount, wallet_id: int, debit: Decimal = ZERO, credit: Decimal = ZERO

@@ -7,10 +7,11 @@ from decimal import Decimal
 from domain.calendar import instant_text
 from domain.ledger.availability import Availability, ExpiresBeforeAvailable, Wait
 from domain.ledger.expiry import EARN, SPEND
-from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots
+from domain.ledger.extensions import ExtendLots, Extension
+from domain.ledger.lots import ChangeExpiry, LotMove, LotUse, NewLot, TakeLots
 from domain.ledger.postings import ZERO, Details, Entry, Posting, Step
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
-from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed
+from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed, PointsNotTracked
 from domain.ledger.session.balances import (
     Balances,
     check_amount,
@@ -84,7 +85,7 @@ class Movements(Balances):
                 qualifying=qualifying,
             )
         )
-        end = self._end_of(account, wallet_id, expiry) if account.expiration_policies else expiry
+        end = self._end_of(account, wallet_id, LotUse(0, to_lot, expiry)) if account.expiration_policies else expiry
         if tracked and end is not None and end <= self.at:
             self._expire_at_once(posting, wallet_id, to_lot)
         return posting
@@ -229,6 +230,42 @@ class Movements(Balances):
             before = self._expired.get(use.ledger_lot_id, ZERO)
             self._undo_log.put(self._expired, use.ledger_lot_id, before + use.amount)
         self._expire(account, wallet_id, amount, (lots_taken,), moment, key, part_of)
+
+    def extend(
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        extension: Extension,
+        details: Details,
+        only: frozenset[int] | None = None,
+    ) -> Posting:
+        """Extend the expiry of lots of the wallet, all or `only` these; raises PointsNotTracked."""
+        if not account.point_tracking_enabled:
+            raise PointsNotTracked("The account does not track when points expire.")
+        change = ExtendLots(
+            wallet_id,
+            account.ledger_account_id,
+            extension,
+            account.expiry_calendar(self.zone),
+            self._end_of_idle(account, wallet_id),
+            self.at,
+            only,
+        )
+        current = self.holding(wallet_id, account.ledger_account_id).current
+        return self._add_step(
+            Posting(
+                account=account,
+                transaction_type=MINT,
+                status=SETTLED,
+                amount=ZERO,
+                from_wallet_id=None,
+                to_wallet_id=wallet_id,
+                entries=(Entry(wallet_id, ZERO, current), Entry(None, ZERO)),
+                details=details,
+                lot_moves=(ChangeExpiry(change),),
+                is_extension=True,
+            )
+        )
 
     def _expire(
         self,

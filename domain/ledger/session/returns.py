@@ -45,7 +45,7 @@ class Returns(Claims):
         )
         if revived:
             end = add_days(self.at, account.restored_expiry_days, account.expiry_calendar(self.zone).zone)
-            moves += (NewLot(*pair, _total(revived), end),)
+            moves += (NewLot(*pair, _total(revived), end, end),)
         return moves
 
     def _uses_left(self, transaction: Stored) -> tuple[LotUse, ...]:
@@ -78,7 +78,7 @@ class Returns(Claims):
             return
         expired: dict[datetime, list[LotUse]] = {}
         for use in uses:
-            end = self._end_of(account, wallet_id, use.expires_at)
+            end = self._end_of(account, wallet_id, use)
             if end is not None and end <= self.at:
                 expired.setdefault(max(end, returned_at or self.at), []).append(use)
         for moment, lots_of_moment in sorted(expired.items()):
@@ -90,7 +90,7 @@ class Returns(Claims):
         self._take_missing(account, transaction, Returned(arrived, repaid, expired_amounts), lots, step)
 
     def _has_ended(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> bool:
-        end = self._end_of(account, wallet_id, use.expires_at)
+        end = self._end_of(account, wallet_id, use)
         return end is not None and end <= self.at
 
     def expect_late_activity(self, expiries: Iterable[Stored] = ()) -> None:

@@ -32,10 +32,12 @@ from handlers.call import Call
 from handlers.services.events.drain_queue import Drain
 from handlers.services.ledger import notices
 from handlers.services.ledger.expire import expire_next
+from handlers.services.ledger.extend_expiry import extend_next
 from handlers.services.tiers import evaluate_next
 from handlers.settings import Settings
 from persistence import expiry_notices, ledger_lots, member_tiers, organizations, queue, test_clocks, transactions
 from persistence.connections import TransactionDeadlineExceeded
+from persistence.expiry_extensions import claim_running
 
 # The longest that one call advances a clock, and that a worker does before it looks at the others.
 CALL_SECONDS = 10.0
@@ -234,6 +236,14 @@ def _expire(db: Connection, organization: Organization, place: _Place) -> int | 
     return None if expired is None else expired.last_wallet_id
 
 
+def _extend(db: Connection, organization: Organization, place: _Place) -> int | None:
+    extension = claim_running(db, organization.organization_id)
+    if extension is None:
+        return None
+    extend_next(db, organization, extension, place.moment)
+    return place.last_wallet_id
+
+
 def _evaluate_tiers(db: Connection, organization: Organization, place: _Place) -> int | None:
     evaluated = evaluate_next(db, organization, place.last_wallet_id, place.moment, everyone=False)
     return None if evaluated is None else evaluated.last_wallet_id
@@ -246,6 +256,7 @@ def _report_notices(db: Connection, organization: OrganizationDetails, place: _P
 
 # The kinds of work of a moment, in order. Each does the next wallets and returns the last of them, None if none is due.
 _KINDS: Sequence[Callable[[Connection, OrganizationDetails, _Place], int | None]] = (
+    _extend,
     _expire,
     _evaluate_tiers,
     _report_notices,

@@ -1,0 +1,122 @@
+"""Extensions of the expiry of lots: to a moment, or by months from each lot's own end."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from domain.calendar import LAST_MOMENT
+from domain.fields import Internal
+from domain.ledger.expiry import ExpiryCalendar
+from domain.ledger.lots import Lot, end_of_lot
+from domain.problems import FieldFault, NotFound
+
+RUNNING, DONE = "running", "done"
+MAX_MONTHS = 1200
+
+
+class UnknownLedgerLot(NotFound):
+    """A lot that the account does not have."""
+
+    slug = "unknown-ledger-lot"
+    title = "The ledger lot does not exist"
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Lots expire at the moment `until`, or so many `months` later than before."""
+
+    until: datetime | None = None
+    months: int | Decimal | None = None
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """The faults of its fields: names, each with a sentence."""
+        if (self.until is None) == (self.months is None):
+            yield "until" if self.months is None else "months", "Either until or months is needed"
+        if self.months is not None and (self.months != int(self.months) or not 1 <= self.months <= MAX_MONTHS):
+            yield "months", f"months is not a whole number from 1 to {MAX_MONTHS}"
+
+    def field_faults(self, now: datetime) -> list[FieldFault]:
+        """The faults of a request for it."""
+        faults = [FieldFault(detail, pointer=f"/{name}") for name, detail in self.faults()]
+        if self.until is not None and self.until <= now:
+            faults.append(FieldFault("until is not in the future", pointer="/until"))
+        return faults
+
+    def new_end(self, end: datetime, calendar: ExpiryCalendar) -> datetime:
+        """The moment until which a lot lives that would otherwise expire at `end`, if that is later."""
+        if self.months is None:
+            return self.until or end
+        try:
+            return calendar.expiry(end, int(self.months))
+        except (ValueError, OverflowError):
+            return LAST_MOMENT
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendLots:
+    """A change of a balance: its lots expire later, but for those that never expire or have expired `at` the present.
+
+    `end` is when the whole balance expires by an idle policy, if it does; `only` names the lots, all if None.
+    """
+
+    wallet_id: int
+    ledger_account_id: int
+    extension: Extension
+    calendar: ExpiryCalendar
+    end: datetime | None
+    at: datetime
+    only: frozenset[int] | None = None
+
+    def of_lot(self, lot: Lot) -> Lot | None:
+        """The extended lot; None if it does not change."""
+        end = end_of_lot(lot.expires_at, self.end, lot.kept_until)
+        if end is None or end <= self.at or not lot.remaining:
+            return None
+        if self.only is not None and lot.ledger_lot_id not in self.only:
+            return None
+        new_end = self.extension.new_end(end, self.calendar)
+        if new_end <= end:
+            return None
+        expires_at = None if lot.expires_at is None else max(lot.expires_at, new_end)
+        # Where the balance lives longer, this stays a promise for the time when it does not.
+        return replace(lot, expires_at=expires_at, kept_until=max(lot.kept_until or new_end, new_end))
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryExtension:
+    """An extension by request: `lots` with `amount` in total were extended, or would be by a dry run.
+
+    One of a whole account is `running` until all wallets up to the last are extended.
+    """
+
+    organization_id: int
+    expiry_extension_id: int
+    ledger_account_id: int
+    system_unique_key: str
+    request_digest: Internal[bytes]
+    until: datetime | None
+    months: int | None
+    is_dry_run: bool
+    status: str
+    after_wallet_id: Internal[int]
+    lots: int
+    amount: Decimal
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def extension(self) -> Extension:
+        """The change of lots."""
+        return Extension(self.until, self.months)
+
+
+def total_of(extended: Collection[Lot]) -> tuple[int, Decimal]:
+    """The number of lots, and the amount that is left of them."""
+    return len(extended), sum((lot.remaining for lot in extended), Decimal(0))
+
+
+def details_of(extension: Extension) -> Mapping[str, Any]:
+    """The extension as the audit log has it."""
+    return {"until": extension.until, "months": extension.months}

@@ -1,0 +1,13 @@
+"""Extensions of the expiry of points."""
+
+from handlers.call import Call
+from handlers.operation import operation
+from handlers.schemas.expiry_extensions import EXTENDED, EXTENSION
+from handlers.services.ledger.extend_expiry import Extended, ExtensionRequest
+from handlers.services.ledger.extend_expiry import extend_expiry as extend
+
+
+@operation("extendExpiry", body=EXTENSION, answer=EXTENDED.dump, audit="expiry-extension")
+def extend_expiry(call: Call, body: ExtensionRequest) -> Extended:
+    """Extend the expiry of lots of an account."""
+    return extend(call, body)

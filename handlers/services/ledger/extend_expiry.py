@@ -1,0 +1,225 @@
+"""Extending the expiry of points: of members and lots at once, of a whole account by the worker."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from sqlalchemy import Connection, Engine
+
+from domain.idempotency import ResultsByKey
+from domain.ledger.extensions import (
+    DONE,
+    RUNNING,
+    ExpiryExtension,
+    Extension,
+    UnknownLedgerLot,
+    details_of,
+    total_of,
+)
+from domain.ledger.postings import Details
+from domain.ledger.records import LedgerAccount
+from domain.ledger.refusals import PointsNotTracked, UnknownLedgerAccount
+from domain.members import refuse_erased
+from domain.organizations import Organization
+from domain.problems import FieldFault, InvalidRequest
+from handlers.call import Call, Execution
+from handlers.services import references
+from handlers.services.idempotency import digest_of
+from handlers.services.unit_of_work.requests import open_unit
+from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence import posting, test_clocks, transactions
+from persistence.expiry_extensions import EXTENSIONS, claim_running, next_wallets, wallets_of_lots
+from persistence.ledger import ACCOUNTS
+
+WALLETS_AT_ONCE = 200
+
+_ENTITY = "expiry-extension"
+_REASON = "The expiry of points was extended."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionRequest:
+    """A request to extend lots of an account: those of a member, single ones, or all."""
+
+    ledger_account_id: int
+    member_id: int | None = None
+    ledger_lot_ids: Sequence[int] | None = None
+    until: datetime | None = None
+    months: int | None = None
+    system_unique_key: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """The result of an extension: `status` is `running` while the worker extends the lots."""
+
+    lots: int
+    amount: Decimal
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """An extension of wallets: all lots of each if there are none of it in `lots`."""
+
+    account: LedgerAccount
+    extension: Extension
+    key: str
+    lots: Mapping[int, frozenset[int] | None]
+    is_dry_run: bool
+
+    def extend(self, execution: Execution, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
+        """Extend the lots of the wallets, or only count them in a dry run; return their number and amount."""
+        unit, account_ids = UnitOfWork(execution), {self.account.ledger_account_id}
+        unit.lock_wallets(wallet_ids, account_ids)
+        if self.is_dry_run:
+            unit.open_for_request(account_ids=account_ids)
+            return self._post(unit, wallet_ids)
+        with open_unit(unit, _REASON, account_ids=account_ids):
+            return self._post(unit, wallet_ids)
+
+    def _post(self, unit: UnitOfWork, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
+        """Post a transaction for each wallet of which lots are extended."""
+        ledger, savepoint = unit.ledger, unit.ledger.savepoint()
+        first = len(ledger.steps)
+        for wallet_id in wallet_ids:
+            self._post_one(unit, wallet_id)
+        extended = posting.find_extended(unit.db, unit.organization_id, ledger.steps)[first:]
+        ledger.rollback_to(savepoint)
+        for wallet_id, lots in zip(wallet_ids, extended, strict=True):
+            if lots:
+                self._post_one(unit, wallet_id)
+        return total_of([lot for lots in extended for lot in lots])
+
+    def _post_one(self, unit: UnitOfWork, wallet_id: int) -> None:
+        account = unit.ledger.accounts[self.account.ledger_account_id]
+        details = Details(f"{self.key}-{wallet_id}")
+        unit.ledger.extend(account, wallet_id, self.extension, details, self.lots.get(wallet_id))
+
+
+def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
+    """Extend lots of an account; a request without member and lots is left to the worker.
+
+    The same request under the same key returns the progress. Raises InvalidRequest, KeyReused, UnknownLedgerAccount,
+    PointsNotTracked, UnknownMember, MemberErased or UnknownLedgerLot.
+    """
+    digest = digest_of([getattr(request, name) for name in request.__slots__ if name != "system_unique_key"])
+    before = _find(call, request.system_unique_key, digest)
+    if before is not None:
+        return Extended(before.lots, before.amount, before.status)
+    extension = Extension(request.until, request.months)
+    faults = extension.field_faults(call.now)
+    if request.member_id is not None and request.ledger_lot_ids is not None:
+        faults.append(FieldFault("memberId and ledgerLotIds exclude each other", pointer="/ledgerLotIds"))
+    if faults:
+        raise InvalidRequest(faults)
+    account = ACCOUNTS.find(call.db, call.organization.organization_id, request.ledger_account_id)
+    if account is None:
+        raise UnknownLedgerAccount("The organization has no such ledger account.")
+    if not account.point_tracking_enabled:
+        raise PointsNotTracked("The account does not track when points expire.")
+    if request.member_id is None and request.ledger_lot_ids is None:
+        return _begin(call, request, digest, extension)
+    lots = _lots_of(call, request)
+    key = f"{_ENTITY}-{call.new_key()}"
+    work = _Work(account, extension, key, lots, request.dry_run)
+    count, amount = work.extend(call, sorted(lots))
+    if not request.dry_run:
+        _store(call, request, digest, extension, count, amount, DONE, sorted(lots))
+    return Extended(count, amount, DONE)
+
+
+def _find(call: Call, key: str, digest: bytes) -> ExpiryExtension | None:
+    record = EXTENSIONS.find_by(call.db, call.organization.organization_id, system_unique_key=key)
+    earlier: ResultsByKey[ExpiryExtension] = ResultsByKey()
+    if record is not None:
+        earlier.add(key, bytes(record.request_digest), record)
+    return earlier.find(key, digest)
+
+
+def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] | None]:
+    """The lots that a request names, by wallet; None for all of a member."""
+    if request.ledger_lot_ids is None:
+        member = references.member(call, request.member_id)
+        refuse_erased(member)
+        return {member.wallet_id: None}
+    organization_id, lot_ids = call.organization.organization_id, sorted(set(request.ledger_lot_ids))
+    wallets = wallets_of_lots(call.db, organization_id, request.ledger_account_id, lot_ids)
+    for lot_id in lot_ids:
+        if lot_id not in wallets:
+            raise UnknownLedgerLot(f"The account has no lot {lot_id}.")
+    return {
+        wallet_id: frozenset(lot_id for lot_id in lot_ids if wallets[lot_id] == wallet_id)
+        for wallet_id in wallets.values()
+    }
+
+
+def _begin(call: Call, request: ExtensionRequest, digest: bytes, extension: Extension) -> Extended:
+    """Leave the lots of a whole account to the worker."""
+    _store(call, request, digest, extension, 0, Decimal(0), RUNNING)
+    return Extended(0, Decimal(0), RUNNING)
+
+
+def _store(
+    call: Call,
+    request: ExtensionRequest,
+    digest: bytes,
+    extension: Extension,
+    lots: int,
+    amount: Decimal,
+    status: str,
+    wallet_ids: Sequence[int] = (),
+) -> None:
+    """Store an extension, with its entry in the audit log."""
+    values = {
+        "ledger_account_id": request.ledger_account_id,
+        "system_unique_key": request.system_unique_key,
+        "request_digest": digest,
+        "until": extension.until,
+        "months": extension.months,
+        "is_dry_run": request.dry_run,
+        "status": status,
+        "after_wallet_id": 0,
+        "lots": lots,
+        "amount": amount,
+    }
+    record = EXTENSIONS.add(call.db, call.organization.organization_id, values, call.now)
+    if not request.dry_run:
+        after = {"ledgerAccountId": request.ledger_account_id, **details_of(extension), "lots": lots, "amount": amount}
+        call.audit.add(_ENTITY, record.expiry_extension_id, before=None, after=after, wallet_ids=tuple(wallet_ids))
+
+
+def extend_next(db: Connection, organization: Organization, extension: ExpiryExtension, now: datetime) -> bool:
+    """Extend the next wallets of a whole account, whose extension is locked; False if none remains."""
+    account = ACCOUNTS.find(db, organization.organization_id, extension.ledger_account_id)
+    wallet_ids = next_wallets(db, extension, WALLETS_AT_ONCE)
+    if account is None or not wallet_ids:
+        EXTENSIONS.store(db, extension, {"status": DONE}, now)
+        return False
+    key = f"{_ENTITY}-{extension.expiry_extension_id}"
+    work = _Work(account, extension.extension, key, {}, extension.is_dry_run)
+    execution = Execution(db=db, organization=organization, now=now, request_id=_ENTITY)
+    lots, amount = work.extend(execution, wallet_ids)
+    changes = {
+        "after_wallet_id": wallet_ids[-1],
+        "lots": extension.lots + lots,
+        "amount": extension.amount + amount,
+    }
+    EXTENSIONS.store(db, extension, changes, now)
+    return True
+
+
+def extend_running(engine: Engine) -> bool:
+    """Extend the next wallets of the oldest running extension; False if there is none that is not locked."""
+
+    def step(db: Connection) -> bool:
+        extension = claim_running(db)
+        organization = None if extension is None else test_clocks.find_held(db, extension.organization_id)
+        if extension is None or organization is None:
+            return False
+        extend_next(db, organization, extension, organization.time_at(datetime.now(UTC)))
+        return True
+
+    return transactions.run(engine, step)

@@ -1,0 +1,51 @@
+"""Extensions of the expiry of points, and the lots and wallets that they are about."""
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection
+
+from domain.ledger.extensions import ExpiryExtension
+from persistence.connections import query
+from persistence.records import Records
+from persistence.rows import fields_of
+from persistence.tables.ledger import expiry_extensions
+
+EXTENSIONS = Records(expiry_extensions, ExpiryExtension)
+
+_COLUMNS = ", ".join(fields_of(ExpiryExtension))
+
+_RUNNING = f"""
+SELECT {_COLUMNS} FROM expiry_extensions WHERE status = 'running' AND (%(organization_id)s::bigint IS NULL
+    OR organization_id = %(organization_id)s)
+ORDER BY expiry_extension_id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+
+_WALLETS = """
+SELECT DISTINCT wallet_id FROM ledger_lots
+WHERE organization_id = %s AND ledger_account_id = %s AND wallet_id > %s AND remaining > 0
+ORDER BY wallet_id LIMIT %s
+"""
+
+_OF_LOTS = """
+SELECT ledger_lot_id, wallet_id FROM ledger_lots
+WHERE organization_id = %s AND ledger_account_id = %s AND ledger_lot_id = ANY(%s)
+"""
+
+
+def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryExtension | None:
+    """The oldest extension under way, locked, of one organization or of any; None if others are at all of them."""
+    rows = query(db, _RUNNING, {"organization_id": organization_id})
+    return ExpiryExtension(*rows[0]) if rows else None
+
+
+def next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list[int]:
+    """The next wallets, by id, with lots of the account that the extension has not come to."""
+    values = (extension.organization_id, extension.ledger_account_id, extension.after_wallet_id, limit)
+    return [row[0] for row in query(db, _WALLETS, values)]
+
+
+def wallets_of_lots(
+    db: Connection, organization_id: int, ledger_account_id: int, lot_ids: Collection[int]
+) -> dict[int, int]:
+    """The wallets of the lots of an account, by the id of the lot."""
+    return dict(query(db, _OF_LOTS, (organization_id, ledger_account_id, list(lot_ids))))

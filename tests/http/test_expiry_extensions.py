@@ -1,0 +1,312 @@
+"""Extensions of the expiry of points, by request and by effect."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from handlers.server.jobs import expire_points
+from handlers.services.ledger.extend_expiry import extend_running
+from tests.builders.campaigns import effect
+from tests.builders.exports import exported
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import GENERIC, Shop, event, running
+from tests.http.test_inactivity import END, Program
+
+START = "2025-01-31T12:00:00Z"
+FOREVER = {"until": "2030-01-01T00:00:00Z"}
+# After the end of the balance by inactivity.
+MOMENT = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock(api):
+    return Clock.new(api, START)
+
+
+@pytest.fixture
+def points(clock):
+    """An account whose points live for 12 months, in UTC."""
+    return Points.new(clock.organization, expiresInMonths=12, timezone="UTC")
+
+
+class Member:
+    def __init__(self, clock, points, name="ana") -> None:
+        self.clock, self.points = clock, points
+        self.member = clock.organization.member(name)
+        self.id, self.wallet = self.member["memberId"], self.member["ledgerWalletId"]
+
+    @property
+    def lots(self):
+        lots = self.points.wallet_of(self.wallet, include="lots")["lots"]
+        return {lot["expiresAt"]: lot["available"] for lot in lots["expiring"]}
+
+    def mint(self, amount, **more):
+        item = {
+            "amount": amount,
+            "fromWalletId": None,
+            "toWalletId": self.wallet,
+            "ledgerAccountId": self.points.account_id,
+            **more,
+        }
+        path = "/ledger-transactions/batch"
+        self.clock.organization.administration.post(path, {"items": [item]}, expect=200)
+
+
+@pytest.fixture
+def ana(clock, points):
+    return Member(clock, points)
+
+
+def extend(points, key="apology-1", expect=200, **body):
+    values = {"ledgerAccountId": points.account["ledgerAccountId"], "systemUniqueKey": key, **body}
+    return points.organization.administration.post("/expiry-extensions", values, expect=expect)
+
+
+def done(lots, amount):
+    return {"lots": lots, "amount": amount, "status": "done"}
+
+
+class TestLots:
+    def test_months_count_from_each_lots_own_expiry(self, points, ana):
+        ana.mint(100)
+        ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
+        assert extend(points, memberId=ana.id, months=3) == done(2, 130)
+        assert ana.lots == {"2026-02-28T00:00:00Z": 30, "2026-04-30T12:00:00Z": 100}
+        assert points.verify() == []
+
+    def test_until_shortens_no_lot(self, points, ana):
+        ana.mint(100)
+        ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
+        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == done(1, 30)
+        assert ana.lots == {"2025-12-24T00:00:00Z": 30, "2026-01-31T12:00:00Z": 100}
+
+    def test_it_revives_no_lot(self, clock, points, ana):
+        ana.mint(100)
+        clock.advance("2026-01-31T12:00:00Z")
+        assert extend(points, memberId=ana.id, months=3) == done(0, 0)
+        assert points.balance(ana.wallet) == 0
+
+    def test_what_lives_longer_expires_at_its_new_end(self, clock, points, ana):
+        ana.mint(100)
+        extend(points, memberId=ana.id, months=1)
+        clock.advance("2026-02-28T11:59:59Z")
+        assert points.balance(ana.wallet) == 100
+        clock.advance("2026-02-28T12:00:00Z")
+        assert points.balance(ana.wallet) == 0
+        assert points.rows()[0]["externalEventDate"] == "2026-02-28T12:00:00Z"
+        assert points.verify() == []
+
+    def test_named_lots_alone(self, points, ana):
+        ana.mint(100)
+        ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
+        points.move(ana.wallet, None, 10)
+        burn = points.rows(include="lots")[0]
+        [taken] = burn["lots"]["consumed"]
+        assert extend(points, ledgerLotIds=[taken["ledgerLotId"]], **FOREVER) == done(1, 20)
+        assert ana.lots == {"2026-01-31T12:00:00Z": 100, FOREVER["until"]: 20}
+
+    def test_the_same_request_is_done_once(self, points, ana):
+        ana.mint(100)
+        first = extend(points, memberId=ana.id, months=1)
+        assert extend(points, memberId=ana.id, months=1) == first
+        assert ana.lots == {"2026-02-28T12:00:00Z": 100}
+        assert extend(points, memberId=ana.id, months=2, expect=409)["type"] == "/problems/key-reused"
+
+    def test_a_dry_run_changes_nothing(self, points, ana):
+        ana.mint(100)
+        assert extend(points, memberId=ana.id, months=1, dryRun=True) == done(1, 100)
+        assert ana.lots == {"2026-01-31T12:00:00Z": 100}
+        assert len(points.rows()) == 1
+        assert extend(points, memberId=ana.id, months=1) == done(1, 100)
+
+    def test_a_timeline_and_the_audit_log_tell_of_it(self, points, ana):
+        ana.mint(100)
+        extend(points, memberId=ana.id, months=1)
+        administration = points.organization.administration
+        row = administration.get(f"/members/{ana.id}/timeline", kinds="points")["results"][0]
+        assert row["points"]["amount"] == 0
+        assert row["text"] == f"The expiry of {points.account['name']} was extended by request."
+        [entry] = administration.get("/audit-log", entityType="expiry-extension")["results"]
+        assert entry["operationId"] == "extendExpiry"
+
+    @pytest.mark.parametrize(
+        ("body", "status", "problem"),
+        [
+            ({}, 400, "invalid-request"),
+            ({"months": 1, "until": "2030-01-01T00:00:00Z"}, 400, "invalid-request"),
+            ({"until": START}, 400, "invalid-request"),
+            ({"memberId": 1, "ledgerLotIds": [1], "months": 1}, 400, "invalid-request"),
+            ({"ledgerLotIds": [987654321], "months": 1}, 404, "unknown-ledger-lot"),
+            ({"memberId": 987654321, "months": 1}, 404, "unknown-member"),
+            ({"ledgerAccountId": 987654321, "months": 1}, 404, "unknown-ledger-account"),
+        ],
+    )
+    def test_what_is_refused(self, points, body, status, problem):
+        assert extend(points, expect=status, **body)["type"] == f"/problems/{problem}"
+
+    def test_an_account_that_tracks_no_points(self, clock):
+        untracked = Points.new(clock.organization)
+        assert extend(untracked, months=1, expect=409)["type"] == "/problems/points-not-tracked"
+
+
+class TestWholeAccount:
+    def test_the_worker_extends_all_members(self, clock, points, ana, api):
+        ben = Member(clock, points, "ben")
+        ana.mint(100)
+        ben.mint(50)
+        assert extend(points, months=1) == {"lots": 0, "amount": 0, "status": "running"}
+        assert ana.lots == {"2026-01-31T12:00:00Z": 100}
+        while extend_running(api.engine):
+            pass
+        assert extend(points, months=1) == done(2, 150)
+        assert (ana.lots, ben.lots) == ({"2026-02-28T12:00:00Z": 100}, {"2026-02-28T12:00:00Z": 50})
+        assert points.verify() == []
+
+    def test_a_dry_run_counts_them(self, points, ana, api):
+        ana.mint(100)
+        assert extend(points, months=1, dryRun=True)["status"] == "running"
+        while extend_running(api.engine):
+            pass
+        assert extend(points, months=1, dryRun=True) == done(1, 100)
+        assert ana.lots == {"2026-01-31T12:00:00Z": 100}
+        assert len(points.rows()) == 1
+
+    def test_an_advance_of_the_clock_extends_first(self, clock, points, ana):
+        ana.mint(100)
+        extend(points, months=1)
+        clock.advance("2026-02-01T00:00:00Z")
+        assert points.balance(ana.wallet) == 100
+        assert extend(points, months=1) == done(1, 100)
+
+
+class TestInactivity:
+    @pytest.fixture
+    def program(self, api):
+        program = Program(Clock.new(api, "2025-05-20T10:00:00Z"))
+        program.buy(500)
+        return program
+
+    @staticmethod
+    def extend(program, **body):
+        [member] = program.clock.organization.administration.get("/members")["results"]
+        return extend(program.points, memberId=member["memberId"], **body)
+
+    def test_the_extended_date_is_a_floor(self, program):
+        assert self.extend(program, until="2026-12-31T00:00:00Z") == done(1, 500)
+        assert program.lots == {"2026-12-31T00:00:00Z": 500}
+        program.clock.advance("2026-02-20T10:00:00Z")
+        program.buy(10)
+        assert program.lots == {"2027-03-31T22:00:00Z": 510}
+
+    def test_what_was_extended_outlives_the_rest(self, program):
+        assert self.extend(program, until="2028-01-01T00:00:00Z") == done(1, 500)
+        program.buy(10)
+        assert program.lots == {END: 10, "2028-01-01T00:00:00Z": 500}
+        program.clock.advance(END)
+        assert program.balance == 500
+        assert program.lots == {"2028-01-01T00:00:00Z": 500}
+        program.points.move(program.wallet, None, 100)
+        assert program.lots == {"2028-01-01T00:00:00Z": 400}
+        program.clock.advance("2028-01-01T00:00:00Z")
+        assert program.balance == 0
+        assert program.points.rows()[0]["externalEventDate"] == "2028-01-01T00:00:00Z"
+        assert program.points.verify() == []
+
+    def test_balances_are_the_same_before_and_after_the_expiry_is_posted(self, program):
+        self.extend(program, until="2026-08-01T00:00:00Z")
+        program.buy(10)
+        program.clock.advance("2026-07-31T23:59:59Z")
+        assert program.balance == 500
+        program.clock.advance("2026-08-01T00:00:00Z")
+        assert program.balance == 0
+        rows = [(row["transactionType"], row["amount"], row["externalEventDate"]) for row in program.points.rows()[:2]]
+        assert rows == [("burn", 500, "2026-08-01T00:00:00Z"), ("burn", 10, END)]
+
+    def test_an_extension_is_no_activity(self, program):
+        program.clock.advance("2026-06-30T10:00:00Z")
+        self.extend(program, months=1)
+        assert program.lots == {"2026-07-31T22:00:00Z": 500}
+
+    def test_a_restored_lot_outlives_the_idle_balance(self, clock):
+        program = Program(clock, restoredExpiryDays=30)
+        program.buy(500)
+        [burn] = program.points.move(program.wallet, None, 80)
+        program.clock.advance("2026-09-30T22:00:00Z")
+        assert program.balance == 0
+        program.points.revert(burn["ledgerTransactionId"])
+        assert program.lots == {"2026-10-30T23:00:00Z": 80}
+        assert program.balance == 80
+        program.clock.advance("2026-10-30T23:00:00Z")
+        assert program.balance == 0
+        assert program.points.verify() == []
+
+
+class TestEffect:
+    def test_all_points_of_the_member_live_longer(self, clock, points, ana):
+        ana.mint(100)
+        shop = Shop(clock.organization)
+        key = points.account["ledgerAccountKey"]
+        shop.campaign(running(effect("extend-expiry", months=1, ledgerAccountKey=key)), eventType=GENERIC)
+        result = shop.track_one(event("ana", GENERIC))
+        [applied] = result["effects"]
+        assert (applied["effectId"], applied["status"]) == ("extend-expiry", "executed")
+        assert ana.lots == {"2026-02-28T12:00:00Z": 100}
+        assert points.verify() == []
+
+    @pytest.mark.parametrize(
+        "params", [{}, {"months": 1, "until": FOREVER["until"]}, {"months": 0}, {"months": 1.5}, {"until": START}]
+    )
+    def test_an_action_that_cannot_extend_is_refused(self, clock, points, params):
+        shop = Shop(clock.organization)
+        campaign = shop.campaign(running(effect("extend-expiry", months=1)), eventType=GENERIC)
+        action = running(effect("extend-expiry", **params))
+        shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", action, expect=400)
+
+
+class TestReads:
+    """What was extended under inactivity, in all reads, before and after the expiry of the rest is posted."""
+
+    def reads(self, program):
+        administration = program.clock.organization.administration
+        [member] = administration.get("/members")["results"]
+        member = administration.get(f"/members/{member['memberId']}", include="expiring")["loyalMember"]
+        [balance] = [each for each in member["ledgerBalances"] if each["ledgerAccountId"] == program.points.account_id]
+        days = administration.get(
+            f"{program.points.ledger_path}/wallets/{program.wallet}/daily-balances",
+            fromDate="2026-06-30",
+            toDate="2026-07-01",
+        )["results"]
+        of_account = [day["amount"] for day in days if day["ledgerAccountId"] == program.points.account_id]
+        rows = [json.loads(line) for line in exported(program.clock.organization, "balances", now=MOMENT)]
+        in_file = [(row["amount"], row["expiresAt"]) for row in rows if row["amount"]]
+        return program.balance, program.lots, balance["balance"], balance["expiring"]["next"], of_account, in_file
+
+    def test_they_are_equal(self, api):
+        program = Program(Clock.new(api, "2025-05-20T10:00:00Z"))
+        program.buy(500)
+        TestInactivity.extend(program, until="2027-02-01T00:00:00Z")
+        program.buy(10)
+        program.clock.advance("2026-06-30T21:59:59Z")
+        # The clock goes on without the job.
+        program.points.change(
+            "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
+            now=MOMENT,
+            id=program.clock.organization.id,
+        )
+        before = self.reads(program)
+        assert before == (
+            500,
+            {"2027-02-01T00:00:00Z": 500},
+            500,
+            {"amount": 500, "expiresAt": "2027-02-01T00:00:00Z"},
+            [510, 500],
+            [(500, "2027-02-01T00:00:00Z")],
+        )
+        expire_points(api.engine, program.clock.organization.id)
+        assert self.reads(program) == before
+        assert program.told()[-1] == ("burn", 10, "Expired")
+        assert program.points.verify() == []
