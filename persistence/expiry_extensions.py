@@ -39,7 +39,7 @@ def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryE
 
 
 def next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list[int]:
-    """The next wallets, by id, with lots of the account that the extension has not come to."""
+    """The next wallets, by id, with lots of the account that are not extended yet."""
     values = (extension.organization_id, extension.ledger_account_id, extension.after_wallet_id, limit)
     return [row[0] for row in query(db, _WALLETS, values)]
 

@@ -158,7 +158,7 @@ _HAS_HOLDS = ledger_balances.c.pending_debit_balance > 0
 
 # What an idle balance keeps after its end, by moments: of lots, and of holds that have ended.
 _OWN_DATE_IS_LATER = or_(ledger_lots.c.expires_at.is_(None), ledger_lots.c.expires_at > bindparam("now"))
-_kept = union_all(
+_kept_rows = union_all(
     select(ledger_lots.c.kept_until, ledger_lots.c.remaining.label("amount"))
     .where(
         ledger_lots.c.organization_id == ledger_balances.c.organization_id,
@@ -174,7 +174,9 @@ _kept = union_all(
     .where(_HAS_HOLDS, _HAS_ENDED, ledger_lots.c.kept_until.is_not(None), _OWN_DATE_IS_LATER)
     .correlate(ledger_balances),
 ).subquery()
-_KEPT = select(func.jsonb_agg(func.jsonb_build_array(_kept.c.kept_until, cast(_kept.c.amount, Text)))).scalar_subquery()
+_KEPT = select(
+    func.jsonb_agg(func.jsonb_build_array(_kept_rows.c.kept_until, cast(_kept_rows.c.amount, Text)))
+).scalar_subquery()
 
 # Mints of a balance that are not available yet, or that are by now and are not posted.
 _IS_WAITING = and_(

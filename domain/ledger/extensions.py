@@ -45,7 +45,7 @@ class Extension:
         return faults
 
     def new_end(self, end: datetime, calendar: ExpiryCalendar) -> datetime:
-        """The moment until which a lot lives that would otherwise expire at `end`, if that is later."""
+        """The new end of a lot that expires at `end`; it may be earlier."""
         if self.months is None:
             return self.until or end
         try:
@@ -56,7 +56,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class ExtendLots:
-    """A change of a balance: its lots expire later, but for those that never expire or have expired `at` the present.
+    """A change of a balance: its lots expire later, but for lots without an end or with one before `at`.
 
     `end` is when the whole balance expires by an idle policy, if it does; `only` names the lots, all if None.
     """

@@ -127,7 +127,7 @@ class ChangedExpiry(Protocol):
         """The account of the balance."""
 
     def of_lot(self, lot: Lot) -> Lot | None:
-        """The lot as it is changed; None if it stays as it is."""
+        """The changed lot; None if it does not change."""
 
 
 @dataclass(frozen=True, slots=True)
