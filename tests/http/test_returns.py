@@ -98,6 +98,16 @@ def test_of_a_partial_return_the_share_that_stands_is_rounded_down(shop, member,
     assert kept[-1]["reversalLoyaltyEventId"] is None
 
 
+def test_what_is_left_keeps_its_share_though_it_no_longer_meets_the_rule(shop, member):
+    shop.campaign(running(mint(500), rule="order.total >= 100.0"), eventType=ORDER_CREATED)
+    bought(shop, member, 120, "confirmed")
+    assert shop.balance(member) == 500
+    returned(shop, member, 80)
+    assert shop.balance(member) == 166
+    returned(shop, member, 40)
+    assert shop.balance(member) == 0
+
+
 def test_parts_add_up_to_the_whole(shop, member, points):
     bought(shop, member, 10, "confirmed")
     for total, left in (("1.50", 8), ("1.50", 7), ("3", 4)):
