@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from domain.ledger.records import PENDING, REVERTED
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
@@ -188,6 +189,18 @@ def test_what_is_left_of_a_limit_decides_and_cancelling_gives_it_back(shop, thre
     ]
     shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
     assert applied(shop.track_one(order(member, 80))) == [("C", "mint-points", 9)]
+    shop.check_ledger()
+
+
+def test_of_an_authorized_order_only_the_winner_waits_and_cancelling_leaves_nothing(shop, three_offers):
+    result = shop.track_one(order(shop.member(), 80), executionMode="authorize")
+    transactions = [(each.status, each.amount) for each in shop.rows("ledger_transactions", "status, amount")]
+    assert transactions == [(PENDING, 300)]
+    assert [each.used for each in shop.rows("campaign_limit_counters", "used")] == [300]
+    shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+    # The release of the waiting points is a transaction as well.
+    assert [each.status for each in shop.rows("ledger_transactions", "status")] == [REVERTED, REVERTED]
+    assert [each.used for each in shop.rows("campaign_limit_counters", "used")] == [0]
     shop.check_ledger()
 
 
