@@ -15,6 +15,7 @@ BENCHMARKS = (
     "enrolling",
     "campaigns",
     "simulations",
+    "prices",
     "queue",
     "ledger",
     "coupon_usages",
