@@ -95,7 +95,17 @@ def known_of(organization: Organization) -> dict[str, Any]:
 
 SECTIONS = {**sections("campaigns.md"), **sections("recipes.md"), **sections("offline.md"), **sections("payments.md")}
 IN_A_TEST_ORGANIZATION = sections("testing-time.md")
-RECIPES = {"Returns", "Referral codes", "Expiry after 12 months", "Happy hours", "Migration"}
+RECIPES = {
+    "Returns",
+    "Referral codes",
+    "Expiry after 12 months",
+    "Happy hours",
+    "At most once a day",
+    "Waiting points",
+    "A gift card",
+    "A coupon for a basket",
+    "Migration",
+}
 
 
 def test_ten_campaigns_are_worked_out():
