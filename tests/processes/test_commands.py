@@ -568,7 +568,7 @@ def test_the_clock_of_a_test_organization_is_moved(shared_home):
         assert done.returncode == exit_code, done.stderr
         return done
 
-    assert "createTestClock makes a clock" in clock("show", exit_code=1).stderr
+    assert "createTestClock creates a clock" in clock("show", exit_code=1).stderr
     started = json.loads(clock("start", "--at", "2026-03-20T09:00:00Z", "--json").stdout)
     assert (started["now"], started["status"]) == ("2026-03-20T09:00:00Z", "ready")
     # Clocks go forward in between.
