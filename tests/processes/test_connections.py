@@ -60,7 +60,7 @@ def test_silent_connections_make_room_for_those_who_speak(serve):
     for _ in range(5):
         assert status(f"{server.url}/health/ready") == 200
     log = server.log.read_text()
-    assert log.count("were closed to make room") == 1
+    assert log.count("were closed to accept others") == 1
     assert "Too many open files" not in log
     for each in silent:
         each.close()
