@@ -9,8 +9,9 @@ from sqlalchemy import and_, bindparam, literal_column, select
 
 from domain.ledger.views import WalletView
 from domain.members import Member, MemberTier
+from persistence.balance_columns import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS
 from persistence.connections import CompiledStatement
-from persistence.ledger_wallets import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS, view
+from persistence.ledger_wallets import view
 from persistence.member_tiers import TIERS, tiers_of
 from persistence.records import Lookup
 from persistence.rows import columns_of

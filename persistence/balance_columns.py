@@ -1,0 +1,216 @@
+"""Columns of a view of a balance: what it holds, what has expired of it, and what has become available.
+
+They are computed at the moment `now`, whether or not the periodic jobs have posted what has happened until then.
+"""
+
+from decimal import Decimal
+
+from sqlalchemy import (
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    union_all,
+)
+
+from domain.ledger.records import MINT, PENDING
+from persistence.tables.ledger import (
+    ledger_accounts,
+    ledger_balances,
+    ledger_lot_uses,
+    ledger_lots,
+    ledger_transactions,
+    ledgers,
+    wallets,
+)
+
+_ZERO = Decimal(0)
+
+# Evaluated per balance: the index of spendable lots directly finds the expired ones of each.
+_EXPIRED_LOTS = (
+    select(func.coalesce(func.sum(ledger_lots.c.remaining), literal(_ZERO)))
+    .where(
+        ledger_lots.c.organization_id == ledger_balances.c.organization_id,
+        ledger_lots.c.wallet_id == ledger_balances.c.wallet_id,
+        ledger_lots.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+        ledger_lots.c.remaining > 0,
+        ledger_lots.c.expires_at <= bindparam("now"),
+    )
+    .correlate(ledger_balances)
+    .scalar_subquery()
+)
+
+# Holds of a balance that have ended and are not released yet: they are of nobody's any more but the wallet's.
+_t, _uses = ledger_transactions, ledger_lot_uses
+_HAS_ENDED = and_(
+    _t.c.organization_id == ledger_balances.c.organization_id,
+    _t.c.from_wallet_id == ledger_balances.c.wallet_id,
+    _t.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+    _t.c.status == PENDING,
+    _t.c.held_until <= bindparam("now"),
+)
+_ENDED_HOLDS = (
+    select(func.coalesce(func.sum(_t.c.amount), literal(_ZERO)))
+    .where(_HAS_ENDED)
+    .correlate(ledger_balances)
+    .scalar_subquery()
+)
+_USED_LOTS = _t.join(
+    _uses,
+    and_(
+        _uses.c.organization_id == _t.c.organization_id,
+        _uses.c.ledger_transaction_id == _t.c.ledger_transaction_id,
+    ),
+).join(
+    ledger_lots,
+    and_(
+        ledger_lots.c.organization_id == _uses.c.organization_id,
+        ledger_lots.c.ledger_lot_id == _uses.c.ledger_lot_id,
+    ),
+)
+_EXPIRED_IN_HOLDS = (
+    select(func.coalesce(func.sum(_uses.c.amount), literal(_ZERO)))
+    .select_from(_USED_LOTS)
+    .where(_HAS_ENDED, ledger_lots.c.expires_at <= bindparam("now"))
+    .correlate(ledger_balances)
+    .scalar_subquery()
+)
+_HAS_HOLDS = ledger_balances.c.pending_debit_balance > 0
+
+# What an idle balance keeps after its end, by moments: of lots, and of holds that have ended.
+_OWN_DATE_IS_LATER = or_(ledger_lots.c.expires_at.is_(None), ledger_lots.c.expires_at > bindparam("now"))
+_kept_rows = union_all(
+    select(ledger_lots.c.kept_until, ledger_lots.c.remaining.label("amount"))
+    .where(
+        ledger_lots.c.organization_id == ledger_balances.c.organization_id,
+        ledger_lots.c.wallet_id == ledger_balances.c.wallet_id,
+        ledger_lots.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+        ledger_lots.c.remaining > 0,
+        ledger_lots.c.kept_until.is_not(None),
+        _OWN_DATE_IS_LATER,
+    )
+    .correlate(ledger_balances),
+    select(ledger_lots.c.kept_until, _uses.c.amount)
+    .select_from(_USED_LOTS)
+    .where(_HAS_HOLDS, _HAS_ENDED, ledger_lots.c.kept_until.is_not(None), _OWN_DATE_IS_LATER)
+    .correlate(ledger_balances),
+).subquery()
+_KEPT = select(
+    func.jsonb_agg(func.jsonb_build_array(_kept_rows.c.kept_until, cast(_kept_rows.c.amount, Text)))
+).scalar_subquery()
+
+# Mints of a balance that are not available yet, or that are by now and are not posted.
+_IS_WAITING = and_(
+    _t.c.organization_id == ledger_balances.c.organization_id,
+    _t.c.to_wallet_id == ledger_balances.c.wallet_id,
+    _t.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+    _t.c.status == PENDING,
+    _t.c.transaction_type == MINT,
+    or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None)),
+)
+_IS_DUE = func.coalesce(_t.c.available_at, _t.c.held_until) <= bindparam("now")
+_ARRIVING = (
+    select(
+        func.jsonb_build_array(
+            cast(func.sum(_t.c.amount).filter(_IS_DUE.is_not(True)), Text),
+            func.jsonb_agg(
+                func.jsonb_build_array(
+                    _t.c.available_at,
+                    cast(_t.c.amount, Text),
+                    func.coalesce(_t.c.pending_expires_at, _t.c.policy_expires_at),
+                    # The share of what a partial revert has left.
+                    cast(
+                        func.coalesce(
+                            func.trunc(
+                                _t.c.qualifying_amount * _t.c.amount / _t.c.reserved_amount, ledger_accounts.c.decimals
+                            ),
+                            _t.c.amount,
+                        ),
+                        Text,
+                    ),
+                )
+            ).filter(_IS_DUE),
+        )
+    )
+    .where(_IS_WAITING)
+    .correlate(ledger_balances, ledger_accounts)
+    .scalar_subquery()
+)
+_NEXT_AVAILABLE = (
+    select(func.jsonb_build_array(cast(func.sum(_t.c.amount), Text), _t.c.available_at))
+    .where(_IS_WAITING, _t.c.available_at > bindparam("now"))
+    .group_by(_t.c.available_at)
+    .order_by(_t.c.available_at)
+    .limit(literal_column("1"))
+    .correlate(ledger_balances)
+    .scalar_subquery()
+)
+_HAS_PENDING = ledger_balances.c.pending_credit_balance > 0
+
+# The columns from which `view` makes a WalletView, of the tables HOLDINGS, at the moment of the parameter `now`.
+VIEW_COLUMNS = (
+    ledgers.c.ledger_id,
+    ledgers.c.ledger_key,
+    ledger_accounts.c.ledger_account_id,
+    ledger_accounts.c.ledger_account_key,
+    ledger_accounts.c.name.label("ledger_account_name"),
+    ledger_accounts.c.is_default_account,
+    wallets.c.wallet_id,
+    *(
+        func.coalesce(ledger_balances.c[name], literal(_ZERO)).label(name)
+        for name in (
+            "current_balance",
+            "pending_credit_balance",
+            "pending_debit_balance",
+            "current_overdraft_balance",
+            "total_overdraft_credit_balance",
+            "total_fiat_value",
+            "earned",
+        )
+    ),
+    ledger_balances.c.last_transaction_date,
+    ledger_balances.c.last_activity_date,
+    ledger_balances.c.created_at,
+    ledger_balances.c.updated_at,
+    case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
+    case((_HAS_HOLDS, _ENDED_HOLDS), else_=literal(_ZERO)).label("ended_holds"),
+    case((_HAS_HOLDS, _EXPIRED_IN_HOLDS), else_=literal(_ZERO)).label("expired_in_holds"),
+    case((ledger_accounts.c.expiration_policies != [], _KEPT)).label("kept_lots"),
+    case((_HAS_PENDING, _ARRIVING)).label("arriving"),
+    case((_HAS_PENDING, _NEXT_AVAILABLE)).label("next_available"),
+    ledger_accounts.c.expiration_policies,
+    ledger_accounts.c.timezone,
+    ledger_accounts.c.expiry_year_start_month,
+)
+# Each wallet with all accounts of its ledger, and its balances where it ever had something.
+HOLDINGS = (
+    wallets.join(
+        ledgers,
+        and_(ledgers.c.organization_id == wallets.c.organization_id, ledgers.c.ledger_id == wallets.c.ledger_id),
+    )
+    .join(
+        ledger_accounts,
+        and_(
+            ledger_accounts.c.organization_id == wallets.c.organization_id,
+            ledger_accounts.c.ledger_id == wallets.c.ledger_id,
+        ),
+    )
+    .outerjoin(
+        ledger_balances,
+        and_(
+            ledger_balances.c.organization_id == wallets.c.organization_id,
+            ledger_balances.c.wallet_id == wallets.c.wallet_id,
+            ledger_balances.c.ledger_account_id == ledger_accounts.c.ledger_account_id,
+        ),
+    )
+)
+# Active accounts, and inactive ones of which the wallet ever had something.
+IS_RELEVANT = or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None))
+# The default account first.
+IN_ORDER = wallets.c.wallet_id, ledger_accounts.c.is_default_account.desc(), ledger_accounts.c.ledger_account_id
