@@ -14,10 +14,18 @@ EXTENSIONS = Records(expiry_extensions, ExpiryExtension)
 
 _COLUMNS = ", ".join(fields_of(ExpiryExtension))
 
-_RUNNING = f"""
-SELECT {_COLUMNS} FROM expiry_extensions WHERE status = 'running' AND (%(organization_id)s::bigint IS NULL
-    OR organization_id = %(organization_id)s)
-ORDER BY expiry_extension_id LIMIT 1 FOR UPDATE SKIP LOCKED
+# Any of them, so that no organization waits for the long list of another. One whose clock is advanced, or failed to be,
+# waits for that. The row is locked by a statement of its own, which a cluster can send to one node.
+_RUNNING = """
+SELECT organization_id, expiry_extension_id FROM expiry_extensions e
+WHERE status = 'running' AND (organization_id = %(organization_id)s
+    OR %(organization_id)s::bigint IS NULL AND NOT EXISTS (SELECT FROM organizations o
+        WHERE o.organization_id = e.organization_id AND o.clock_target IS NOT NULL))
+ORDER BY random() LIMIT 1
+"""
+_CLAIM = f"""
+SELECT {_COLUMNS} FROM expiry_extensions
+WHERE organization_id = %s AND expiry_extension_id = %s AND status = 'running' FOR UPDATE SKIP LOCKED
 """
 
 _WALLETS = """
@@ -33,9 +41,11 @@ WHERE organization_id = %s AND ledger_account_id = %s AND ledger_lot_id = ANY(%s
 
 
 def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryExtension | None:
-    """The oldest extension under way, locked, of one organization or of any; None if others are at all of them."""
-    rows = query(db, _RUNNING, {"organization_id": organization_id})
-    return ExpiryExtension(*rows[0]) if rows else None
+    """Lock a running extension, of one organization or of any; None if there is none, or another worker has it."""
+    for key in query(db, _RUNNING, {"organization_id": organization_id}):
+        for row in query(db, _CLAIM, tuple(key)):
+            return ExpiryExtension(*row)
+    return None
 
 
 def next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list[int]:

@@ -175,6 +175,35 @@ class TestWholeAccount:
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         assert len(points.rows()) == 1
 
+    def test_an_organization_with_a_failed_clock_keeps_nobody_waiting(self, clock, points, ana, api):
+        other = Clock.new(api, START)
+        other_points = Points.new(other.organization, expiresInMonths=12, timezone="UTC")
+        bea = Member(other, other_points, "bea")
+        ana.mint(100)
+        bea.mint(50)
+        for each in (points, other_points):
+            assert extend(each, months=1)["status"] == "running"
+        points.change(
+            "UPDATE organizations SET clock_target = clock_now, clock_error = 'x' WHERE organization_id = :id",
+            id=clock.organization.id,
+        )
+        while extend_running(api.engine):
+            pass
+        assert extend(other_points, months=1) == done(1, 50)
+        assert bea.lots == {"2026-02-28T12:00:00Z": 50}
+
+    def test_extensions_are_done_in_steps(self, clock, points, api, monkeypatch):
+        monkeypatch.setattr("handlers.services.ledger.extend_expiry.WALLETS_AT_ONCE", 1)
+        for number in range(3):
+            Member(clock, points, f"member-{number}").mint(10)
+        extend(points, months=1)
+        for lots in (1, 2):
+            assert extend_running(api.engine)
+            assert extend(points, months=1) == {"lots": lots, "amount": 10 * lots, "status": "running"}
+        while extend_running(api.engine):
+            pass
+        assert extend(points, months=1) == done(3, 30)
+
     def test_an_advance_of_the_clock_extends_first(self, clock, points, ana):
         ana.mint(100)
         extend(points, months=1)

@@ -195,7 +195,7 @@ def extend_next(db: Connection, organization: Organization, extension: ExpiryExt
     """Extend the next wallets of a whole account, whose extension is locked; False if none remains."""
     account = ACCOUNTS.find(db, organization.organization_id, extension.ledger_account_id)
     wallet_ids = next_wallets(db, extension, WALLETS_AT_ONCE)
-    if account is None or not wallet_ids:
+    if account is None or not account.point_tracking_enabled or not wallet_ids:
         EXTENSIONS.store(db, extension, {"status": DONE}, now)
         return False
     key = f"{_ENTITY}-{extension.expiry_extension_id}"
@@ -212,7 +212,7 @@ def extend_next(db: Connection, organization: Organization, extension: ExpiryExt
 
 
 def extend_running(engine: Engine) -> bool:
-    """Extend the next wallets of the oldest running extension; False if there is none that is not locked."""
+    """Extend the next wallets of a running extension; False if there is none, or another worker has it."""
 
     def step(db: Connection) -> bool:
         extension = claim_running(db)
