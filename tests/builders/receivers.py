@@ -68,7 +68,7 @@ def status(code: int, **headers: str) -> Answer:
 
 def hang(exchange: Exchange) -> None:
     """Answer nothing until the receiver closes."""
-    exchange.receiver.closing.wait(30)
+    exchange.receiver.closing.wait(300)
 
 
 def drip(exchange: Exchange) -> None:
