@@ -43,15 +43,18 @@ _OF_A_SHARD = re.compile(r"\b((?:ck|fk|pk|uq)_\w+?)(?:_[0-9a-f]{8})?_[0-9]{6,}\b
 CLAIMED_KEYS = frozenset(
     {
         "uq_content_collections_organization_id_slug",
+        "uq_coupon_locks_organization_id_system_unique_key",
         "uq_coupon_usages_organization_id_system_unique_key",
         "uq_coupons_organization_id_coupon_book_id_code",
         "uq_badge_trackings_organization_id_system_unique_key",
         "uq_events_organization_id_system_unique_key",
+        "uq_expiry_extensions_organization_id_system_unique_key",
         "uq_ledger_transactions_organization_id_system_unique_key",
         "uq_members_organization_id_loyalty_member_id",
         "uq_members_organization_id_public_loyalty_member_id",
         "uq_member_tier_trackings_organization_id_system_unique_key",
         "uq_mission_trackings_organization_id_system_unique_key",
+        "uq_offline_allowances_organization_id_redemption_key",
         "uq_purchase_orders_organization_id_external_id",
     }
 )

@@ -73,3 +73,12 @@ def test_a_redemption_and_a_cancellation_have_one_winner(shop, member):
         if redeemed.status == 409:
             assert shop.balance(member) == left
             shop.give(member, 25, "burn")
+
+
+def test_tills_redeem_one_of_two_allowances_under_one_key(shop, member):
+    other = shop.member()
+    shop.give(other, 100)
+    allowances = [creation(shop, person)().json["offlineAllowance"] for person in (member, other)]
+    replies = together([redemption(shop, allowance, "till-4/1718") for allowance in allowances] * 4)
+    assert statuses(replies) == {(200, None): 4, (409, "/problems/key-reused"): 4}
+    assert shop.balance(member) + shop.balance(other) == 175

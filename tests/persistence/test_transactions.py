@@ -9,16 +9,30 @@ from typing import Any
 
 import psycopg2
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, UniqueConstraint, text
 from sqlalchemy.exc import DBAPIError
 
 from domain.retries import StartOver
 from persistence import transactions
 from persistence.connections import defer
 from persistence.engine import autocommit, create_engine
+from persistence.tables import metadata
 from persistence.transactions import TransactionDeadline, TransactionDeadlineExceeded, deadline_of_thread
 
+# The columns that hold the key of a request.
+REQUEST_KEYS = {"system_unique_key", "redemption_key"}
 LONG_NAME = "uq_permission_groups_organization_id_permission_group_key"
+
+
+def test_every_key_of_a_request_may_be_claimed_by_two_calls_at_once() -> None:
+    constraints = {
+        constraint.name
+        for table in metadata.sorted_tables
+        for constraint in table.constraints
+        if isinstance(constraint, UniqueConstraint) and not REQUEST_KEYS.isdisjoint(constraint.columns.keys())
+    }
+    assert len(constraints) == 9
+    assert constraints <= transactions.CLAIMED_KEYS
 
 
 def _terminate(db: Connection) -> None:

@@ -1,0 +1,20 @@
+"""Locks of coupons that several members ask for at the same moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from tests.concurrency.together import together
+
+
+def test_members_lock_under_one_key(shop):
+    body = {"name": "Juice", "type": "codeless", "publishingStatus": "published", "requiredPointsConfig": None}
+    book = shop.administration.post("/coupon-books", body)["couponBook"]
+    paths = [f"/members/{shop.member()}/coupon-books/{book['couponBookKey']}/lock" for _ in range(2)]
+    request = {"autoAssign": True, "systemUniqueKey": "basket-1"}
+    replies = together([partial(shop.integration.request, "POST", path, request) for path in paths] * 4)
+    assert Counter((reply.status, reply.json.get("type")) for reply in replies) == {
+        (201, None): 4,
+        (409, "/problems/key-reused"): 4,
+    }
