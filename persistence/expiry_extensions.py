@@ -14,14 +14,15 @@ EXTENSIONS = Records(expiry_extensions, ExpiryExtension)
 
 _COLUMNS = ", ".join(fields_of(ExpiryExtension))
 
-# Any of them, so that no organization waits for the long list of another. One whose clock is advanced, or failed to be,
-# waits for that. The row is locked by a statement of its own, which a cluster can send to one node.
+# The oldest of any organization: each extends in the order of its requests, and none waits for the long list of another.
+# One whose clock is advanced, or failed to be, waits for that. The row is locked by a statement of its own, which a
+# cluster can send to one node.
 _RUNNING = """
-SELECT organization_id, expiry_extension_id FROM expiry_extensions e
+SELECT organization_id, min(expiry_extension_id) FROM expiry_extensions e
 WHERE status = 'running' AND (organization_id = %(organization_id)s
     OR %(organization_id)s::bigint IS NULL AND NOT EXISTS (SELECT FROM organizations o
         WHERE o.organization_id = e.organization_id AND o.clock_target IS NOT NULL))
-ORDER BY random() LIMIT 1
+GROUP BY organization_id ORDER BY random() LIMIT 1
 """
 _CLAIM = f"""
 SELECT {_COLUMNS} FROM expiry_extensions
@@ -41,7 +42,7 @@ WHERE organization_id = %s AND ledger_account_id = %s AND ledger_lot_id = ANY(%s
 
 
 def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryExtension | None:
-    """Lock a running extension, of one organization or of any; None if there is none, or another worker has it."""
+    """Lock the oldest running extension of one organization or of any; None if there is none, or a worker has it."""
     for key in query(db, _RUNNING, {"organization_id": organization_id}):
         for row in query(db, _CLAIM, tuple(key)):
             return ExpiryExtension(*row)

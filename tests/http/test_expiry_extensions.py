@@ -192,6 +192,15 @@ class TestWholeAccount:
         assert extend(other_points, months=1) == done(1, 50)
         assert bea.lots == {"2026-02-28T12:00:00Z": 50}
 
+    def test_extensions_are_done_in_the_order_of_their_requests(self, points, ana, api):
+        ana.mint(100)
+        for number in range(3):
+            extend(points, key=f"until-{number}", until=f"2027-0{number + 1}-15T00:00:00Z")
+            extend(points, key=f"months-{number}", months=1)
+        while extend_running(api.engine):
+            pass
+        assert ana.lots == {"2027-04-15T00:00:00Z": 100}
+
     def test_extensions_are_done_in_steps(self, clock, points, api, monkeypatch):
         monkeypatch.setattr("handlers.services.ledger.extend_expiry.WALLETS_AT_ONCE", 1)
         for number in range(3):
