@@ -14,9 +14,9 @@ EXTENSIONS = Records(expiry_extensions, ExpiryExtension)
 
 _COLUMNS = ", ".join(fields_of(ExpiryExtension))
 
-# The oldest of any organization: each extends in the order of its requests, and none waits for the long list of another.
-# One whose clock is advanced, or failed to be, waits for that. The row is locked by a statement of its own, which a
-# cluster can send to one node.
+# The oldest of any organization: each extends in the order of its requests, and none waits for the many of another. One
+# whose clock is advanced, or failed to be, waits for that. The row is locked by a statement of its own, which a cluster
+# can send to one node.
 _RUNNING = """
 SELECT organization_id, min(expiry_extension_id) FROM expiry_extensions e
 WHERE status = 'running' AND (organization_id = %(organization_id)s

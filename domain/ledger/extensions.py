@@ -1,15 +1,14 @@
 """Extensions of the expiry of lots: to a moment, or by months from each lot's own end."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from domain.calendar import LAST_MOMENT
 from domain.fields import Internal
 from domain.ledger.expiry import ExpiryCalendar
-from domain.ledger.lots import Lot, end_of_lot
+from domain.ledger.lots import ChangeExpiry, Lot, end_of_lot
 from domain.problems import FieldFault, NotFound
 
 RUNNING, DONE = "running", "done"
@@ -55,14 +54,12 @@ class Extension:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendLots:
-    """A change of a balance: its lots expire later, but for lots without an end or with one before `at`.
+class ExtendLots(ChangeExpiry):
+    """The lots of a balance expire later, but for lots without an end or with one before `at`.
 
     `end` is when the whole balance expires by an idle policy, if it does; `only` names the lots, all if None.
     """
 
-    wallet_id: int
-    ledger_account_id: int
     extension: Extension
     calendar: ExpiryCalendar
     end: datetime | None
@@ -115,8 +112,3 @@ class ExpiryExtension:
 def total_of(extended: Collection[Lot]) -> tuple[int, Decimal]:
     """The number of lots, and the amount that is left of them."""
     return len(extended), sum((lot.remaining for lot in extended), Decimal(0))
-
-
-def details_of(extension: Extension) -> Mapping[str, Any]:
-    """The extension as the audit log has it."""
-    return {"until": extension.until, "months": extension.months}

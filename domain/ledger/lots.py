@@ -3,12 +3,12 @@
 The session decides by balances alone and records how lots move; `allocate` then determines the lots, in order.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import count
-from typing import Protocol
 
 ZERO = Decimal(0)
 
@@ -115,26 +115,16 @@ class SettleLots:
     to_lots: Decimal
 
 
-class ChangedExpiry(Protocol):
-    """A change of the expiry of lots of a balance."""
-
-    @property
-    def wallet_id(self) -> int:
-        """The wallet of the balance."""
-
-    @property
-    def ledger_account_id(self) -> int:
-        """The account of the balance."""
-
-    def of_lot(self, lot: Lot) -> Lot | None:
-        """The changed lot; None if it does not change."""
-
-
 @dataclass(frozen=True, slots=True)
-class ChangeExpiry:
+class ChangeExpiry(ABC):
     """The lots of a balance get another expiry."""
 
-    change: ChangedExpiry
+    wallet_id: int
+    ledger_account_id: int
+
+    @abstractmethod
+    def of_lot(self, lot: Lot) -> Lot | None:
+        """The changed lot; None if it does not change."""
 
 
 LotMove = NewLot | TakeLots | MoveLots | RestoreLots | SettleLots | ChangeExpiry
@@ -184,14 +174,7 @@ class Allocator:
     def apply(self, ledger_transaction_id: int, move: LotMove) -> None:
         """Apply one move of a transaction; raises LotsMissing."""
         if isinstance(move, NewLot):
-            self._make(
-                ledger_transaction_id,
-                move.wallet_id,
-                move.ledger_account_id,
-                move.amount,
-                move.expires_at,
-                move.kept_until,
-            )
+            self._make(ledger_transaction_id, move)
         elif isinstance(move, TakeLots):
             self._take(ledger_transaction_id, move)
         elif isinstance(move, MoveLots):
@@ -201,7 +184,7 @@ class Allocator:
         elif isinstance(move, RestoreLots):
             self._restore(ledger_transaction_id, move)
         elif isinstance(move, ChangeExpiry):
-            self._change_expiry(ledger_transaction_id, move.change)
+            self._change_expiry(ledger_transaction_id, move)
         else:
             self._settle(move)
 
@@ -247,9 +230,8 @@ class Allocator:
         total = sum((piece.amount for piece in pieces), ZERO)
         _, given_uses = split_uses(pieces, total - amount)
         for piece in given_uses:
-            self._make(
-                ledger_transaction_id, wallet_id, ledger_account_id, piece.amount, piece.expires_at, piece.kept_until
-            )
+            lot = NewLot(wallet_id, ledger_account_id, piece.amount, piece.expires_at, piece.kept_until)
+            self._make(ledger_transaction_id, lot)
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
         for use in (*move.returned, *move.spent):
@@ -261,7 +243,8 @@ class Allocator:
         if move.lowers is not None:
             self._lower_uses(move.lowers, (*move.returned, *move.spent), move.kept)
         if move.extra:
-            self._make(ledger_transaction_id, move.wallet_id, move.ledger_account_id, move.extra, move.expires_at)
+            lot = NewLot(move.wallet_id, move.ledger_account_id, move.extra, move.expires_at)
+            self._make(ledger_transaction_id, lot)
 
     def _settle(self, move: SettleLots) -> None:
         for use in move.released:
@@ -270,35 +253,27 @@ class Allocator:
         if move.to_wallet_id is not None:
             self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
 
-    def _change_expiry(self, ledger_transaction_id: int, change: ChangedExpiry) -> None:
+    def _change_expiry(self, ledger_transaction_id: int, change: ChangeExpiry) -> None:
         for lot_id in sorted(self._of_pair.get((change.wallet_id, change.ledger_account_id), ())):
             lot = change.of_lot(self._lots[lot_id])
             if lot is not None:
                 self._store(lot)
                 self.allocation.extended.setdefault(ledger_transaction_id, []).append(lot)
 
-    def _make(
-        self,
-        ledger_transaction_id: int,
-        wallet_id: int,
-        ledger_account_id: int,
-        amount: Decimal,
-        expires_at: datetime | None,
-        kept_until: datetime | None = None,
-    ) -> None:
+    def _make(self, ledger_transaction_id: int, new: NewLot) -> None:
         lot_id = next(self._fresh)
         lot = Lot(
             lot_id,
-            wallet_id,
-            ledger_account_id,
+            new.wallet_id,
+            new.ledger_account_id,
             ledger_transaction_id,
-            expires_at,
-            amount,
-            amount,
-            kept_until=kept_until,
+            new.expires_at,
+            new.amount,
+            new.amount,
+            kept_until=new.kept_until,
         )
         self._lots[lot_id] = self.allocation.new[lot_id] = lot
-        self._of_pair.setdefault((wallet_id, ledger_account_id), set()).add(lot_id)
+        self._of_pair.setdefault((new.wallet_id, new.ledger_account_id), set()).add(lot_id)
 
     def _leave(self, lot_id: int, change: Decimal, expired: Decimal = ZERO) -> None:
         before = self._lots[lot_id]

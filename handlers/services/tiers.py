@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.event_types import TIER_REMOVED, TIER_SET
-from domain.idempotency import ResultsByKey
+from domain.idempotency import refuse_reuse
 from domain.ledger.views import WalletView
 from domain.members import Member, MemberTier, refuse_inactive
 from domain.organizations import Organization
@@ -53,7 +53,7 @@ def set_tier(
     with unit_of_work(call, [member.member_id], reason, reported=(TIER_SET, TIER_REMOVED)) as unit:
         before = member_tiers.find_tracking(call.db, organization_id, key)
         if before is not None:
-            ResultsByKey([(key, before.request_digest, before)]).find(key, digest)
+            refuse_reuse(key, before.request_digest, digest)
             return before
         refuse_inactive(unit.members[member.member_id])
         _refuse(tier, setting, call.now)

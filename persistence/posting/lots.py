@@ -184,7 +184,7 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
                 lot_ids.update(use.ledger_lot_id for use in move.only)
                 first_of.update(() if move.first_of is None else (move.first_of,))
         elif isinstance(move, ChangeExpiry):
-            amounts[move.change.wallet_id, move.change.ledger_account_id] = _ALL
+            amounts[move.wallet_id, move.ledger_account_id] = _ALL
         elif isinstance(move, RestoreLots):
             lot_ids.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
         elif isinstance(move, SettleLots):

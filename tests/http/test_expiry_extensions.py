@@ -181,8 +181,8 @@ class TestWholeAccount:
         bea = Member(other, other_points, "bea")
         ana.mint(100)
         bea.mint(50)
-        for each in (points, other_points):
-            assert extend(each, months=1)["status"] == "running"
+        for account in (points, other_points):
+            assert extend(account, months=1)["status"] == "running"
         points.change(
             "UPDATE organizations SET clock_target = clock_now, clock_error = 'x' WHERE organization_id = :id",
             id=clock.organization.id,
@@ -306,13 +306,13 @@ class TestEffect:
 
 
 class TestReads:
-    """What was extended under inactivity, in all reads, before and after the expiry of the rest is posted."""
+    """All reads of lots extended under inactivity, before and after the expiry of the rest is posted."""
 
     def reads(self, program):
         administration = program.clock.organization.administration
         [member] = administration.get("/members")["results"]
         member = administration.get(f"/members/{member['memberId']}", include="expiring")["loyalMember"]
-        [balance] = [each for each in member["ledgerBalances"] if each["ledgerAccountId"] == program.points.account_id]
+        [balance] = [row for row in member["ledgerBalances"] if row["ledgerAccountId"] == program.points.account_id]
         days = administration.get(
             f"{program.points.ledger_path}/wallets/{program.wallet}/daily-balances",
             fromDate="2026-06-30",

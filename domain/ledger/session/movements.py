@@ -8,7 +8,7 @@ from domain.calendar import instant_text
 from domain.ledger.availability import Availability, ExpiresBeforeAvailable, Wait
 from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.extensions import ExtendLots, Extension
-from domain.ledger.lots import ChangeExpiry, LotMove, LotUse, NewLot, TakeLots
+from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots, end_of_lot
 from domain.ledger.postings import ZERO, Details, Entry, Posting, Step
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
 from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed, PointsNotTracked
@@ -85,7 +85,7 @@ class Movements(Balances):
                 qualifying=qualifying,
             )
         )
-        end = self._end_of(account, wallet_id, LotUse(0, to_lot, expiry)) if account.expiration_policies else expiry
+        end = end_of_lot(expiry, self._end_of_idle(account, wallet_id)) if account.expiration_policies else expiry
         if tracked and end is not None and end <= self.at:
             self._expire_at_once(posting, wallet_id, to_lot)
         return posting
@@ -242,7 +242,7 @@ class Movements(Balances):
         """Extend the expiry of lots of the wallet, all or `only` these; raises PointsNotTracked."""
         if not account.point_tracking_enabled:
             raise PointsNotTracked("The account does not track when points expire.")
-        change = ExtendLots(
+        extended_lots = ExtendLots(
             wallet_id,
             account.ledger_account_id,
             extension,
@@ -262,7 +262,7 @@ class Movements(Balances):
                 to_wallet_id=wallet_id,
                 entries=(Entry(wallet_id, ZERO, current), Entry(None, ZERO)),
                 details=details,
-                lot_moves=(ChangeExpiry(change),),
+                lot_moves=(extended_lots,),
                 is_extension=True,
             )
         )

@@ -7,14 +7,13 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, Engine
 
-from domain.idempotency import ResultsByKey
+from domain.idempotency import refuse_reuse
 from domain.ledger.extensions import (
     DONE,
     RUNNING,
     ExpiryExtension,
     Extension,
     UnknownLedgerLot,
-    details_of,
     total_of,
 )
 from domain.ledger.postings import Details
@@ -106,8 +105,9 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
     PointsNotTracked, UnknownMember, MemberErased or UnknownLedgerLot.
     """
     digest = digest_of([getattr(request, name) for name in request.__slots__ if name != "system_unique_key"])
-    before = _find(call, request.system_unique_key, digest)
+    before = EXTENSIONS.find_by(call.db, call.organization.organization_id, system_unique_key=request.system_unique_key)
     if before is not None:
+        refuse_reuse(request.system_unique_key, before.request_digest, digest)
         return Extended(before.lots, before.amount, before.status)
     extension = Extension(request.until, request.months)
     faults = extension.field_faults(call.now)
@@ -121,22 +121,16 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
     if not account.point_tracking_enabled:
         raise PointsNotTracked("The account does not track when points expire.")
     if request.member_id is None and request.ledger_lot_ids is None:
-        return _begin(call, request, digest, extension)
+        result = Extended(0, Decimal(0), RUNNING)
+        _store(call, request, digest, result)
+        return result
     lots = _lots_of(call, request)
     key = f"{_ENTITY}-{call.new_key()}"
     work = _Work(account, extension, key, lots, request.dry_run)
-    count, amount = work.extend(call, sorted(lots))
+    result = Extended(*work.extend(call, sorted(lots)), DONE)
     if not request.dry_run:
-        _store(call, request, digest, extension, count, amount, DONE, sorted(lots))
-    return Extended(count, amount, DONE)
-
-
-def _find(call: Call, key: str, digest: bytes) -> ExpiryExtension | None:
-    record = EXTENSIONS.find_by(call.db, call.organization.organization_id, system_unique_key=key)
-    earlier: ResultsByKey[ExpiryExtension] = ResultsByKey()
-    if record is not None:
-        earlier.add(key, bytes(record.request_digest), record)
-    return earlier.find(key, digest)
+        _store(call, request, digest, result, sorted(lots))
+    return result
 
 
 def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] | None]:
@@ -156,38 +150,25 @@ def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] 
     }
 
 
-def _begin(call: Call, request: ExtensionRequest, digest: bytes, extension: Extension) -> Extended:
-    """Leave the lots of a whole account to the worker."""
-    _store(call, request, digest, extension, 0, Decimal(0), RUNNING)
-    return Extended(0, Decimal(0), RUNNING)
-
-
 def _store(
-    call: Call,
-    request: ExtensionRequest,
-    digest: bytes,
-    extension: Extension,
-    lots: int,
-    amount: Decimal,
-    status: str,
-    wallet_ids: Sequence[int] = (),
+    call: Call, request: ExtensionRequest, digest: bytes, result: Extended, wallet_ids: Sequence[int] = ()
 ) -> None:
     """Store an extension, with its entry in the audit log."""
+    terms = {"until": request.until, "months": request.months}
+    totals = {"lots": result.lots, "amount": result.amount}
     values = {
+        **terms,
+        **totals,
         "ledger_account_id": request.ledger_account_id,
         "system_unique_key": request.system_unique_key,
         "request_digest": digest,
-        "until": extension.until,
-        "months": extension.months,
         "is_dry_run": request.dry_run,
-        "status": status,
+        "status": result.status,
         "after_wallet_id": 0,
-        "lots": lots,
-        "amount": amount,
     }
     record = EXTENSIONS.add(call.db, call.organization.organization_id, values, call.now)
     if not request.dry_run:
-        after = {"ledgerAccountId": request.ledger_account_id, **details_of(extension), "lots": lots, "amount": amount}
+        after = {"ledgerAccountId": request.ledger_account_id, **terms, **totals}
         call.audit.add(_ENTITY, record.expiry_extension_id, before=None, after=after, wallet_ids=tuple(wallet_ids))
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.idempotency import ResultsByKey
+from domain.idempotency import refuse_reuse
 from domain.ledger.postings import Details, Fiat
 from domain.ledger.records import SETTLED
 from domain.ledger.views import TransactionRow
@@ -185,8 +185,7 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
         digest = request.digest(allowance)
         earlier = ALLOWANCES.find_by(call.db, organization_id, redemption_key=request.system_unique_key)
         if earlier is not None:
-            first = ResultsByKey([(request.system_unique_key, earlier.redemption_digest, earlier)])
-            first.find(request.system_unique_key, digest)
+            refuse_reuse(request.system_unique_key, earlier.redemption_digest, digest)
             return _redeemed(call, earlier)
         refuse_nothing(request.amount)
         refuse_redemption(before.status, allowance.offline_allowance_key)
