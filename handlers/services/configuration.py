@@ -8,6 +8,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from functools import cached_property
 from itertools import chain
 
 from sqlalchemy import Connection
@@ -233,20 +234,20 @@ def _load_custom_event_types(db: Connection, organization_id: int) -> dict[str, 
     return {event_type.api_code: event_type.schema_type for event_type in active}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Rules:
     """The compiled campaigns and missions, and what their expressions and effects are about."""
 
     campaigns: tuple[CompiledCampaign, ...]
     missions: tuple[CompiledMission, ...]
 
-    @property
+    @cached_property
     def effect_ids(self) -> set[str]:
         """The kinds of effects."""
         actions = (action for campaign in self.campaigns for action in campaign.actions)
         return {effect.effect.effect_id for action in actions for effect in action.effects}
 
-    @property
+    @cached_property
     def missions_by_type(self) -> dict[str, tuple[CompiledMission, ...]]:
         """The missions that count events of a type."""
         return _by_type(self.missions)
@@ -267,7 +268,7 @@ class _Rules:
         """True if an expression reads what the earlier orders of a member say."""
         return any(map(campaign_reads_orders, self.campaigns)) or any(map(_counts_by_orders, self.missions))
 
-    @property
+    @cached_property
     def read_order_after(self) -> bool:
         """True if an expression reads `orderAfter`."""
         return any(names_variable(campaign, "orderAfter") for campaign in self.campaigns)
