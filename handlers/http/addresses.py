@@ -274,7 +274,7 @@ def resolve_addresses(batch: Sequence[BatchedCall], names: Collection[str], firs
         for batched in batch:
             if batched.outcome is None:
                 record = records.get(batched.request.path[name])
-                if record is not None and (address.inside is None or address.contains(record, batched.records)):
+                if record is not None and address.contains(record, batched.records):
                     batched.records[address.argument] = record
                 else:
                     batched.outcome = _not_found(address.argument, name, batched.request.path[name])
