@@ -110,7 +110,7 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request: a JSON-able body, a text that is sent unchanged, or None, and additional headers."""
+    """The response to a request: a JSON-able body, a text that is sent unchanged, or None, and additional headers."""
 
     status: int
     body: Any

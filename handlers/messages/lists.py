@@ -7,7 +7,7 @@ from persistence.paging import Paged
 
 
 def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
-    """A function that renders the answer of a paged list (integration 1, convention 3)."""
+    """A function that renders the response of a paged list (integration 1, convention 3)."""
     return lambda paged: {
         "totalCount": paged.total_count,
         "page": paged.page,
@@ -29,5 +29,5 @@ def walked(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]
 
 
 def results(shape: Callable[[Any], Any], name: str = "results") -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """A function that renders the answer of a list that is not paged: `{results: [...]}`."""
+    """A function that renders the response of a list that is not paged: `{results: [...]}`."""
     return lambda records: {name: [shape(r) for r in records]}
