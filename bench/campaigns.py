@@ -13,22 +13,19 @@ import argparse
 import itertools
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
 
+from bench.databases import new_database
 from bench.tracking import World, make_world, new_event
 from domain.campaigns.evaluation import Evaluator
 from handlers.call import Answer, Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.settings import Settings
-from persistence import embedded, schema
-from persistence.engine import create_engine
 
 ORDER_CREATED = "member-purchase-order-created"
 CAMPAIGNS, ACTIONS = 200, 5
@@ -176,19 +173,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="how many batches are measured")
     rounds = parser.parse_args().rounds
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1)
-            schema.migrate(engine)
-            print("| campaigns | events/s | of one campaign | evaluation | of the time |")
-            print("|---|---|---|---|---|")
-            first = 0.0
-            for name, program in programs(engine, url):
-                rate, share, micros = measure(program, rounds)
-                first = first or rate
-                print(f"| {name} | {rate:.0f} | {rate / first:.2f} | {micros:.0f} us | {share:.2f} |", flush=True)
-            engine.dispose()
+    with new_database() as (engine, url):
+        print("| campaigns | events/s | of one campaign | evaluation | of the time |")
+        print("|---|---|---|---|---|")
+        first = 0.0
+        for name, program in programs(engine, url):
+            rate, share, micros = measure(program, rounds)
+            first = first or rate
+            print(f"| {name} | {rate:.0f} | {rate / first:.2f} | {micros:.0f} us | {share:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,29 +7,28 @@ both in turn. Prints a table for `docs/performance.md`.
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
+from bench.databases import new_database
 from domain.content.collections import ContentCollection
 from domain.content.documents import PUBLISHED
 from domain.content.searching import Search
 from handlers.schemas.content_search import search_of
 from handlers.services.organizations.create import create_organization
-from persistence import embedded, schema, transactions
+from persistence import transactions
 from persistence.content import documents, member_documents, search
 from persistence.content.collections import COLLECTIONS
 from persistence.content.languages import languages_of
 from persistence.content.member_documents import Viewer
-from persistence.engine import autocommit, create_engine
+from persistence.engine import autocommit
 
 SMALL, LARGE, BATCH = 10_000, 100_000, 200
 ROUNDS = 9
@@ -150,23 +149,18 @@ def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: l
 
 def main() -> None:
     """Fill the two organizations, run the searches, and print the table."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=2)
-            schema.migrate(engine)
-            started = time.perf_counter()
-            tenants = [transactions.run(engine, lambda db, n=n: _tenant(db, n)) for n in (SMALL, LARGE)]
-            written = (time.perf_counter() - started) / (SMALL + LARGE) * BATCH * 1000
-            with autocommit(engine).connect() as db:
-                db.execute(text("SET statement_timeout = 0"))
-                db.execute(text("VACUUM ANALYZE"))
-            print(f"A batch of {BATCH} documents is written in {written:.0f} ms.\n", flush=True)
-            print(f"| search | {SMALL:,} documents | {LARGE:,} documents | ratio |\n|---|---|---|---|")
-            for name, ask in _searches().items():
-                small, large = _median(autocommit(engine), ask, tenants)
-                print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
-            engine.dispose()
+    with new_database(threads=2) as (engine, _):
+        started = time.perf_counter()
+        tenants = [transactions.run(engine, lambda db, n=n: _tenant(db, n)) for n in (SMALL, LARGE)]
+        written = (time.perf_counter() - started) / (SMALL + LARGE) * BATCH * 1000
+        with autocommit(engine).connect() as db:
+            db.execute(text("SET statement_timeout = 0"))
+            db.execute(text("VACUUM ANALYZE"))
+        print(f"A batch of {BATCH} documents is written in {written:.0f} ms.\n", flush=True)
+        print(f"| search | {SMALL:,} documents | {LARGE:,} documents | ratio |\n|---|---|---|---|")
+        for name, ask in _searches().items():
+            small, large = _median(autocommit(engine), ask, tenants)
+            print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

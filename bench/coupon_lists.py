@@ -7,25 +7,24 @@ Prints a table for `docs/performance.md`.
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
+from bench.databases import new_database
 from domain.coupons.books import CouponBook
 from domain.members import Member
 from handlers.services.organizations.create import create_organization
-from persistence import embedded, members, schema, transactions
+from persistence import members, transactions
 from persistence.coupons import code_lists, codes, member_books
 from persistence.coupons.books import BOOKS
 from persistence.coupons.code_lists import CouponFilter
-from persistence.engine import autocommit, create_engine
+from persistence.engine import autocommit
 from persistence.paging import Page
 
 SMALL, LARGE, BOOK_COUNT = 10_000, 1_000_000, 1_000
@@ -153,20 +152,15 @@ def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: l
 
 def main() -> None:
     """Fill the two organizations, read the lists, and print the table."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=2)
-            schema.migrate(engine)
-            tenants = [transactions.run(engine, lambda db, n=n: _tenant(db, n)) for n in (SMALL, LARGE)]
-            with autocommit(engine).connect() as db:
-                db.execute(text("SET statement_timeout = 0"))
-                db.execute(text("VACUUM ANALYZE"))
-            print(f"| list | {SMALL:,} coupons | {LARGE:,} coupons | ratio |\n|---|---|---|---|")
-            for name, ask in _lists().items():
-                small, large = _median(autocommit(engine), ask, tenants)
-                print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
-            engine.dispose()
+    with new_database(threads=2) as (engine, _):
+        tenants = [transactions.run(engine, lambda db, n=n: _tenant(db, n)) for n in (SMALL, LARGE)]
+        with autocommit(engine).connect() as db:
+            db.execute(text("SET statement_timeout = 0"))
+            db.execute(text("VACUUM ANALYZE"))
+        print(f"| list | {SMALL:,} coupons | {LARGE:,} coupons | ratio |\n|---|---|---|---|")
+        for name, ask in _lists().items():
+            small, large = _median(autocommit(engine), ask, tenants)
+            print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import argparse
 import multiprocessing
 import random
 import statistics
-import tempfile
 import time
 import uuid
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
+from bench.databases import new_database
 from bench.ledger import new_session
 from bench.load import by_pgbench
 from domain.coupons.books import CouponBook
@@ -29,7 +29,7 @@ from handlers.call import ADMINISTRATION, Call
 from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_coupons, use_coupons
 from handlers.services.coupons.assign_to_members import BatchItem, assign_to_members
 from handlers.settings import Settings
-from persistence import embedded, organizations, schema, transactions
+from persistence import organizations, transactions
 from persistence.coupons import codes
 from persistence.engine import create_engine
 from persistence.members import MEMBERS
@@ -199,23 +199,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="loyalty-bench-") as directory:
-        Path(directory).chmod(0o711)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1, statement_timeout_ms=0)
-            schema.migrate(engine)
-            place, baseline = new_place(url, engine), new_place(url, engine)
-            print("\n| what | pgbench/s | loyalty/s | of pgbench |\n|---|---|---|---|", flush=True)
-            for kind in KINDS:
-                found = [
-                    (limit(baseline, kind, arguments.seconds), rate(place, kind, arguments.seconds))
-                    for _ in range(arguments.rounds)
-                ]
-                most, done = (statistics.median(column) for column in zip(*found, strict=True))
-                share = statistics.median(each[1] / each[0] for each in found)
-                name = f"assign, in batches of {BATCH}" if kind == "batch" else kind
-                print(f"| {name} | {most:,.0f} | {done:,.0f} | {share:.2f} |", flush=True)
-            engine.dispose()
+    with new_database(statement_timeout_ms=0) as (engine, url):
+        place, baseline = new_place(url, engine), new_place(url, engine)
+        print("\n| what | pgbench/s | loyalty/s | of pgbench |\n|---|---|---|---|", flush=True)
+        for kind in KINDS:
+            found = [
+                (limit(baseline, kind, arguments.seconds), rate(place, kind, arguments.seconds))
+                for _ in range(arguments.rounds)
+            ]
+            most, done = (statistics.median(column) for column in zip(*found, strict=True))
+            share = statistics.median(each[1] / each[0] for each in found)
+            name = f"assign, in batches of {BATCH}" if kind == "batch" else kind
+            print(f"| {name} | {most:,.0f} | {done:,.0f} | {share:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

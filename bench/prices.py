@@ -11,21 +11,18 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
 
 from bench.campaigns import ORDER_CREATED, Program
+from bench.databases import new_database
+from bench.simulations import measure
 from bench.tracking import new_event
-from persistence import embedded, schema
-from persistence.engine import create_engine
 
-BATCH, WARM_UP = 100, 5
+BATCH = 100
 POINTS = {"effectId": "mint-points", "params": [{"id": "amount", "expression": "floor(order.total)"}]}
 WAITING_POINTS = {**POINTS, "params": [*POINTS["params"], {"id": "availableAfter", "value": "P14D"}]}
 DISCOUNT = {
@@ -105,18 +102,21 @@ CAPABILITIES: Mapping[str, Callable[[Program], None]] = {
 }
 
 
-def measure(programs: Mapping[str, Program], size: int, rounds: int) -> dict[str, float]:
-    """The median of the seconds of processor time of an event, tracked in batches of `size`."""
+def events_of(program: Program, size: int) -> Callable[[], object]:
+    """A call that tracks `size` purchases."""
     numbers, chance = itertools.count(10**6 * size), random.Random(1)
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
-    for number in range(WARM_UP + rounds):
-        for name, program in programs.items():
-            events = [new_event(numbers, chance) for _ in range(size)]
-            start = time.process_time()
-            program.call("integration", "trackEvents", {"events": events})
-            if number >= WARM_UP:
-                seconds[name].append((time.process_time() - start) / size)
-    return {name: statistics.median(each) for name, each in seconds.items()}
+
+    def track() -> object:
+        events = [new_event(numbers, chance) for _ in range(size)]
+        return program.call("integration", "trackEvents", {"events": events})
+
+    return track
+
+
+def measure_events(programs: Mapping[str, Program], size: int, rounds: int) -> dict[str, float]:
+    """The median of the seconds of processor time of an event, tracked in batches of `size`."""
+    seconds = measure({name: events_of(program, size) for name, program in programs.items()}, rounds)
+    return {name: seconds_of_call / size for name, seconds_of_call in seconds.items()}
 
 
 def organizations(engine: Engine, url: str) -> Iterator[tuple[str, Program]]:
@@ -132,14 +132,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200, help="how many calls of single events are measured")
     rounds = parser.parse_args().rounds
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1)
-            schema.migrate(engine)
-            programs = dict(organizations(engine, url))
-            single, batch = measure(programs, 1, rounds), measure(programs, BATCH, max(1, rounds // 10))
-            engine.dispose()
+    with new_database() as (engine, url):
+        programs = dict(organizations(engine, url))
+        single = measure_events(programs, 1, rounds)
+        batch = measure_events(programs, BATCH, max(1, rounds // 10))
     print(f"| an organization with | single event | event in a batch of {BATCH} |")
     print("|---|---|---|")
     for name in programs:

@@ -12,17 +12,14 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from sqlalchemy import Engine, text
 
+from bench.databases import new_database
 from bench.tracking import CLIENTS, Client, World, add_campaign, make_world, measure, new_event, serving
-from persistence import embedded, schema
-from persistence.engine import create_engine
 
 ACCEPTED_AT_ONCE = 500
 SYNCHRONOUS_AT_ONCE = 100
@@ -115,13 +112,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10, help="how long each measurement takes")
     parser.add_argument("--rate", type=float, default=50, help="single events a second of the time from end to end")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1)
-            schema.migrate(engine)
-            _report(engine, make_world(engine, url), arguments.seconds, arguments.rate)
-            engine.dispose()
+    with new_database() as (engine, url):
+        _report(engine, make_world(engine, url), arguments.seconds, arguments.rate)
 
 
 def _report(engine: Engine, world: World, seconds: int, rate: float) -> None:

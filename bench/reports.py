@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, text
 
+from bench.databases import new_database
 from domain.reports import days_of, report_range
 from handlers.services.organizations.create import create_organization
 from handlers.services.reports import verify_reports
-from persistence import embedded, schema, transactions
-from persistence.engine import autocommit, create_engine
+from persistence import transactions
+from persistence.engine import autocommit
 from persistence.reports import books, figures, wallets
 from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS, RECORDS
 from persistence.reports.totals import expanded, expanded_wallets
@@ -126,18 +124,6 @@ ON CONFLICT (organization_id, level, label, bucket, wallet_id, ledger_account_id
 """
 
 
-@contextmanager
-def _database() -> Iterator[Engine]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)  # for the user that PostgreSQL runs as where root works
-        options = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
-        with embedded.server(Path(directory) / "home", options=options) as url:
-            engine = create_engine(url, threads=1, statement_timeout_ms=0)
-            schema.migrate(engine)
-            yield engine
-            engine.dispose()
-
-
 def _fill(engine: Engine, count: int) -> tuple[int, int]:
     created = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=LAST))
     values: dict[str, Any] = {
@@ -187,7 +173,8 @@ def _fill(engine: Engine, count: int) -> tuple[int, int]:
 def main() -> None:
     """Fill the database, compute each report for several ranges, and print the table."""
     count = int(float(sys.argv[1] if len(sys.argv) > 1 else 10) * 1_000_000)
-    with _database() as engine:
+    options = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
+    with new_database(options=options, statement_timeout_ms=0) as (engine, _):
         started = time.perf_counter()
         org, account = _fill(engine, count)
         filled = time.perf_counter() - started

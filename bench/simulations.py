@@ -12,18 +12,15 @@ import argparse
 import itertools
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
 
 from bench.campaigns import ACTIONS, Program, programs, restrictions
+from bench.databases import new_database
 from bench.tracking import new_event
-from persistence import embedded, schema
-from persistence.engine import create_engine
 
 CAMPAIGNS = 40
 BOOKS = 20
@@ -93,16 +90,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200, help="how many calls of each kind are measured")
     rounds = parser.parse_args().rounds
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=1)
-            schema.migrate(engine)
-            columns: dict[str, dict[str, float]] = {}
-            for name, program in organizations(engine, url):
-                add_books(program)
-                columns[name] = measure(calls_of(program), rounds)
-            engine.dispose()
+    with new_database() as (engine, url):
+        columns: dict[str, dict[str, float]] = {}
+        for name, program in organizations(engine, url):
+            add_books(program)
+            columns[name] = measure(calls_of(program), rounds)
     print(f"| call | {' | '.join(columns)} |")
     print(f"|{'---|' * (1 + len(columns))}")
     for call in next(iter(columns.values())):

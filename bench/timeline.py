@@ -7,21 +7,20 @@ all. Prints a table for `docs/performance.md`.
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
+from bench.databases import new_database
 from domain.members import Member
 from handlers.schemas.timeline import timeline_page
 from handlers.services.members.timeline import TimelineQuery, timeline_of
 from handlers.services.organizations.create import CreatedOrganization, create_organization
-from persistence import embedded, members, schema, transactions
-from persistence.engine import autocommit, create_engine
+from persistence import members, transactions
+from persistence.engine import autocommit
 from persistence.members import MEMBERS
 
 EVENTS, OTHERS, ROUNDS = 100_000, 1_000, 15
@@ -174,13 +173,8 @@ def _measure(engine: Engine) -> None:
 
 def main() -> None:
     """Measure in a database of its own."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home", options={"fsync": "off"}) as url:
-            engine = create_engine(url, threads=1, statement_timeout_ms=600_000)
-            schema.migrate(engine)
-            _measure(engine)
-            engine.dispose()
+    with new_database(options={"fsync": "off"}, statement_timeout_ms=600_000) as (engine, _):
+        _measure(engine)
 
 
 if __name__ == "__main__":

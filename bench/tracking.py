@@ -19,7 +19,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -27,18 +26,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from sqlalchemy import Connection, Engine, event, text
 
+from bench.databases import new_database
 from bench.load import Load, by_pgbench
 from handlers.call import Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.services.tokens import issue_operator_token
 from handlers.settings import Settings
-from persistence import embedded, members, schema, transactions
-from persistence.engine import create_engine
+from persistence import members, transactions
 
 MEMBERS = 10_000
 CLIENTS = 8
@@ -125,13 +123,8 @@ def make_world(engine: Engine, url: str) -> World:
 @contextmanager
 def new_world() -> Iterator[tuple[World, Engine]]:
     """A world in a database of its own, durable as in production."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o755)
-        with embedded.server(Path(directory) / "home") as url:
-            engine = create_engine(url, threads=2)
-            schema.migrate(engine)
-            yield make_world(engine, url), engine
-            engine.dispose()
+    with new_database(threads=2) as (engine, url):
+        yield make_world(engine, url), engine
 
 
 def _enrol(db: Connection, made: CreatedOrganization, now: datetime) -> tuple[int, int]:
