@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.builders.browser import browser, missing
 from tests.processes.loyalty import Server, free_port, loyalty
 
 AXE = "axe-core@4.14.0"
+AFTERNOON = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}T14:00"
 DIRECT = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
@@ -65,6 +67,8 @@ def balance_rows(window):
 def test_a_dry_run_shows_what_changes_and_why(window):
     assert "token" not in window.script("return location.href")
     choose(window, "#payload", '{"order": {"externalId": "playground-1", "total": 12.5}}')
+    # The coffee shop gives more before nine.
+    choose(window, "#moment", AFTERNOON)
     dry_run(window)
     assert window.text("#outcome") == "2 effects of 2 actions would be executed."
     [beans, tier] = balance_rows(window)
