@@ -111,7 +111,7 @@ def update_max_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: 
 @operation("getWallet", answer=wrapped("wallet", WALLET))
 def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mapping[str, Any]) -> WalletView:
     """The balance of a wallet in one account."""
-    view = ledger_wallets.wallet_view(call.db, wallet, account, call.now, call.organization.zone)
+    view = ledger_wallets.wallet_view(call.db, wallet, account, call.now, call.organization.timezone)
     if "lots" not in query.get("include", ()):
         return view
     return _with_lots(call, [view], {account.ledger_account_id: account})[0]
@@ -120,7 +120,7 @@ def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mappin
 @operation("listWallets", answer=results(WALLET, "wallets"))
 def list_wallets(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[WalletView]:
     """The balances of a wallet in all accounts of its ledger."""
-    views = ledger_wallets.wallet_views(call.db, wallet, call.now, call.organization.zone)
+    views = ledger_wallets.wallet_views(call.db, wallet, call.now, call.organization.timezone)
     return _with_lots(call, views, _all_accounts(call, ledger)) if "lots" in query.get("include", ()) else views
 
 
@@ -138,7 +138,7 @@ def list_daily_balances(call: Call, ledger: Ledger, wallet: Wallet, query: Mappi
     """The balances of a wallet in all accounts of its ledger at the end of each of some days."""
     organization = call.organization
     first, last = days_of(query, call.now.astimezone(organization.zone).date())
-    views = ledger_wallets.wallet_views(call.db, wallet, call.now, organization.zone)
+    views = ledger_wallets.wallet_views(call.db, wallet, call.now, organization.timezone)
     if not views:
         return []
     return daily_balances.find(call.db, organization, views, _all_accounts(call, ledger), first, last, call.now)

@@ -195,6 +195,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self.autocommit = True
         self.cursor_factory = PipeliningCursor
         self._begin = "BEGIN; "
+        # False if each statement is a transaction of its own.
+        self.has_transactions = True
         self._settings = ""
         self._deferred: list[str] = []
         # None unless the session is this connection's alone.
@@ -204,12 +206,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def set_isolation_level(self, level: int | None) -> None:
         """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
-        self._begin = "" if level == driver.ISOLATION_LEVEL_AUTOCOMMIT else f"BEGIN ISOLATION LEVEL {_LEVELS[level]}; "
-
-    @property
-    def has_transactions(self) -> bool:
-        """False if each statement is a transaction of its own."""
-        return bool(self._begin)
+        self.has_transactions = level != driver.ISOLATION_LEVEL_AUTOCOMMIT
+        self._begin = f"BEGIN ISOLATION LEVEL {_LEVELS[level]}; " if self.has_transactions else ""
 
     def set_in_transactions(self, settings: Mapping[str, str]) -> None:
         """Send settings with each transaction: those of a session would not go with it through a pooler."""
@@ -232,7 +230,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def defer(self, statement: str, parameters: Any) -> None:
         """Send a statement together with the next one."""
-        if not self._begin:
+        if not self.has_transactions:
             with self.cursor() as cursor:
                 cursor.execute(statement, parameters)
             return
@@ -268,7 +266,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
     def rollback(self) -> None:
         """End the transaction without its changes; nothing is sent if none has begun."""
         self._deferred.clear()
-        if self.prepared is not None:
+        if self.prepared is not None and self.prepared.unconfirmed:
             self.prepared.forget_unconfirmed()
         if self.get_transaction_status() != driver.TRANSACTION_STATUS_IDLE:
             self._send("", "ROLLBACK")
@@ -286,7 +284,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
                 if self.prepared is not None:
                     self.prepared.forget_unconfirmed(error)
                 raise
-        if self.prepared is not None:
+        if self.prepared is not None and self.prepared.unconfirmed:
             self.prepared.confirm()
 
 

@@ -1,12 +1,11 @@
 """The SQLAlchemy engine: PostgreSQL through psycopg2, with exact decimals in jsonb columns."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import msgspec
-import psycopg2
 import psycopg2.extensions as driver
 import sqlalchemy
 from sqlalchemy import Engine, event, make_url
@@ -81,7 +80,6 @@ def create_engine(
     )
     event.listen(engine, "connect", _read_plain_values)
     event.listen(engine, "connect", partial(_keep_settings, options))
-    _survive_losses(engine)
     return engine
 
 
@@ -112,23 +110,6 @@ def _keep_settings(settings: Mapping[str, str], connection: PipeliningConnection
         elif process == connection.info.backend_pid and not is_citus:
             cursor.execute("SET plan_cache_mode = force_generic_plan")
             connection.prepare_statements()
-
-
-def _survive_losses(engine: Engine) -> None:
-    """Return a connection that is lost while its isolation level is reset to the pool as closed.
-
-    The error would otherwise come out of the pool untranslated, and the connection's place in it would be lost. The
-    next user of the closed connection notices at once and gets another (`transactions`).
-    """
-    reset: Callable[[Any], None] = engine.dialect.reset_isolation_level
-
-    def reset_or_close(connection: Any) -> None:
-        try:
-            reset(connection)
-        except psycopg2.Error:
-            connection.close()
-
-    engine.dialect.reset_isolation_level = reset_or_close  # type: ignore[method-assign,assignment]
 
 
 def autocommit(engine: Engine) -> Engine:

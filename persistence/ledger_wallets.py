@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, tzinfo
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -37,19 +37,19 @@ _ZERO = Decimal(0)
 WALLETS = Records(wallets, Wallet)
 
 
-def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime, zone: tzinfo) -> WalletView:
-    """The wallet's holding of one account of its ledger at `now`; months of expiry are those of `zone`."""
+def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime, timezone: str) -> WalletView:
+    """The wallet's holding of one account of its ledger at `now`; months of expiry are those of `timezone`."""
     conditions = (ledger_accounts.c.ledger_account_id == account.ledger_account_id,)
-    return _views(db, wallet, now, zone, conditions)[0]
+    return _views(db, wallet, now, timezone, conditions)[0]
 
 
-def wallet_views(db: Connection, wallet: Wallet, now: datetime, zone: tzinfo) -> list[WalletView]:
+def wallet_views(db: Connection, wallet: Wallet, now: datetime, timezone: str) -> list[WalletView]:
     """The wallet's holdings at `now` of every account of its ledger, the default account first."""
-    return _views(db, wallet, now, zone, ())
+    return _views(db, wallet, now, timezone, ())
 
 
 def balances_of_wallets(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime, zone: tzinfo
+    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime, timezone: str
 ) -> dict[int, list[WalletView]]:
     """The balances of each wallet at `now`, by wallet id, the default account first; one query for all.
 
@@ -57,7 +57,7 @@ def balances_of_wallets(
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
     rows = _RELEVANT_VIEWS.rows(db, organization_id=organization_id, wallet_ids=list(balances), now=now)
-    for holding in (view(row, now, zone) for row in rows):
+    for holding in (view(row, now, timezone) for row in rows):
         balances[holding.wallet_id].append(holding)
     return balances
 
@@ -100,12 +100,12 @@ _VIEWS = select(*VIEW_COLUMNS).select_from(HOLDINGS).order_by(*IN_ORDER)
 
 
 def _views(
-    db: Connection, wallet: Wallet, now: datetime, zone: tzinfo, conditions: tuple[Any, ...]
+    db: Connection, wallet: Wallet, now: datetime, timezone: str, conditions: tuple[Any, ...]
 ) -> list[WalletView]:
     statement = _VIEWS.where(
         wallets.c.organization_id == wallet.organization_id, wallets.c.wallet_id == wallet.wallet_id, *conditions
     )
-    return [view(row, now, zone) for row in db.execute(statement, {"now": now})]
+    return [view(row, now, timezone) for row in db.execute(statement, {"now": now})]
 
 
 _RELEVANT_VIEWS = CompiledStatement(
@@ -117,22 +117,22 @@ _RELEVANT_VIEWS = CompiledStatement(
 )
 
 
-def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
-    """The holding in the VIEW_COLUMNS of a row; months of expiry are those of the account, or else of `zone`."""
+def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
+    """The holding in the VIEW_COLUMNS of a row; months of expiry are those of the account, or else of `timezone`."""
     values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
-    timezone, year_start_month = values.pop("timezone"), values.pop("expiry_year_start_month")
+    own_timezone, year_start_month = values.pop("timezone"), values.pop("expiry_year_start_month")
     stored_balance, debt = values["current_balance"], values["current_overdraft_balance"]
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
-    pending, arrived, expired_amount = _arriving(values.pop("arriving"))
+    arriving, kept_lots, expired = values.pop("arriving"), values.pop("kept_lots"), values.pop("expired_in_holds")
+    pending, arrived, expired_amount = (_ZERO, (), _ZERO) if arriving is None else _arriving(*arriving)
+    expired += expired_lots
     policy = None
     if policies:
-        own = zone if timezone is None else zone_named(timezone)
-        policy = IdlePolicy.of(policies, ExpiryCalendar(own, year_start_month))
-    values["current_balance"] = _balance_by_now(
-        values, expired_lots + values.pop("expired_in_holds"), policy, arrived, now, _kept_lots(values.pop("kept_lots"))
-    )
+        policy = IdlePolicy.of(policies, ExpiryCalendar(zone_named(own_timezone or timezone), year_start_month))
+    if policy is not None or arrived or expired:
+        values["current_balance"] = _balance_by_now(values, expired, policy, arrived, now, _kept_lots(kept_lots))
     expired = stored_balance - values["current_balance"]
     if arrived:
         available_amount = sum((mint.amount for mint in arrived), _ZERO)
@@ -149,7 +149,7 @@ def view(row: Iterable[Any], now: datetime, zone: tzinfo) -> WalletView:
         **values,
         expired=expired,
         pending=pending,
-        next_available=_next_available(next_available),
+        next_available=None if next_available is None else _next_available(*next_available),
         arrived=arrived,
     )
 
@@ -190,11 +190,8 @@ def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:
     return tuple(KeptLots(instant_of(kept_until), Decimal(amount)) for kept_until, amount in row or ())
 
 
-def _arriving(row: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
+def _arriving(waiting: str | None, due: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
     """The amount that is not available yet, the mints that are by now, and the amount of those that never will be."""
-    if row is None:
-        return _ZERO, (), _ZERO
-    waiting, due = row
     arrived, expired_amount = [], _ZERO
     for available_at, amount, expires_at, earned_points in due or ():
         if available_at is None:
@@ -216,5 +213,5 @@ def _without_debt(arrived: Iterable[ArrivedMint], repaid: Decimal) -> tuple[Arri
     return tuple(remaining)
 
 
-def _next_available(row: list[Any] | None) -> NextAvailable | None:
-    return None if row is None else NextAvailable(Decimal(row[0]), instant_of(row[1]))
+def _next_available(amount: str, available_at: str) -> NextAvailable:
+    return NextAvailable(Decimal(amount), instant_of(available_at))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import and_, bindparam, literal_column, select
@@ -47,10 +47,10 @@ _MEMBERS = (
 )
 
 
-def _member(rows: Sequence[Sequence[Any]], now: datetime, zone: tzinfo) -> MemberWithHoldings:
+def _member(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> MemberWithHoldings:
     width = len(_COLUMNS)
     member = Member(*rows[0][:width])
-    balances = [view(row[width + 2 :], now, zone) for row in rows if row[width + 1]]
+    balances = [view(row[width + 2 :], now, timezone) for row in rows if row[width + 1]]
     balances.sort(key=lambda balance: (not balance.is_default_account, balance.ledger_account_id))
     return MemberWithHoldings(member, tiers_of(member, rows[0][width]), balances)
 

@@ -116,7 +116,7 @@ def find_with_record(
     organization, rights = _organization_and_rights(rows[:1], user_ids)
     if records[0][0] is None:
         return organization, rights, None
-    return organization, rights, address.lookup.record(records, address.now, organization.zone)
+    return organization, rights, address.lookup.record(records, address.now, organization.timezone)
 
 
 def _organization_and_rights(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ARRAY, Connection, Table, bindparam, cast, func, select
@@ -205,16 +205,17 @@ class Lookup(Generic[Kind]):
     """How the record with a certain address is found.
 
     The statement has the parameters `organization_id`, `value`, which is the address, and perhaps `now`. Its first
-    column is never NULL. `record` makes the record of its rows, one at least, at a moment in the organization's zone.
+    column is never NULL. `record` makes the record of its rows, one at least, at a moment and by the
+    organization's timezone.
     """
 
     statement: CompiledStatement
-    record: Callable[[Sequence[Sequence[Any]], datetime, tzinfo], Kind]
+    record: Callable[[Sequence[Sequence[Any]], datetime, str], Kind]
 
     def find(self, db: Connection, organization: Organization, value: Any, now: datetime) -> Kind | None:
         """The record with this address at the moment `now`; None if there is none."""
         rows = self.statement.rows(db, organization_id=organization.organization_id, value=value, now=now)
-        return self.record(rows, now, organization.zone) if rows else None
+        return self.record(rows, now, organization.timezone) if rows else None
 
 
 @dataclass(frozen=True, slots=True)

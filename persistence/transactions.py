@@ -107,14 +107,13 @@ def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     """
     try:
         return _read_once(engine, work)
-    except (DBAPIError, psycopg2.Error) as error:
-        if isinstance(error, DBAPIError) and not (error.connection_invalidated or is_stale_plan(error.orig)):
+    except DBAPIError as error:
+        if not (error.connection_invalidated or is_stale_plan(error.orig)):
             raise
     return _read_once(engine, work)
 
 
 def _read_once(engine: Engine, work: Callable[[Connection], Result]) -> Result:
-    # Giving a lost connection back resets its isolation level by the driver alone, whose errors are not translated.
     with engine.connect() as db, within_deadline(db):
         return work(db)
 

@@ -156,7 +156,7 @@ class LedgerClient:
 
     def balances(self, wallet_ids: Iterable[int]) -> dict[tuple[int, int], WalletView]:
         """What each wallet is shown to hold of each account, by (wallet, account)."""
-        found = self.run(lambda db: ledger_wallets.balances_of_wallets(db, self.id, list(wallet_ids), self.now, UTC))
+        found = self.run(lambda db: ledger_wallets.balances_of_wallets(db, self.id, list(wallet_ids), self.now, "UTC"))
         return {(view.wallet_id, view.ledger_account_id): view for views in found.values() for view in views}
 
     def balance(self, account_id: int, wallet_id: int) -> WalletView:

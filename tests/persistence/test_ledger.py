@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import timedelta
 from threading import Event, Thread
 
 import pytest
@@ -35,7 +35,7 @@ def test_balances_are_those_of_active_accounts_and_of_others_with_a_balance(ledg
     ledger.account(name="stars")
     ledger.mint(ana, 5)
     ledger.mint(ben, 7, closed)
-    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], START, UTC)
+    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], START, "UTC")
     assert balances(found) == {
         (ana, "Points"): 5,
         (ana, "stars"): 0,
@@ -49,9 +49,9 @@ def test_balances_are_those_of_active_accounts_and_of_others_with_a_balance(ledg
 
 def test_every_wallet_asked_for_is_answered(ledger, db):
     strange = RawLedger.new(db).wallet()
-    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [strange], START, UTC)
+    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [strange], START, "UTC")
     assert found == {strange: []}
-    assert ledger_wallets.balances_of_wallets(db, ledger.organization_id, [], START, UTC) == {}
+    assert ledger_wallets.balances_of_wallets(db, ledger.organization_id, [], START, "UTC") == {}
 
 
 def test_what_has_expired_by_the_moment_asked_for_is_left_out(ledger, db):
@@ -61,12 +61,12 @@ def test_what_has_expired_by_the_moment_asked_for_is_left_out(ledger, db):
         ledger.lot(wallet, ledger.mint(wallet, amount, tracked), amount, START + timedelta(days=days), tracked)
     for days, expected in ((0, (12, 24)), (1, (7, 13)), (2, (0, 13)), (3, (0, 0))):
         now = START + timedelta(days=days)
-        found = balances(ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], now, UTC))
+        found = balances(ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], now, "UTC"))
         assert (found[ana, "tracked"], found[ben, "tracked"]) == expected, days
         just_before = now - timedelta(microseconds=1)
         if days:
             found = balances(
-                ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], just_before, UTC)
+                ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], just_before, "UTC")
             )
             assert (found[ana, "tracked"], found[ben, "tracked"]) != expected, days
 
@@ -75,7 +75,7 @@ def test_what_has_expired_by_the_moment_asked_for_is_left_out(ledger, db):
 def test_one_statement_answers_for_any_number_of_wallets(ledger, db, number):
     wallets = [ledger.wallet() for _ in range(number)]
     with counted(db) as statements:
-        found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, wallets, START, UTC)
+        found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
     assert len(found) == number
     assert len(statements) == 1
 
@@ -96,7 +96,7 @@ def test_expired_lots_are_found_without_reading_the_others(ledger, db):
     seen = []
     listener = lambda c, cursor, statement, parameters, *rest: seen.append((statement, parameters))  # noqa: E731
     event.listen(db, "before_cursor_execute", listener)
-    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [wallet], START + timedelta(days=4), UTC)
+    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [wallet], START + timedelta(days=4), "UTC")
     event.remove(db, "before_cursor_execute", listener)
     assert balances(found)[wallet, "tracked"] == 2996
     plan = "\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN ANALYZE " + seen[0][0], seen[0][1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -50,7 +50,7 @@ def expire_all(raw, limit, now=NOW):
 
 def balance(raw, wallet, account):
     found = WALLETS.find(raw.db, raw.organization_id, wallet)
-    return ledger_wallets.wallet_view(raw.db, found, ACCOUNTS.find(raw.db, raw.organization_id, account), NOW, UTC)
+    return ledger_wallets.wallet_view(raw.db, found, ACCOUNTS.find(raw.db, raw.organization_id, account), NOW, "UTC")
 
 
 def test_only_what_is_due_expires(raw, account):

@@ -175,7 +175,7 @@ class _MemberView:
     def _views(self) -> list[WalletView]:
         call, wallet_id, organization = self._call, self._member.wallet_id, self._call.organization
         balances = ledger_wallets.balances_of_wallets(
-            call.db, organization.organization_id, [wallet_id], call.now, organization.zone
+            call.db, organization.organization_id, [wallet_id], call.now, organization.timezone
         )
         return balances.get(wallet_id, [])
 

@@ -28,7 +28,7 @@ def view_members(call: Call, members: Sequence[Member], *, with_balances: bool =
     if with_balances:
         wallet_ids = [member.wallet_id for member in members]
         balances = ledger_wallets.balances_of_wallets(
-            call.db, organization.organization_id, wallet_ids, call.now, organization.zone
+            call.db, organization.organization_id, wallet_ids, call.now, organization.timezone
         )
     return _views(call, members, current_tiers(call, members, balances), balances)
 
