@@ -9,7 +9,6 @@ from typing import Any
 from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict
 from domain.profiles import PROFILE
-from domain.tiers import HeldTier, TierFloor
 
 LONGEST_ID = 255
 # Ids that differ only by these characters look the same: refused at both ends; control characters are refused anywhere.
@@ -61,27 +60,6 @@ class MemberProperties:
     notifications: Mapping[str, Any] = field(default_factory=dict)
     referral_code: str | None = None
     on_chain: Mapping[str, Any] = field(default_factory=lambda: {"wallets": []})
-
-
-@dataclass(frozen=True, slots=True)
-class MemberTier:
-    """The stored tier of a member in one program, as `domain.tiers.HeldTier`."""
-
-    organization_id: int
-    member_id: int
-    loyalty_program_id: int
-    loyalty_tier_id: int
-    is_manual: bool
-    expires_at: datetime | None
-    created_at: datetime
-    floor_tier_id: Internal[int | None] = None
-    floor_expires_at: Internal[datetime | None] = None
-
-    @property
-    def held_tier(self) -> HeldTier:
-        """The tier with its hold."""
-        floor = None if self.floor_tier_id is None else TierFloor(self.floor_tier_id, self.floor_expires_at)
-        return HeldTier(self.loyalty_tier_id, self.is_manual, self.expires_at, floor)
 
 
 class MemberExists(Conflict):

@@ -63,7 +63,7 @@ class TierPolicy:
 
     def counted_points(self, points: TierPoints, at: datetime) -> Decimal:
         """The points that count at a moment."""
-        if not self.has_period:
+        if self.period == LIFETIME:
             return points.earned if self.basis == EARNED else points.balance
         earned_amount = sum(
             (e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO

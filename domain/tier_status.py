@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from domain.members import MemberTier
-from domain.tiers import HeldTier, KnownTier, Points, Step, TierSchedule
+from domain.tiers import HeldTier, KnownTier, MemberTier, Points, Step, TierSchedule
 
 ZERO = Decimal(0)
 
@@ -50,22 +49,21 @@ def tier_status(
     counted_points = schedule.counted_points(points, at)
     least = _least_of(schedule, member_tier)
     to_keep, projected = None, None
-    hold = None if member_tier is None else member_tier.held_tier.hold(at)
-    if member_tier is not None and member_tier.expires_at is not None:
-        then = schedule.counted_points(points, member_tier.expires_at)
+    held_tier = None if member_tier is None else member_tier.held_tier
+    hold = None if held_tier is None else held_tier.hold(at)
+    if held_tier is not None and held_tier.expires_at is not None:
+        then = schedule.counted_points(points, held_tier.expires_at)
         to_keep = None if least is None else max(ZERO, least - then)
-        place = schedule.place_of(points, member_tier.expires_at, member_tier.held_tier.floor)
+        place = schedule.place_of(points, held_tier.expires_at, held_tier.floor)
         projected = None if place is None else tiers.get(place.loyalty_tier_id)
     return TierStatus(
         loyalty_program_id=schedule.loyalty_program_id,
         loyalty_program_key=schedule.loyalty_program_key,
         tier=None if member_tier is None else tiers.get(member_tier.loyalty_tier_id),
-        is_manual=member_tier is not None
-        and hold is not None
-        and _is_held(schedule, member_tier.held_tier, counted_points),
+        is_manual=held_tier is not None and hold is not None and _is_held(schedule, held_tier, counted_points),
         tier_hold=hold,
         since=None if member_tier is None else member_tier.created_at,
-        expires_at=None if member_tier is None else member_tier.expires_at,
+        expires_at=None if held_tier is None else held_tier.expires_at,
         points=counted_points,
         next_tier=_next_tier(
             schedule, tiers, counted_points, counted_points if least is None else max(least, counted_points)
@@ -82,8 +80,11 @@ def _is_held(schedule: TierSchedule, tier: HeldTier, counted_points: Decimal) ->
 
 def _least_of(schedule: TierSchedule, tier: MemberTier | None) -> Decimal | None:
     """The points that the member's tier requires; None if it does not depend on points."""
-    steps = (step for step in schedule.steps if tier is not None and step.loyalty_tier_id == tier.loyalty_tier_id)
-    return next((step.min_required_points for step in steps), None)
+    if tier is not None:
+        for step in schedule.steps:
+            if step.loyalty_tier_id == tier.loyalty_tier_id:
+                return step.min_required_points
+    return None
 
 
 def _next_tier(

@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from heapq import merge
 
+from domain.fields import Internal
 from domain.problems import Conflict
 from domain.tier_policies import BY_BALANCE, TierPoints, TierPolicy
 
@@ -47,6 +48,10 @@ class TierSchedule:
     steps: tuple[Step, ...]
     moves: bool
     policy: TierPolicy = BY_BALANCE
+
+    def moves_by_period(self) -> bool:
+        """True if points of a period move members, so that earlier earnings matter."""
+        return self.moves and self.policy.has_period and self.ledger_account_id is not None
 
     def counted_points(self, points: Points, at: datetime) -> Decimal:
         """The member's points that count at a moment."""
@@ -151,6 +156,27 @@ class HeldTier:
         if self.floor is not None:
             return None if self.floor.has_ended(at) else FLOOR
         return FIXED if self.holds(at) else None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTier:
+    """The stored tier of a member in one program, as a `HeldTier`."""
+
+    organization_id: int
+    member_id: int
+    loyalty_program_id: int
+    loyalty_tier_id: int
+    is_manual: bool
+    expires_at: datetime | None
+    created_at: datetime
+    floor_tier_id: Internal[int | None] = None
+    floor_expires_at: Internal[datetime | None] = None
+
+    @property
+    def held_tier(self) -> HeldTier:
+        """The tier with its hold."""
+        floor = None if self.floor_tier_id is None else TierFloor(self.floor_tier_id, self.floor_expires_at)
+        return HeldTier(self.loyalty_tier_id, self.is_manual, self.expires_at, floor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
-from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties, MemberTier
+from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tier_log import TierTracking
+from domain.tiers import MemberTier
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, MEMBER_SUBJECT, Call
 from handlers.messages.base import Changes, wrapped
@@ -55,8 +56,8 @@ from handlers.services.members.enrol import Enrolment, enrol_members
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.search import find_searched
 from handlers.services.members.timeline import TimelinePage, timeline_of
-from handlers.services.members.view import view_holdings, view_member, view_members
-from handlers.services.tiers import current_tiers, set_tier
+from handlers.services.members.view import current_tiers, view_holdings, view_member, view_members
+from handlers.services.tiers import set_tier
 from persistence import members
 from persistence.member_holdings import MemberWithHoldings
 from persistence.members import MEMBERS

@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import and_, bindparam, literal_column, select
 
 from domain.ledger.views import WalletView
-from domain.members import Member, MemberTier
+from domain.members import Member
+from domain.tiers import MemberTier
 from persistence.balance_columns import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS
 from persistence.connections import CompiledStatement
 from persistence.ledger_wallets import view

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from domain.members import Member, MemberTier
+from domain.members import Member
 from domain.tier_history import TierPeriod
 from domain.tier_log import TierTracking
-from domain.tiers import HeldTier, MemberProgram, TierFloor
+from domain.tiers import HeldTier, MemberProgram, MemberTier, TierFloor
 from persistence.connections import Prepared, defer, query
 from persistence.rows import (
     add_all,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Context, Decimal
+from functools import partial
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -274,9 +275,8 @@ class Shape:
                 answer[wire] = value if convert is None else convert(value)
         return answer
 
-    def __call__(self, record: Any) -> dict[str, Any]:
-        """The same as `dump`, so that a shape can be used as a function that renders an answer."""
-        return self.dump(record)
+    # So that a shape can be used as a function that renders an answer.
+    __call__ = dump
 
 
 def _getter(kind: Callable[..., Any], names: tuple[str, ...]) -> Callable[[Any], Sequence[Any]]:
@@ -355,7 +355,7 @@ class Changes(Generic[Command]):
 def _loader(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
     if isinstance(field, Plain):
         return None
-    return lambda value: field._deserialize(value, None, None)
+    return partial(field._deserialize, attr=None, data=None)
 
 
 def _dumper(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
@@ -363,7 +363,7 @@ def _dumper(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
         return None
     if isinstance(field, Nested):
         return field.dump
-    return _DUMPERS.get(type(field)) or (lambda value: field._serialize(value, None, None))
+    return _DUMPERS.get(type(field)) or partial(field._serialize, attr=None, obj=None)
 
 
 # The functions that the fields of these classes are written by, called without the detour through marshmallow's method.

@@ -8,10 +8,10 @@ from marshmallow import fields
 
 from domain.ledger.expiring import ExpiringPoints
 from domain.ledger.views import WalletView
-from domain.members import Member, MemberProperties, MemberTier, is_reserved_id
+from domain.members import Member, MemberProperties, is_reserved_id
 from domain.profiles import NOTIFICATIONS, PROFILE, empty_profile
 from domain.tier_status import TierStatus
-from domain.tiers import KnownTier
+from domain.tiers import KnownTier, MemberTier
 from handlers.messages.base import Nested, Shape, UnusableText, WireSchema
 
 _EMPTY_PROFILE = empty_profile()

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.calendar import instant_text
-from domain.members import Member, MemberTier
+from domain.members import Member
+from domain.tiers import MemberTier
 from handlers.messages.base import OF_REQUEST, Body, Shape, Update
 from handlers.messages.lists import exactness_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody

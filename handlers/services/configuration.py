@@ -63,7 +63,8 @@ class Configuration:
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
     one; `reads_orders` if one reads what the earlier orders of a member say; `reads_order_after` if one reads
     `orderAfter`; `discounts_orders` if it does, or an effect is a discount. `member_accounts` are the accounts whose
-    points can move tiers or expire by them. `activity_types` are the types of events that keep points alive.
+    points can move tiers or expire by them. `schedules_of_periods` are those tier schedules whose points count for a
+    period, and move members. `activity_types` are the types of events that keep points alive.
     `possible_types` are the types of derived events that can occur, because other records ask for them.
     `location_timezones` are those of locations, by code.
     """
@@ -78,6 +79,7 @@ class Configuration:
     program_keys: frozenset[str]
     sets_tiers: bool
     tier_schedules: tuple[TierSchedule, ...]
+    schedules_of_periods: tuple[TierSchedule, ...]
     member_accounts: frozenset[int | None]
     activity_types: frozenset[str]
     custom_event_types: Mapping[str, str]
@@ -177,8 +179,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     )
     tiers = configuration.tiers(db, organization_id)
     tier_schedules = tuple(configuration.tier_schedules(db, organization))
-    badges_ = BADGES.find_all(db, organization_id)
-    programs = _ready_programs(stored_programs, accounts)
+    badges_, programs = BADGES.find_all(db, organization_id), _ready_programs(stored_programs, accounts)
     activity_types = _activity_types(accounts.by_id.values())
     listeners = tuple(triggers.find_listeners(db, organization_id))
     details = organizations.find_details(db, organization_id)
@@ -193,6 +194,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         program_keys=accounts.program_keys,
         sets_tiers=SET_TIER in rules.effect_ids,
         tier_schedules=tier_schedules,
+        schedules_of_periods=tuple(filter(TierSchedule.moves_by_period, tier_schedules)),
         member_accounts=_member_accounts(tier_schedules, accounts.by_id.values()),
         activity_types=activity_types,
         custom_event_types=_load_custom_event_types(db, organization_id),

@@ -3,9 +3,10 @@
 from sqlalchemy import Column, Computed, Index, Text
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
-from domain.members import Member, MemberTier
+from domain.members import Member
 from domain.tier_history import PastMemberTier
 from domain.tier_log import TierTracking
+from domain.tiers import MemberTier
 from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
 
 members = record_table(

@@ -10,7 +10,6 @@ from domain.members import (
     Member,
     MemberErased,
     MemberInactive,
-    MemberTier,
     differences,
     is_reserved_id,
     member_exists,
@@ -21,7 +20,7 @@ from domain.members import (
     refuse_inactive,
 )
 from domain.profiles import empty_profile, visible_profile
-from domain.tiers import HeldTier, TierFloor
+from domain.tiers import HeldTier, MemberTier, TierFloor
 
 KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "1", "type": "x"}}
 

@@ -19,7 +19,7 @@ from domain.problems import Conflict
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.tiers import current_tiers
+from handlers.services.members.view import current_tiers
 from persistence import badges, ledger_wallets, orders
 from persistence.coupons import books, holdings, member_books, usages
 from persistence.coupons.member_books import Amounts

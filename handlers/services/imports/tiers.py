@@ -14,7 +14,7 @@ from domain.tiers import FIXED, FLOOR, HeldTier, KnownTier, Points, TierHold, Ti
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.imports.rows import NameOf, moment_in
-from handlers.services.tiers import points_of
+from handlers.services.members.view import points_of
 from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
 from handlers.services.unit_of_work.evaluation import evaluate_derived, store_derived
 from handlers.services.unit_of_work.participants.tiers import without_points

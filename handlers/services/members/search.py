@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.members import Member, MemberTier
+from domain.members import Member
 from domain.programs import LoyaltyTier
+from domain.tiers import MemberTier
 from handlers.call import Call
-from handlers.services.tiers import current_tiers
+from handlers.services.members.view import current_tiers
 from persistence import members
 from persistence.paging import Paged
 from persistence.programs import TIERS

@@ -1,16 +1,19 @@
 """Members with the parts of their record that are stored elsewhere: tiers and balances."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 from domain.ledger.views import WalletView
-from domain.members import Member, MemberTier
+from domain.members import Member
+from domain.tier_policies import BALANCE, TierPoints
 from domain.tier_status import TierStatus, tier_status
+from domain.tiers import MemberTier, Points, TierAssignments
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
-from handlers.services.tiers import current_tiers, points_of, tiers_by_now
-from persistence import expiring_points, ledger_wallets
+from handlers.services.unit_of_work.derived_events import earnings_of
+from persistence import expiring_points, ledger_wallets, member_tiers
 from persistence.member_holdings import MemberWithHoldings
 from persistence.rows import fields_of
 
@@ -18,18 +21,15 @@ _NAMES = fields_of(Member)
 _values = attrgetter(*_NAMES)
 
 
+Balances = Mapping[int, Sequence[WalletView]]
+
+
 def view_members(call: Call, members: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
     """The member records in order; the number of statements does not depend on the number of members.
 
     With the balances come the amounts that count for the tiers.
     """
-    organization = call.organization
-    balances: dict[int, list[WalletView]] | None = None
-    if with_balances:
-        wallet_ids = [member.wallet_id for member in members]
-        balances = ledger_wallets.balances_of_wallets(
-            call.db, organization.organization_id, wallet_ids, call.now, organization.timezone
-        )
+    balances = _balances_of(call, members) if with_balances else None
     return _views(call, members, current_tiers(call, members, balances), balances)
 
 
@@ -46,7 +46,7 @@ def view_holdings(
     The balances are with what expires of them, if that is asked for.
     """
     member = holdings.member
-    balances: dict[int, Sequence[WalletView]] = {member.wallet_id: holdings.balances}
+    balances: Balances = {member.wallet_id: holdings.balances}
     tiers = tiers_by_now(call, [member], {member.member_id: list(holdings.tiers)}, balances)
     if with_expiring and with_balances and holdings.balances:
         accounts = configuration_of(call.db, call.organization).accounts
@@ -60,7 +60,7 @@ def _views(
     call: Call,
     members: Sequence[Member],
     tiers: Mapping[int, Sequence[MemberTier]],
-    balances: Mapping[int, Sequence[WalletView]] | None,
+    balances: Balances | None,
 ) -> list[dict[str, Any]]:
     statuses = {} if balances is None else _statuses(call, members, tiers, balances)
     return [
@@ -83,7 +83,7 @@ def _statuses(
     call: Call,
     members: Sequence[Member],
     tiers: Mapping[int, Sequence[MemberTier]],
-    balances: Mapping[int, Sequence[WalletView]],
+    balances: Balances,
 ) -> dict[int, list[TierStatus]]:
     """The tier status of the members in every active program; at most one statement, if tiers depend on a period."""
     configuration = configuration_of(call.db, call.organization)
@@ -99,3 +99,105 @@ def _statuses(
             for schedule in configuration.tier_schedules
         ]
     return statuses
+
+
+def current_tiers(
+    call: Call, members: Sequence[Member], balances: Balances | None = None
+) -> dict[int, list[MemberTier]]:
+    """The tiers of the members, by member id.
+
+    Those that have expired, and those that expired points held, are replaced as the evaluation will do it. Writes
+    nothing. `balances` are those of the wallets, by id, if they are known already.
+    """
+    stored_tiers = member_tiers.of_members(
+        call.db, call.organization.organization_id, [member.member_id for member in members]
+    )
+    return tiers_by_now(call, members, stored_tiers, balances)
+
+
+def tiers_by_now(
+    call: Call, members: Sequence[Member], stored_tiers: dict[int, list[MemberTier]], balances: Balances | None = None
+) -> dict[int, list[MemberTier]]:
+    """The stored tiers of the members, by member id, as in `current_tiers`."""
+    if balances is None:
+        may_have_ended = any(
+            _account_behind(call, tier) for member in members for tier in stored_tiers[member.member_id]
+        )
+        balances = _balances_of(call, members) if may_have_ended else {}
+    expired = {
+        (view.wallet_id, view.ledger_account_id) for views in balances.values() for view in views if view.expired
+    }
+    if expired:
+        for member in members:
+            stored_tiers[member.member_id] = [
+                replace(tier, expires_at=call.now)
+                if (member.wallet_id, _account_behind(call, tier)) in expired
+                else tier
+                for tier in stored_tiers[member.member_id]
+            ]
+    lapsed = [m for m in members if any(tier.held_tier.has_lapsed(call.now) for tier in stored_tiers[m.member_id])]
+    if lapsed:
+        tier_assignments = TierAssignments(configuration_of(call.db, call.organization).tier_schedules, {}, call.now)
+        points = points_of(call, lapsed, balances or None)
+        for member in lapsed:
+            evaluated = (_evaluated(tier, tier_assignments, points(member)) for tier in stored_tiers[member.member_id])
+            stored_tiers[member.member_id] = [tier for tier in evaluated if tier is not None]
+    return stored_tiers
+
+
+def _account_behind(call: Call, tier: MemberTier) -> int | None:
+    """The account whose balance decides how long a member holds a tier, if it can expire."""
+    configuration = configuration_of(call.db, call.organization)
+    schedule = next((s for s in configuration.tier_schedules if s.loyalty_program_id == tier.loyalty_program_id), None)
+    if tier.is_manual or schedule is None or not schedule.moves or schedule.policy.basis != BALANCE:
+        return None
+    account = configuration.accounts.get(schedule.ledger_account_id or 0)
+    can_expire = account is not None and (account.point_tracking_enabled or account.expiration_policies)
+    return schedule.ledger_account_id if can_expire else None
+
+
+def _balances_of(call: Call, members: Sequence[Member]) -> Balances:
+    organization, wallet_ids = call.organization, [member.wallet_id for member in members]
+    return ledger_wallets.balances_of_wallets(
+        call.db, organization.organization_id, wallet_ids, call.now, organization.timezone
+    )
+
+
+def points_of(call: Call, members: Sequence[Member], balances: Balances | None = None) -> Callable[[Member], Points]:
+    """The present points of each member by account, without expired ones; at most two queries for all members.
+
+    `balances` are those of the wallets, by id, if they are known already.
+    """
+    organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in members]
+    if balances is None:
+        balances = _balances_of(call, members)
+    schedules = configuration_of(call.db, call.organization).schedules_of_periods
+    earnings = earnings_of(call.db, organization_id, schedules, wallets, call.now) if schedules else {}
+    points = {
+        (wallet_id, view.ledger_account_id): TierPoints(
+            view.current_balance, view.earned, earnings.get((wallet_id, view.ledger_account_id), ())
+        )
+        for wallet_id, views in balances.items()
+        for view in views
+    }
+    return lambda member: lambda account_id: points.get((member.wallet_id, account_id), TierPoints())
+
+
+def _evaluated(tier: MemberTier, tier_assignments: TierAssignments, points: Points) -> MemberTier | None:
+    held_tier = tier.held_tier
+    if not held_tier.has_lapsed(tier_assignments.at) or tier.expires_at is None:
+        return tier
+    now = tier_assignments.place_now(tier.loyalty_program_id, held_tier, points)
+    if now is None:
+        return None
+    stays = now.loyalty_tier_id == tier.loyalty_tier_id and not held_tier.is_fixed
+    floor = now.floor
+    return replace(
+        tier,
+        loyalty_tier_id=now.loyalty_tier_id,
+        is_manual=now.is_manual,
+        expires_at=now.expires_at,
+        created_at=tier.created_at if stays else tier.expires_at,
+        floor_tier_id=None if floor is None else floor.loyalty_tier_id,
+        floor_expires_at=None if floor is None else floor.expires_at,
+    )

@@ -12,7 +12,7 @@ from domain.campaigns.outcomes import EXECUTED, PARTIAL
 from domain.events import EventOrigin, IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.records import SETTLED
-from domain.members import AmbiguousMember, Member, MemberProperties, MemberTier, is_loyalty_member_id
+from domain.members import AmbiguousMember, Member, MemberProperties, is_loyalty_member_id
 from domain.partners import (
     PAYMENT_CONFIRMED,
     AccountAccrual,
@@ -26,14 +26,14 @@ from domain.partners import (
     payment_exists,
 )
 from domain.problems import Refusal, Unauthorized
+from domain.tiers import MemberTier
 from handlers.call import Call, NotBatchable, PartnerKey
 from handlers.messages.members import MEMBER_PROPERTIES
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
 from handlers.services.members.enrol import NewMember, add_members, created_event, tell_created
-from handlers.services.members.view import view_members
+from handlers.services.members.view import current_tiers, view_members
 from handlers.services.references import unknown_member
-from handlers.services.tiers import current_tiers
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import members, partners
 from persistence.members import MEMBERS

@@ -195,10 +195,10 @@ def earnings_of(
     wallet_ids: Collection[int],
     at: datetime,
 ) -> Earnings:
-    """The earnings of wallets that count at a moment or later, if tiers depend on a period: at most one statement."""
+    """The earnings of wallets that count at a moment or later, by schedules of periods: at most one statement."""
     since: dict[int, datetime] = {}
     for schedule in tier_schedules:
-        if schedule.moves and schedule.policy.has_period and schedule.ledger_account_id is not None:
+        if schedule.ledger_account_id is not None:
             earliest = schedule.policy.earliest(at)
             since[schedule.ledger_account_id] = min(earliest, since.get(schedule.ledger_account_id, earliest))
     return ledger_wallets.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}

@@ -261,8 +261,8 @@ class UnitOfWork(Subjects):
         if self.ledger.steps:
             self._add_owners_of_arrivals()
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
-        schedules = self.configuration.tier_schedules
-        earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now)
+        schedules = self.configuration.schedules_of_periods
+        earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now) if schedules else {}
         self.tier_points = TierPointsReader(self.ledger, earnings)
         self.ledger.tier_keys_at = partial(tier_keys_at, weakref.proxy(self))
         self._transaction_ids = []
