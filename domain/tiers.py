@@ -216,7 +216,7 @@ class TierAssignments:
     ) -> None:
         self._schedules = {schedule.loyalty_program_id: schedule for schedule in tier_schedules}
         self._held = dict(tiers)
-        self._programs = sorted({*self._schedules, *(program_id for _, program_id in tiers)})
+        self._programs = sorted({*self._schedules, *[program_id for _, program_id in tiers]})
         self.at = at
         self.changed: dict[MemberProgram, HeldTier | None] = {}
 

@@ -16,7 +16,7 @@ from handlers.messages.lists import listed, results, walked
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
-from handlers.schemas.member_points import MEMBER_POINTS, moved_points
+from handlers.schemas.member_points import MEMBER_POINTS, MOVED_POINTS
 from handlers.schemas.member_tiers import (
     TIER_BY_ID,
     TIER_BY_ID_IN_PROGRAM,
@@ -252,7 +252,7 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
 @operation(
     "mintMemberPoints",
     body=MEMBER_POINTS,
-    answer=moved_points,
+    answer=MOVED_POINTS,
     audit="ledger-transaction",
     batch=BatchHandler(move_points),
 )
@@ -264,7 +264,7 @@ def mint_member_points(call: Call, member: Member, body: PointsMove) -> PointsRe
 @operation(
     "burnMemberPoints",
     body=MEMBER_POINTS,
-    answer=moved_points,
+    answer=MOVED_POINTS,
     audit="ledger-transaction",
     batch=BatchHandler(move_points),
 )

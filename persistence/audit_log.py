@@ -162,7 +162,7 @@ def add_entries(
     ]
     common = {"organization_id": organization_id, "created_at": now, "test_clock": test_clock}
     values = {**common, "entries": as_json(rows)}
-    if all(entry.entity_type == _POINTS for _, entry in entries):
+    if {entry.entity_type for _, entry in entries} == {_POINTS}:
         defer(db, _ADD, values)
         return False
     return bool(query(db, _ADD, values)[0][0])

@@ -141,7 +141,12 @@ ORDER BY m.wallet_id LIMIT %s
 def held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
     """The value of the column HELD_TIERS, by program id."""
     return {
-        program_id: HeldTier(tier_id, is_manual, _moment(expires_at), _floor(floor, _moment(floor_ends)))
+        program_id: HeldTier(
+            tier_id,
+            is_manual,
+            _moment(expires_at),
+            None if floor is None else TierFloor(floor, _moment(floor_ends)),
+        )
         for program_id, tier_id, is_manual, expires_at, floor, floor_ends in value or ()
     }
 
@@ -162,10 +167,6 @@ def tiers_of(member: Member, value: Sequence[Sequence[Any]] | None) -> list[Memb
         )
         for program_id, tier_id, is_manual, expires_at, created_at, floor, floor_ends in value or ()
     ]
-
-
-def _floor(tier_id: int | None, expires_at: datetime | None) -> TierFloor | None:
-    return None if tier_id is None else TierFloor(tier_id, expires_at)
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -216,7 +217,7 @@ def find_periods(db: Connection, organization_id: int, member_ids: Collection[in
         TierPeriod(
             member_id,
             program_id,
-            HeldTier(tier_id, is_manual, expires_at, _floor(floor_id, floor_ends)),
+            HeldTier(tier_id, is_manual, expires_at, None if floor_id is None else TierFloor(floor_id, floor_ends)),
             began_at,
             ended_at,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -58,8 +58,8 @@ class Fiat:
     gross_amount: Decimal | None = None
     currency: str | None = None
 
-    def __bool__(self) -> bool:
-        return self.value is not None or self.gross_amount is not None or self.currency is not None
+
+NO_FIAT = Fiat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Details:
     tags: tuple[str, ...] | None = None
     loyalty_event_id: int | None = None
     atomic_set_id: str | None = None
-    fiat: Fiat = field(default_factory=Fiat)
+    fiat: Fiat = NO_FIAT
     counts_as_activity: bool = True
 
 

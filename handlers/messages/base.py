@@ -377,3 +377,8 @@ _DUMPERS: Mapping[type[fields.Field[Any]], Callable[[Any], Any]] = {
 def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     """A function that renders the answer of a single record: `{name: record}`."""
     return lambda record: {name: shape(record)}
+
+
+def wrapped_list(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    """A function that renders the answer of a single record as a list of one: `{name: [record]}`."""
+    return lambda record: {name: [shape(record)]}

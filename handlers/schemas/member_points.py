@@ -1,15 +1,16 @@
 """Mint and burn by member on the wire (administration "Members" 6)."""
 
-from typing import Any
+from marshmallow import fields
 
-from handlers.messages.base import Body, Shape
+from handlers.messages.base import Body, Shape, WireSchema, wrapped_list
 from handlers.services.ledger.move_points import MovedPoints, PointsMove
 
 MEMBER_POINTS = Body(PointsMove)
-_TRANSACTION = Shape(MovedPoints)
 
 
-def moved_points(transaction: Any) -> dict[str, Any]:
-    """The answer to mint and burn: one transaction, its id as text."""
-    answer = _TRANSACTION.dump(transaction)
-    return {"ledgerTransactions": [{**answer, "ledgerTransactionId": str(transaction.ledger_transaction_id)}]}
+class _TextId(WireSchema):
+    ledger_transaction_id = fields.String()
+
+
+MOVED_POINTS = wrapped_list("ledgerTransactions", Shape(_TextId, MovedPoints))
+"""The answer to mint and burn: one transaction, its id as text."""

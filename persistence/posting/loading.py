@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.calendar import instant_text
+from domain.calendar import instant_text, zone_named
 from domain.idempotency import ResultsByKey
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import Capture, Holding, Pair, Stored
@@ -263,15 +263,16 @@ def open_session(
         issued = ledger.issued(db, organization_id, capped)
     rows = query(db, _HOLDINGS, (at, at, at, organization_id, wallets))
     holdings = {(row[0], row[1]): Holding(*row[2:-2]) for row in rows}
-    session = LedgerSession(accounts, holdings, issued, at, organization.zone)
+    session = LedgerSession(accounts, holdings, issued, at, zone_named(organization.timezone))
     session.waiting_text = partial(_waiting_text, db, organization_id, at)
     idle = _IdleBalances(session)
     if any(row[-1] for row in rows):
         _settle_due(db, organization_id, session, wallets, idle)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
-        have_expired = any(row[-2] for row in rows)
-        _expire(db, organization_id, session, wallets if have_expired else [], idle.ends(holdings, tracked), tracked)
+        have_expired, ended = any(row[-2] for row in rows), idle.ends(holdings, tracked)
+        if have_expired or ended:
+            _expire(db, organization_id, session, wallets if have_expired else [], ended, tracked)
     if since is not None and since < at:
         _expect_late_activity(db, organization_id, session, wallets, since)
     return session

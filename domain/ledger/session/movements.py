@@ -9,7 +9,7 @@ from domain.ledger.availability import Availability, ExpiresBeforeAvailable, Wai
 from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.extensions import ExtendLots, Extension
 from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots, end_of_lot
-from domain.ledger.postings import ZERO, Details, Entry, Posting, Step
+from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Posting, Step
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
 from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed, PointsNotTracked
 from domain.ledger.session.balances import (
@@ -359,5 +359,5 @@ def _check_qualifying(account: LedgerAccount, qualifying: Decimal, *, is_pending
 
 def _check(account: LedgerAccount, amount: Decimal, details: Details, fiat_allowed: bool) -> None:
     check_amount(account, amount)
-    if details.fiat and not fiat_allowed:
+    if not fiat_allowed and details.fiat != NO_FIAT:
         raise FiatNotAllowed("Only burns have a fiat value.")

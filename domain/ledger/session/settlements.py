@@ -7,7 +7,7 @@ from decimal import Decimal
 from domain.ledger.lots import (
     LotMove,
 )
-from domain.ledger.postings import ZERO, Details, Entry, Fiat, Posting, Stored
+from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Fiat, Posting, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
@@ -114,7 +114,7 @@ class LedgerSession(CaptureSession):
         if self.status_of(transaction) == REVERTED:
             raise AlreadyReverted(f"Transaction {transaction.ledger_transaction_id} has already been reverted.")
         _refuse_not_revertible(transaction)
-        if (partial_fiat is not None and transaction.transaction_type != BURN) or details.fiat:
+        if (partial_fiat is not None and transaction.transaction_type != BURN) or details.fiat != NO_FIAT:
             raise FiatNotAllowed("Only the revert of a burn has a fiat value.")
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")

@@ -1,13 +1,11 @@
 """Movements of points as requests ask for them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from operator import attrgetter
 
 from domain.ledger.availability import Availability
 from domain.problems import Refusal
-from handlers.services.idempotency import digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +43,3 @@ class Movement:
     qualifying_amount: Decimal | None = None
     counts_as_activity: bool = True
     availability: Availability | None = None
-
-    def digest(self) -> bytes:
-        """The digest of all fields by which two requests are the same."""
-        fields = [*_request_fields_of(self)]
-        # Requests of the versions before these fields are still recognized.
-        if self.qualifying_amount is not None:
-            fields.append(self.qualifying_amount)
-        if not self.counts_as_activity:
-            fields.append("countsAsActivity")
-        if self.availability is not None:
-            fields.append(self.availability)
-        return digest_of(fields)
-
-
-_LATER_FIELDS = {"qualifying_amount", "counts_as_activity", "availability"}
-_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new", *_LATER_FIELDS}
-_request_fields_of = attrgetter(*(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR))

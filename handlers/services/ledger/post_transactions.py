@@ -5,9 +5,10 @@ posted, and batches whose items are posted independently, except items of one se
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from decimal import Decimal
+from operator import attrgetter
 from types import MappingProxyType
 
 from domain.idempotency import refuse_reuse
@@ -23,6 +24,7 @@ from domain.ledger.refusals import (
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
+from handlers.services.idempotency import digest_of
 from handlers.services.ledger.movements import Movement
 from handlers.services.unit_of_work.evaluation import evaluate_changes
 from handlers.services.unit_of_work.requests import open_unit
@@ -81,7 +83,7 @@ class MovementBatch:
             for call, movement in zip(calls, movements, strict=True)
         ]
         self._stored = transactions
-        self._digests = [movement.digest() for movement in self.movements]
+        self._digests = [_digest(movement) for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
         self._posted, self._reserved = posting.look_up(unit.db, unit.organization_id, keys)
         self._outcomes: dict[int, MovementOutcome] = {}
@@ -94,7 +96,8 @@ class MovementBatch:
         sets = self._positions_by_set()
         postings: dict[int, Posting] = {}
         ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved)
-        since = min((m.external_event_date for m in self.movements if m.external_event_date is not None), default=None)
+        dates = [m.external_event_date for m in self.movements if m.external_event_date is not None]
+        since = min(dates, default=None)
         with open_unit(self._unit, MOVED, account_ids=account_ids, transaction_ids=ids, since=since):
             for positions in sets:
                 postings.update(self._post_set(positions, atomic=atomic))
@@ -235,6 +238,24 @@ class MovementBatch:
             burn_available=movement.burn_available,
             partial_fiat=movement.partial_fiat_value,
         )
+
+
+def _digest(movement: Movement) -> bytes:
+    """The digest of all fields by which two requests are the same."""
+    fields = [*_request_fields_of(movement)]
+    # Requests of the versions before these fields are still recognized.
+    if movement.qualifying_amount is not None:
+        fields.append(movement.qualifying_amount)
+    if not movement.counts_as_activity:
+        fields.append("countsAsActivity")
+    if movement.availability is not None:
+        fields.append(movement.availability)
+    return digest_of(fields)
+
+
+_LATER_FIELDS = {"qualifying_amount", "counts_as_activity", "availability"}
+_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new", *_LATER_FIELDS}
+_request_fields_of = attrgetter(*(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR))
 
 
 def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction_id: int) -> None:
