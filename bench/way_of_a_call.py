@@ -17,6 +17,7 @@ import json
 import sys
 import tempfile
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ from persistence.engine import create_engine
 _ROOT = Path(__file__).parent.parent
 _PRODUCT = tuple(f"{_ROOT / folder}/" for folder in ("domain", "handlers", "openapi", "persistence"))
 _WARM_UP = 3
+_PAUSE_SECONDS = 0.1
 _ORDER_CREATED = "member-purchase-order-created"
 _ONE_FOR_EACH_DOLLAR = {
     "items": [{"effectId": "mint-points", "params": [{"id": "amount", "expression": "floor(order.total)"}]}]
@@ -192,8 +194,11 @@ def main() -> None:
 def _report(name: str, call: Callable[[], Any], tracer: Tracer, *, with_files: bool) -> None:
     for _ in range(_WARM_UP):
         call()
+    # The thread of the call before goes on for a moment after its response, and would be recorded.
+    time.sleep(_PAUSE_SECONDS)
     with tracer.recording() as way:
         call()
+        time.sleep(_PAUSE_SECONDS)
     print(way.row(name), flush=True)
     if with_files:
         for file, calls in way.calls.most_common():
