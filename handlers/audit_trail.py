@@ -76,8 +76,9 @@ class Audited:
         before = call.audit.before
         if before is None and self.before is not None:
             before = arguments[self.before]
+        is_change = self.is_change
         for record in self.records(result):
-            if not self.is_change and self._is_repeated(call, record):
+            if not is_change and self._is_repeated(call, record):
                 # The first answer of an earlier request was returned again.
                 continue
             member_id = _of(record, "member_id")
@@ -85,7 +86,7 @@ class Audited:
                 self.entity_type,
                 _of(record, self.identity),
                 after=self.shape(record),
-                before=self.shape(before) if self.is_change else {},
+                before=self.shape(before) if is_change else {},
                 member_ids=() if member_id is None else (member_id,),
             )
 

@@ -118,7 +118,7 @@ class Records(Generic[Kind]):
         self, selected: str, db: Connection, organization_id: int, values: Mapping[str, Any]
     ) -> list[tuple[Any, ...]]:
         """The rows with these values: records, locked ones, or the values of the column that is `selected`."""
-        forms = tuple((name, _form(value)) for name, value in values.items())
+        forms = tuple([(name, _form(value)) for name, value in values.items()])
         statement = self._statements.get((selected, forms))
         if statement is None:
             statement = self._statements[selected, forms] = self._compiled(selected, forms)

@@ -216,6 +216,8 @@ def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetim
 
     `zone` is the organization's, for books without a time zone of their own.
     """
+    if book.max_usages_per_period is None and book.max_discount_per_period is None:
+        return None, None
     days = usage_period(book, at, zone), discount_period(book, at, zone)
     uses, discounts = (None if day is None else start_of_day(day, zone_of(book, zone)) for day in days)
     return uses, discounts

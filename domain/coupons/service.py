@@ -224,8 +224,9 @@ class CouponService:
                 loyalty_event_id=details.loyalty_event_id,
                 points_override=ZERO if details.sets_price else None,
             )
-            self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), own)
-            lot = self._find_lot(member, book, command, count)
+            usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), own)
+            # The only one: the member had none before.
+            lot = self._lot_of(usage)
         if lot is None:
             raise self._nothing_to_use(member, book, command)
         return lot

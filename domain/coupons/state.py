@@ -187,8 +187,8 @@ class CouponState:
         """The member's next lot to be used, None if there is none; `count` lots are read at once."""
         while True:
             ids = self._lots_of_book.get((member_id, among.coupon_book_id), ())
-            lots = (lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None)
-            usable = (lot for lot in lots if among.contains(lot, self.at) and (not self.locks or self._is_free(lot)))
+            lots = [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None]
+            usable = [lot for lot in lots if among.contains(lot, self.at) and (not self.locks or self._is_free(lot))]
             next_lot = min(usable, key=order_of_use, default=None)
             if self._reading.is_next(member_id, among, next_lot):
                 return next_lot

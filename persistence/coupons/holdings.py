@@ -313,10 +313,23 @@ def find_coupons(
     return [Coupon(*row) for row in rows]
 
 
-def add_to_books(
-    db: Connection, organization_id: int, additions: Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
-) -> dict[int, int]:
-    """Add to the sums of books, to their codes and to how long they have locks; returns how many codes each has now."""
+BookAdditions = Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
+"""Additions to the sums of books, by id, and to the number of their codes, and the end of their last lock."""
+
+
+def add_to_books(db: Connection, organization_id: int, additions: BookAdditions) -> None:
+    """Add to the sums of books."""
+    if additions:
+        defer(db, _ADD, _values_to_add(db, organization_id, additions))
+
+
+def add_to_books_and_count(db: Connection, organization_id: int, additions: BookAdditions) -> dict[int, int]:
+    """Add to the sums of books; returns how many codes each has now."""
+    return dict(map(tuple, query(db, _ADD, _values_to_add(db, organization_id, additions)))) if additions else {}
+
+
+def _values_to_add(db: Connection, organization_id: int, additions: BookAdditions) -> tuple[Any, ...]:
+    """The values of the statement that adds to books; several of them are locked in the order of their ids."""
     ids = sorted(additions)
     if len(ids) > 1:
         defer(db, _LOCK_BY_ID, (organization_id, ids))
@@ -330,7 +343,7 @@ def add_to_books(
         }
         for book_id in ids
     ]
-    return dict(map(tuple, query(db, _ADD, (*recordset_of(rows), organization_id)))) if rows else {}
+    return *recordset_of(rows), organization_id
 
 
 def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:

@@ -7,6 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCouponBook, pattern_of, stock_left
@@ -40,8 +41,14 @@ class CouponLoader:
         self._by_key: dict[str, int] = {}
         self._expected_codes: dict[int, int] = {}
         self._of_dry_run = 0
-        self._usage_ids = self._ids("coupon_usages", 1)
-        self._coupon_ids = self._ids("coupons", 1)
+
+    @cached_property
+    def _usage_ids(self) -> Callable[[], int]:
+        return self._ids("coupon_usages", 1)
+
+    @cached_property
+    def _coupon_ids(self) -> Callable[[], int]:
+        return self._ids("coupons", 1)
 
     def expect(self, usages_: int, codes: Mapping[int, int] | None = None, reserved_ids: Sequence[int] = ()) -> None:
         """Prepare for this many usages and transactions, and codes by book, so that their ids are fetched at once.
@@ -233,9 +240,11 @@ class CouponLoader:
         personal, shared = self._coupon_rows(changes)
         # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
         holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
-        counts = holdings.add_to_books(db, organization_id, additions)
         if fresh:
+            counts = holdings.add_to_books_and_count(db, organization_id, additions)
             holdings.add_coupons(db, fresh, {book_id: counts[book_id] - additions[book_id][2] for book_id in counts})
+        else:
+            holdings.add_to_books(db, organization_id, additions)
         holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
         new_usages = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
         linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]

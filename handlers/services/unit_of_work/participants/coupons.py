@@ -289,7 +289,7 @@ def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts
         audiences = frozenset(audience.audience_key for audience in unit.audiences[member.member_id])
     return MemberFacts(
         at=unit.now,
-        zone=unit.organization.zone,
+        zone=unit.coupons.loader.state.zone,
         is_active=member.active,
         tier_keys=tiers,
         audience_keys=audiences,
