@@ -97,6 +97,8 @@ class LoyaltyEvent:
     limit_counters: tuple[Mapping[str, Any], ...]
     # The campaigns with a cooldown that had an effect; None for none.
     cooldown_campaign_ids: Internal[tuple[int, ...] | None]
+    # The actions to be re-evaluated when a part of the order returns; None for none.
+    grants: Personal[Internal[Mapping[str, Any] | None]]
     result: Personal[Mapping[str, Any] | None]
     evaluated_at: datetime | None
     created_at: datetime

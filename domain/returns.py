@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
+from domain.currencies import round_money
 from domain.events import PayloadMissing
 from domain.orders import PARTIALLY_RETURNED, RETURNED, Order, OrderItem, OrderWithItems, ReturnExceedsOrder
 
@@ -33,6 +35,50 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
     is_all = in_all >= order.total > 0 or (bool(items_left) and all(item.is_returned for item in items_left))
     status = RETURNED if is_all else PARTIALLY_RETURNED
     return replace(order, status=status, returned_total=order.total if is_all else in_all), tuple(items_left)
+
+
+class Rest(NamedTuple):
+    """The rest of an order after returns, with the remaining items and their places in the order."""
+
+    order: Order
+    items: tuple[OrderItem, ...]
+    item_places: tuple[int, ...]
+
+
+def rest_of(order: Order, items: Sequence[OrderItem]) -> Rest:
+    """The rest of an order: the totals and quantities that were not returned, and subtotals in proportion."""
+    remaining_total = order.total - order.returned_total
+    share = Fraction(remaining_total) / Fraction(order.total) if order.total else Fraction(1)
+    rest = replace(
+        order,
+        total=remaining_total,
+        discounted_total=_in_proportion(order.discounted_total, share, order.currency),
+        sub_total=_in_proportion(order.sub_total, share, order.currency),
+    )
+    places = tuple(place for place, item in enumerate(items) if not item.is_returned)
+    return Rest(rest, tuple(_rest_of_item(items[place], order.currency) for place in places), places)
+
+
+def _rest_of_item(item: OrderItem, currency: str | None) -> OrderItem:
+    share = Fraction(1)
+    if item.total:
+        share = Fraction(item.total_left) / Fraction(item.total)
+    elif item.quantity:
+        share = Fraction(item.quantity_left) / Fraction(item.quantity)
+    return replace(
+        item,
+        total=None if item.total is None else item.total_left,
+        quantity=None if item.quantity is None else item.quantity_left,
+        discounted_total=_in_proportion(item.discounted_total, share, currency),
+        sub_total=_in_proportion(item.sub_total, share, currency),
+    )
+
+
+def _in_proportion(amount: Decimal | None, share: Fraction, currency: str | None) -> Decimal | None:
+    if amount is None or share == 1:
+        return amount
+    part = Fraction(amount) * share
+    return round_money(Decimal(part.numerator) / part.denominator, currency)
 
 
 def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:

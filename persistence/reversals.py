@@ -38,12 +38,20 @@ CROSS JOIN LATERAL (
 ORDER BY e.loyalty_event_id DESC
 """
 
-# Members of the events, members who got points for one or gave some, and owners of referral codes used.
+# Members of the events, sponsors whom re-evaluated rules can read, members who got points for one or gave some,
+# and owners of referral codes used.
 _FAMILY_MEMBERS = f"""{_FAMILIES}
 SELECT e.member_id FROM family f
 CROSS JOIN LATERAL (
     SELECT member_id FROM events WHERE organization_id = %s AND loyalty_event_id = f.loyalty_event_id OFFSET 0
 ) e
+UNION
+SELECT e.sponsor_member_id FROM family f
+CROSS JOIN LATERAL (
+    SELECT sponsor_member_id, grants FROM events
+    WHERE organization_id = %s AND loyalty_event_id = f.loyalty_event_id OFFSET 0
+) e
+WHERE e.grants IS NOT NULL AND e.sponsor_member_id IS NOT NULL
 UNION
 SELECT m.member_id FROM family f
 CROSS JOIN LATERAL (
@@ -69,7 +77,7 @@ SELECT unnest(event_ids) FROM purchase_orders WHERE organization_id = %s AND ext
 # Reverts cannot be reverted, and reverted transactions are skipped. So are the points of uses of coupons that stay in
 # force; by OFFSET 0 these are looked up for each transaction.
 _STANDING = """
-SELECT t.ledger_transaction_id, t.loyalty_event_id FROM ledger_transactions t
+SELECT t.ledger_transaction_id, t.loyalty_event_id, t.system_unique_key FROM ledger_transactions t
 WHERE t.organization_id = %s AND t.loyalty_event_id = ANY(%s) AND t.transaction_type <> 3 AND t.status <> 2
     AND NOT t.is_expiry
     AND NOT EXISTS (
@@ -87,7 +95,7 @@ _WRITE = update_by_id(events, "loyalty_event_id", "limit_counters", "reversal_lo
 
 def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
     """The ids of the members affected by the reversal of these events, and of those that they caused."""
-    values = (organization_id, list(event_ids), *(organization_id,) * 5)
+    values = (organization_id, list(event_ids), *(organization_id,) * 6)
     return set(db.exec_driver_sql(_FAMILY_MEMBERS, values).scalars())
 
 
@@ -106,14 +114,13 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
     return families
 
 
-def find_standing(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[Stored]]:
-    """The transactions of these events that can be reverted, newest first, by event."""
+def find_standing(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, dict[str, Stored]]:
+    """The transactions of these events that can be reverted, newest first, by event and systemUniqueKey."""
     rows = query(db, _STANDING, (organization_id, list(event_ids), organization_id))
-    of_event: dict[int, int] = {row[0]: row[1] for row in rows}
-    transactions_by_id = posting.find_stored(db, organization_id, of_event)
-    standing: dict[int, list[Stored]] = {}
-    for transaction_id, event_id in of_event.items():
-        standing.setdefault(event_id, []).append(transactions_by_id[transaction_id])
+    transactions_by_id = posting.find_stored(db, organization_id, [row[0] for row in rows])
+    standing: dict[int, dict[str, Stored]] = {}
+    for transaction_id, event_id, key in rows:
+        standing.setdefault(event_id, {})[key] = transactions_by_id[transaction_id]
     return standing
 
 

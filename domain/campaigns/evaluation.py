@@ -14,7 +14,7 @@ from domain.campaigns.context import EventFacts, Executor, balances_by_name
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
 from domain.campaigns.effects import BURN_POINTS, MINT_POINTS
-from domain.campaigns.execution import Attempt, ComputedEffect, EffectRunner, reported_params
+from domain.campaigns.execution import Attempt, ComputedEffect, EffectComputer, EffectRunner, reported_params
 from domain.campaigns.outcomes import (
     AUTHORIZED,
     EVALUATED,
@@ -24,6 +24,7 @@ from domain.campaigns.outcomes import (
     SKIPPED,
     ZERO,
     Done,
+    EffectGrant,
     EffectOutcome,
     Evaluation,
     Explanation,
@@ -32,7 +33,8 @@ from domain.campaigns.outcomes import (
     RuleError,
 )
 from domain.campaigns.point_effects import PointEffects
-from domain.campaigns.records import Action
+from domain.campaigns.records import REEVALUATE, Action
+from domain.campaigns.reevaluation import granted_by, grants_of
 from domain.campaigns.restrictions import first_violated
 from domain.campaigns.stacking import FIRST, Bid, Stacking, WonItems, beaten_by, decide
 from domain.campaigns.variables import ENVIRONMENT
@@ -81,19 +83,19 @@ class Evaluator:
         self._evaluation = Evaluation()
         self._allowances = LimitBudget(event, counters)
         self._points = PointEffects(event, session, accounts, self._allowances, self._authorizing)
+        self._compute = EffectComputer(event, functions, self._budget).compute
         self._effects = EffectRunner(
             event,
             session,
             counters,
             self._allowances,
             self._points,
-            functions,
             executor_of,
-            self._budget,
             self._authorizing,
             attempt or (lambda execute: execute()),
         )
         self._aborted: set[int] = set()
+        self._journal_start = 0
         self._groups: set[Stacking] = set()
         self._blocked: set[int] = set()
         # The exclusive campaign that has applied.
@@ -101,7 +103,7 @@ class Evaluator:
 
     def run(self, plan: EvaluationPlan) -> Evaluation:
         """Evaluate all actions of the campaigns that apply, in the order of the plan."""
-        journal_start = len(self._counters.journal)
+        journal_start = self._journal_start = len(self._counters.journal)
         for campaign in plan.campaigns:
             violated = first_violated(campaign.restrictions, self._event)
             if violated is not None:
@@ -120,7 +122,7 @@ class Evaluator:
                 continue
             for campaign, action in actions:
                 if self._may_apply(campaign, action) and self._holds(campaign, action):
-                    self._apply(campaign, action, list(map(self._effects.compute, action.effects)))
+                    self._apply(campaign, action, list(map(self._compute, action.effects)))
         self._evaluation.counted = self._counters.journal[journal_start:]
         self._evaluation.cooldown_campaign_ids = self._allowances.cooldown_campaign_ids
         self._evaluation.alerts = self._allowances.alerts
@@ -164,7 +166,7 @@ class Evaluator:
         computed: Sequence[ComputedEffect]
         for campaign, action in actions:
             self._budget.zone = campaign.zone
-            computed = list(map(self._effects.compute, action.effects))
+            computed = list(map(self._compute, action.effects))
             blocked = self._effects.blocked_by(campaign, computed)
             if blocked is None:
                 entries.append(((campaign, action), computed, self._effects.bid(campaign, action, computed)))
@@ -215,8 +217,14 @@ class Evaluator:
         if self._explaining:
             self._explain(campaign, action.action, True, None, self._trace(campaign, action))
         campaign_id, moves_points = campaign.campaign.campaign_id, False
+        grants: list[EffectGrant] | None = [] if campaign.campaign.on_return == REEVALUATE else None
+        journal = self._counters.journal
         for place, effect in enumerate(computed):
-            effect_result = self._effects.execute(campaign, effect, won and won.share(place))
+            share, count_start = won and won.share(place), len(journal)
+            effect_result = self._effects.execute(campaign, effect, share)
+            if grants is not None:
+                counts = range(count_start - self._journal_start, len(journal) - self._journal_start)
+                grants += grants_of(place, effect, effect_result, share, self._points.transaction_count, counts)
             if effect_result.status == FAILED and action.action.abort_evaluation_on_error:
                 self._aborted.add(campaign_id)
             if effect_result.status in (EXECUTED, PARTIAL, AUTHORIZED):
@@ -227,6 +235,8 @@ class Evaluator:
                 self._evaluation.discount_total += effect_result.discount.amount
             self._report(campaign, action, effect, effect_result)
             moves_points = moves_points or effect.effect_id in (MINT_POINTS, BURN_POINTS)
+        if grants and self._event.context["order"] is not None:
+            self._evaluation.granted_actions.append(granted_by(campaign, action.action, grants, self._event))
         if moves_points:
             self._refresh_balances()
 

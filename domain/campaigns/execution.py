@@ -60,34 +60,13 @@ class ComputedEffect:
         )
 
 
-class EffectRunner:
-    """Executes effects on one event; `pending` points are for a later capture, and other effects wait for it."""
+class EffectComputer:
+    """Computes the parameters of effects for one event; its expressions share a `budget`."""
 
-    def __init__(
-        self,
-        event: EventFacts,
-        session: LedgerSession,
-        counters: Counters,
-        allowances: LimitBudget,
-        points: PointEffects,
-        functions: Mapping[str, Any],
-        executor_of: Callable[[str], Executor],
-        budget: Budget,
-        pending: bool,
-        attempt: Attempt,
-    ) -> None:
+    def __init__(self, event: EventFacts, functions: Mapping[str, Any], budget: Budget) -> None:
         self._event = event
-        self._session = session
-        self._counters = counters
-        self._allowances = allowances
-        self._limited = LimitedEffects(event, allowances)
-        self._points = points
         self._functions = functions
-        self._executor_of = executor_of
         self._budget = budget
-        self._pending = pending
-        self._attempt = attempt
-        self._is_trying = False
 
     def compute(self, effect: CompiledEffect) -> ComputedEffect:
         """The values of an effect's parameters for this event."""
@@ -125,6 +104,32 @@ class EffectRunner:
             for index, item in enumerate(basket.items)
             if run({**context, "item": item}, self._budget, self._functions) is True
         ]
+
+
+class EffectRunner:
+    """Executes effects on one event; `pending` points are for a later capture, and other effects wait for it."""
+
+    def __init__(
+        self,
+        event: EventFacts,
+        session: LedgerSession,
+        counters: Counters,
+        allowances: LimitBudget,
+        points: PointEffects,
+        executor_of: Callable[[str], Executor],
+        pending: bool,
+        attempt: Attempt,
+    ) -> None:
+        self._event = event
+        self._session = session
+        self._counters = counters
+        self._allowances = allowances
+        self._limited = LimitedEffects(event, allowances)
+        self._points = points
+        self._executor_of = executor_of
+        self._pending = pending
+        self._attempt = attempt
+        self._is_trying = False
 
     def execute(self, campaign: CompiledCampaign, effect: ComputedEffect, share: DiscountShare | None = None) -> Done:
         """Execute one effect, or return why it was not executed; of a discount only the `share` if there is one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -134,6 +134,38 @@ class Explanation:
     trace: Mapping[str, Any] | None
 
 
+@dataclass(frozen=True, slots=True)
+class EffectGrant:
+    """The gift of an effect: the `amount` of points of the transaction with this `number`, or of a discount.
+
+    `place` is its place in the action. Its counts are in the journal of the event `from_count` and before `to_count`.
+    A mint can have a `qualifying` amount, and a discount can be only off some `items`.
+    """
+
+    place: int
+    amount: Decimal
+    number: int | None
+    qualifying: Decimal | None
+    items: tuple[int, ...] | None
+    from_count: int
+    to_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActionGrants:
+    """The gifts of an action, to be re-evaluated when a part of the order returns.
+
+    `balances_after` is the variable as the action saw it, `zone` the time zone of its rules.
+    """
+
+    rules: Mapping[str, Any]
+    effects: Mapping[str, Any]
+    zone: str
+    min_spend_value: Decimal | None
+    balances_after: Mapping[str, Decimal]
+    grants: Sequence[EffectGrant]
+
+
 @dataclass(slots=True)
 class Evaluation:
     """The results of an event, collected while its actions run."""
@@ -149,3 +181,6 @@ class Evaluation:
     cooldown_campaign_ids: tuple[int, ...] = ()
     # The moment whose tiers counted; None for the present ones.
     tiers_as_of: datetime | None = None
+    # Of an order: the actions to be re-evaluated when a part of it returns, and the stored record of them.
+    granted_actions: list[ActionGrants] = field(default_factory=list)
+    grants: Mapping[str, Any] | None = None

@@ -35,7 +35,10 @@ _DOWN = Context(prec=50, rounding=ROUND_DOWN)
 
 
 class PointEffects:
-    """Posts the points of one event, `pending` ones for a later capture; `discarded` sums up what limits cut off."""
+    """Posts the points of one event, `pending` ones for a later capture; `discarded` sums up what limits cut off.
+
+    `transaction_count` counts its transactions; the key of each ends with its own.
+    """
 
     def __init__(
         self,
@@ -50,16 +53,16 @@ class PointEffects:
         self._accounts = accounts
         self._allowances = budget
         self._pending = pending
-        self._posted = 0
+        self.transaction_count = 0
         self.discarded = ZERO
 
     def savepoint(self) -> tuple[int, Decimal]:
         """A point that `rollback_to` can return to, if the ledger session is rolled back as well."""
-        return self._posted, self.discarded
+        return self.transaction_count, self.discarded
 
     def rollback_to(self, savepoint: tuple[int, Decimal]) -> None:
         """Forget the points since the savepoint."""
-        self._posted, self.discarded = savepoint
+        self.transaction_count, self.discarded = savepoint
 
     def mint(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
         """Mint as much of the amount as the limits and the account's maximum balance allow."""
@@ -215,17 +218,23 @@ class PointEffects:
         return account
 
     def _details(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Details:
-        self._posted += 1
+        self.transaction_count += 1
         # What the event says of its member is none of the sponsor's business, nor erased with the member there.
         is_own = params["recipient"] != SPONSOR
         return Details(
-            system_unique_key=f"{self._event.key}:{self._posted}",
+            system_unique_key=f"{self._event.key}:{self.transaction_count}",
             external_event_date=self._event.external_event_date,
             external_id=self._event.external_id if is_own else None,
             description=params["description"] or (self._event.description if is_own else None),
             tags=campaign.campaign.tags or None,
             loyalty_event_id=self._event.loyalty_event_id,
         )
+
+
+def transaction_number(event_key: str, system_unique_key: str) -> int | None:
+    """The number of a transaction of an event's effects, by its key; None for other transactions."""
+    before, _, number = system_unique_key.rpartition(":")
+    return int(number) if before == event_key and number.isdecimal() else None
 
 
 def _points_worth(money: Decimal, rate: Decimal | None) -> Decimal:

@@ -10,6 +10,7 @@ from domain.fields import Key
 from domain.problems import Conflict, NotFound
 
 DISABLED, RUNNING, DRAFT = "disabled", "running", "draft"
+PRORATE, REEVALUATE = "prorate", "reevaluate"
 
 
 class CampaignChanged(Conflict):
@@ -27,7 +28,8 @@ class Campaign:
     `timezone`, or else in that of the organization; days and hours in that of the event's location, if it has one.
     `cooldown` is the least time between the dates of two events of a member on which it has an effect.
     One with a `currency` applies to orders and payments in it; its amounts of money are in it. If an `exclusive` one
-    applies to an event, no other does.
+    applies to an event, no other does. `on_return`: a partial return reverses grants in proportion, or
+    re-evaluates them on the rest of the order.
     """
 
     organization_id: int
@@ -57,6 +59,7 @@ class Campaign:
     cooldown: str | None
     currency: str | None
     exclusive: bool
+    on_return: str
     custom_attributes: Mapping[str, Any]
     smart_rewards: Mapping[str, Any]
     valid_from: datetime | None

@@ -15,7 +15,7 @@ from domain.campaigns.checks import (
 )
 from domain.campaigns.compiled import CompiledEffect, compile_effects, compile_rules, without_nulls
 from domain.campaigns.cooldowns import faults_of_cooldown
-from domain.campaigns.records import Action, Campaign, CampaignChanged
+from domain.campaigns.records import PRORATE, Action, Campaign, CampaignChanged
 from domain.campaigns.references import faults_of_matches, sources_of, unknown_keys, unknown_matchers
 from domain.expressions import Node
 from domain.fields import Key
@@ -57,6 +57,7 @@ class CampaignProperties:
     cooldown: str | None = None
     currency: str | None = None
     exclusive: bool = False
+    on_return: str = PRORATE
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     smart_rewards: Mapping[str, Any] = field(default_factory=dict)
     valid_from: LocalMoment | None = None

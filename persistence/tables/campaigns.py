@@ -22,6 +22,7 @@ campaigns = record_table(
         "days_of_week": "'{}'",
         "allow_partial_application_on_limit": "false",
         "exclusive": "false",
+        "on_return": "'prorate'",
     },
 )
 

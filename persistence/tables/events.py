@@ -49,6 +49,7 @@ events = record_table(
         "payload": JSON,
         "evaluation_status": SmallInteger,
         "limit_counters": JSONB,
+        "grants": JSON(none_as_null=True),
         "cooldown_campaign_ids": ARRAY(BigInteger),
     },
     defaults={"limit_discarded_total_amount": "0"},

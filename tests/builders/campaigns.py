@@ -152,6 +152,7 @@ def campaign(
         "cooldown": None,
         "currency": None,
         "exclusive": False,
+        "on_return": "prorate",
         "custom_attributes": {},
         "smart_rewards": {},
         "valid_from": None,

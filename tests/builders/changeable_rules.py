@@ -54,6 +54,7 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
         "cooldown": "PT24H",
         "currency": "EUR",
         "exclusive": True,
+        "onReturn": "reevaluate",
         "smartRewards": {"a": 1},
         "externalKey": "own-1",
         "validFrom": WINDOW[0],

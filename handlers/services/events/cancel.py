@@ -9,13 +9,13 @@ from domain.reversals import CANCELLED, EventCancelled, RevertedEvent, refuse_un
 from handlers.call import Call
 from handlers.messages.events import tender_refund, track_result
 from handlers.messages.reversals import reverted_event
-from handlers.services.events.evaluate_queued import incoming_of, lock_members_of, tracked_again
+from handlers.services.events.evaluate_queued import lock_members_of
 from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate
 from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.reversals import Reversal, Reversals
-from handlers.services.unit_of_work.tracked import TrackedEvent
+from handlers.services.unit_of_work.tracked import TrackedEvent, incoming_of, tracked_again
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import reversals
 from persistence.events import EVENTS

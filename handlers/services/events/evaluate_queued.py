@@ -18,7 +18,7 @@ from handlers.messages.events import stored_result
 from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate, members_of_reversals, orders_of_stored, segments
 from handlers.services.unit_of_work.evaluation import fail_event
-from handlers.services.unit_of_work.tracked import Result, TrackedEvent
+from handlers.services.unit_of_work.tracked import Result, incoming_of, tracked_again
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
 from persistence import queue
@@ -116,36 +116,3 @@ def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent 
     result = stored_result(event, PENDING, None)
     state = {"status": PENDING, "evaluation_status": NOT_EVALUATED, "last_error": None, "result": result}
     return EVENTS.store(db, event, state, now)
-
-
-def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
-    """The event as the client sent it."""
-    return IncomingEvent(
-        system_unique_key=event.system_unique_key,
-        event_type=event.event_type,
-        member_id=event.member_id,
-        external_id=event.external_id,
-        description=event.description,
-        payload=event.payload,
-        external_event_date=event.external_event_date,
-        tags=event.tags,
-    )
-
-
-def tracked_again(
-    position: int, event: LoyaltyEvent, incoming: IncomingEvent, by_id: Mapping[Any, Member]
-) -> TrackedEvent:
-    """The stored event with its looked-up records, to be evaluated as of the moment when it was tracked."""
-    return TrackedEvent(
-        position=position,
-        event=incoming,
-        digest=event.request_digest,
-        member=by_id[event.member_id],
-        sponsor=None if event.sponsor_member_id is None else by_id[event.sponsor_member_id],
-        at=incoming.happened_at or event.created_at,
-        is_evaluated=True,
-        loyalty_event_id=event.loyalty_event_id,
-        key=event.loyalty_event_key,
-        origin=event.origin,
-        tracked_at=event.created_at,
-    )

@@ -4,24 +4,15 @@ These steps are the same for tracked, queued and captured events, and for the de
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
 from functools import partial
 from typing import Any, cast
 
 from domain.campaigns.context import (
     EventFacts,
     Executor,
-    balances_by_name,
-    currency_of,
-    event_variable,
-    member_variable,
-    order_variable,
-    payment_variable,
-    spend_of,
 )
-from domain.campaigns.discounts import Basket
 from domain.campaigns.effects import (
     ADVANCE_MISSION,
     ASSIGN_BADGE,
@@ -33,22 +24,23 @@ from domain.campaigns.effects import (
 )
 from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
 from domain.campaigns.outcomes import Evaluation, RuleError
+from domain.campaigns.reevaluation import Reevaluation
 from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin
 from domain.expressions import Deadline
-from domain.order_history import NO_ORDERS
 from domain.orders import OrderWithItems
 from domain.problems import Refusal
 from domain.reversals import RevertedEvent
 from domain.tenders import TenderRefund
 from handlers import metrics
 from handlers.messages.events import tender_refund, track_result
+from handlers.messages.grants import grants_record
 from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
-from handlers.services.unit_of_work.earlier_orders import orders_before
-from handlers.services.unit_of_work.late_events import tiers_of
+from handlers.services.unit_of_work.facts import facts_of
 from handlers.services.unit_of_work.orders import PAID_BY
+from handlers.services.unit_of_work.reevaluations import reevaluations
 from handlers.services.unit_of_work.reversals import Reversal, extent_of
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -193,14 +185,16 @@ def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) 
     if not (plan.campaigns or moves_missions or is_referral):
         return Evaluation()
     errors_of_missions: Sequence[RuleError] = ()
-    facts, deadline = _facts(unit, tracked, order), _deadline(unit, tracked)
+    facts, deadline = facts_of(unit, tracked, order), _deadline(unit, tracked)
     if moves_missions:
         if unit.missions.handle(facts, deadline):
             # Campaigns see the missions' counts and rewards.
-            facts = _facts(unit, tracked, order)
+            facts = facts_of(unit, tracked, order)
         errors_of_missions = unit.missions.take_errors()
     evaluation = _evaluator(unit, facts, deadline).run(plan)
     evaluation.tiers_as_of = facts.tiers_as_of
+    if evaluation.granted_actions:
+        evaluation.grants = grants_record(evaluation.granted_actions, facts.context)
     if errors_of_missions:
         evaluation.errors[:] = [*errors_of_missions, *evaluation.errors][:MAX_ERRORS]
     if is_referral:
@@ -308,79 +302,17 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithIt
     unreversed = [event_id for event_id in reversed(order[0].event_ids) if reversals.is_active(event_id)]
     if not unreversed:
         return []
-    by = Reversal(tracked.loyalty_event_id, tracked.key, extent, external_event_date=tracked.stored_date(unit.now))
-    return reversals.reverse(unreversed, by, unit)
-
-
-def _facts(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> EventFacts:
-    """The facts of one event at this point of the unit, with the variables of its expressions."""
-    record, items = order or (None, ())
-    location_code = None if record is None else record.location_code
-    configuration, event, member = unit.configuration, tracked.event, tracked.member
-    payment = payment_variable(event.payload, unit.organization.currency)
-    tier_ids, tiers_as_of = tiers_of(unit, tracked)
-    # A tier created after the configuration was read does not matter to any campaign yet.
-    tier_keys = frozenset([key for tier_id in tier_ids if (key := configuration.tier_keys.get(tier_id)) is not None])
-    audience_keys = [audience.audience_key for audience in unit.audiences[member.member_id]]
-    balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
-    speaks_of_missions = configuration.speaks_of_missions
-    orders = orders_of_sponsor = NO_ORDERS
-    if configuration.reads_orders:
-        orders = orders_before(unit, member, tracked.at, record)
-        orders_of_sponsor = orders_before(unit, tracked.sponsor, tracked.at, record)
-    order_, spend, currency = order_variable(record, items), spend_of(record, payment), currency_of(record, payment)
-    basket = _basket(unit, member.member_id, spend, currency, order_) if configuration.discounts_orders else None
-    reads_order_after = configuration.reads_order_after and order_ is not None
-    context = {
-        "event": event_variable(event, tracked.key, tracked.at),
-        "order": order_,
-        "orderAfter": basket.remainder() if basket is not None and reads_order_after else None,
-        "payment": payment,
-        "member": member_variable(member, orders),
-        "sponsor": member_variable(tracked.sponsor, orders_of_sponsor),
-        "balances": balances,
-        "balancesAfter": dict(balances),
-        "badges": unit.badges.variables(member.member_id) if configuration.badges else {},
-        "missions": unit.missions.variables(member.member_id) if speaks_of_missions else {},
-        "audiences": audience_keys,
-        "tiers": sorted(tier_keys),
-        "now": unit.now,
-    }
-    return EventFacts(
-        event_type=event.event_type,
-        loyalty_event_id=tracked.loyalty_event_id,
-        key=tracked.key,
-        at=tracked.at,
+    by_event: dict[int, Reevaluation] = {}
+    if not extent.is_whole:
+        by_event = reevaluations(unit, order, map(reversals.event, unreversed), _deadline(unit, tracked))
+    by = Reversal(
+        tracked.loyalty_event_id,
+        tracked.key,
+        extent,
         external_event_date=tracked.stored_date(unit.now),
-        member_id=member.member_id,
-        wallet_id=member.wallet_id,
-        sponsor_member_id=None if tracked.sponsor is None else tracked.sponsor.member_id,
-        sponsor_wallet_id=None if tracked.sponsor is None else tracked.sponsor.wallet_id,
-        spend=spend,
-        currency=currency,
-        home_currency=unit.organization.currency,
-        location_code=location_code,
-        location_zone=configuration.zone_of_location(location_code) if configuration.location_timezones else None,
-        tier_keys=tier_keys,
-        audience_keys=frozenset(audience_keys),
-        context=context,
-        external_id=event.external_id,
-        description=event.description,
-        is_active=member.active,
-        is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,
-        tiers_as_of=tiers_as_of,
-        basket=basket,
+        reevaluations=by_event,
     )
-
-
-def _basket(
-    unit: UnitOfWork, member_id: int, spend: Decimal | None, currency: str | None, order: Mapping[str, Any] | None
-) -> Basket | None:
-    """The basket of an event: a new one for an order or payment; a caused event has that of its cause."""
-    if spend is not None:
-        unit.basket = Basket(member_id, spend, currency, () if order is None else order["items"])
-    basket = unit.basket
-    return basket if basket is not None and basket.member_id == member_id else None
+    return reversals.reverse(unreversed, by, unit)
 
 
 def fail_event(unit: UnitOfWork, tracked: TrackedEvent, refusal: Refusal) -> Result:

@@ -6,13 +6,15 @@ Used by the cancellation of an event and by the events that undo an order, whole
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from domain.campaigns.counters import Count, CounterKey, Counters
+from domain.campaigns.point_effects import transaction_number
+from domain.campaigns.reevaluation import UNCHANGED, Reevaluation
 from domain.events import SUCCESS, LoyaltyEvent
 from domain.ledger.postings import Details
 from domain.ledger.session import LedgerSession
@@ -38,7 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """A reversal of events by another event: the id and key of that event, and options."""
+    """A reversal of events by another event: the id and key of that event, and options.
+
+    For the events with `reevaluations`, by id, these say how much to reverse where the extent does not.
+    """
 
     loyalty_event_id: int
     key: str
@@ -46,6 +51,7 @@ class Reversal:
     allow_overdraft: bool = False
     description: str | None = None
     external_event_date: datetime | None = None
+    reevaluations: Mapping[int, Reevaluation] = field(default_factory=dict)
 
 
 class Participant(Protocol):
@@ -94,8 +100,12 @@ class Reversals:
         return {
             transaction.ledger_account_id
             for transactions in self._transactions.values()
-            for transaction in transactions
+            for transaction in transactions.values()
         }
+
+    def event(self, event_id: int) -> LoyaltyEvent:
+        """An event that may be reversed."""
+        return self._events[event_id]
 
     def is_active(self, event_id: int) -> bool:
         """True if the event exists and is not reversed yet."""
@@ -139,7 +149,8 @@ class Reversals:
         self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, numbers: Iterator[int]
     ) -> tuple[RevertedTransaction, ...]:
         taken_back = []
-        for transaction in self._transactions.get(event.loyalty_event_id, ()):
+        reevaluation = by.reevaluations.get(event.loyalty_event_id, UNCHANGED)
+        for key, transaction in self._transactions.get(event.loyalty_event_id, {}).items():
             account, number = session.accounts[transaction.ledger_account_id], next(numbers)
             details = Details(
                 system_unique_key=f"{by.key}:undo-{number}",
@@ -157,8 +168,10 @@ class Reversals:
                     if part.reverts is not None:
                         taken_back.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
-                total = by.extent.of(session.reversible_of(transaction), account.decimals)
-                unearned = by.extent.of(session.qualifying_of(transaction), account.decimals)
+                place = transaction_number(event.loyalty_event_key, key)
+                of_points, of_qualifying = reevaluation.extents_of(place, by.extent)
+                total = of_points.of(session.reversible_of(transaction), account.decimals)
+                unearned = of_qualifying.of(session.qualifying_of(transaction), account.decimals)
                 revert = session.reverse_part(transaction, account, total, details, unearned)
                 if revert is not None and (revert.amount or total > before):
                     taken_back.append(RevertedTransaction.of(transaction, revert, total - before))
@@ -170,8 +183,10 @@ class Reversals:
         """Subtract the event's counts from the counters, and record that on the event."""
         counts: list[Count] = []
         remaining: list[Mapping[str, Any]] = []
-        for counter in event.limit_counters:
-            amount = amount_to_reverse(counter, by.extent, self._decimals(event, counter, session))
+        reevaluation = by.reevaluations.get(event.loyalty_event_id, UNCHANGED)
+        for place, counter in enumerate(event.limit_counters):
+            extent = reevaluation.counts.get(place, by.extent)
+            amount = amount_to_reverse(counter, extent, self._decimals(event, counter, session))
             if amount > 0:
                 key = counter_key(counter, event.member_id)
                 counts.append(Count(key, amount, counter["campaignId"], counter.get("currency")))
@@ -194,7 +209,7 @@ class Reversals:
         """The fraction digits of a count; a count of all accounts is recognized by the mint of its amount."""
         account_id = counter["ledgerAccountId"]
         if account_id is None:
-            minted = self._transactions.get(event.loyalty_event_id, ())
+            minted = self._transactions.get(event.loyalty_event_id, {}).values()
             account_id = next(
                 (transaction.ledger_account_id for transaction in minted if transaction.amount == counter["amount"]),
                 None,

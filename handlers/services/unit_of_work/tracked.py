@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.outcomes import Evaluation
-from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS, EventOrigin, IncomingEvent
+from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, SUCCESS, EventOrigin, IncomingEvent, LoyaltyEvent
 from domain.members import Member
 from domain.orders import STATUS_OF_EVENT
 from domain.problems import Refusal
@@ -66,6 +66,39 @@ class TrackedEvent:
     def stored_date(self, now: datetime) -> datetime | None:
         """The event's moment as it is stored with its effects; None if that is `now`, when they are created."""
         return self.happened_at or (None if self.at == now else self.at)
+
+
+def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
+    """The event as the client sent it."""
+    return IncomingEvent(
+        system_unique_key=event.system_unique_key,
+        event_type=event.event_type,
+        member_id=event.member_id,
+        external_id=event.external_id,
+        description=event.description,
+        payload=event.payload,
+        external_event_date=event.external_event_date,
+        tags=event.tags,
+    )
+
+
+def tracked_again(
+    position: int, event: LoyaltyEvent, incoming: IncomingEvent, by_id: Mapping[Any, Member]
+) -> TrackedEvent:
+    """The stored event with its looked-up records, to be evaluated as of the moment when it was tracked."""
+    return TrackedEvent(
+        position=position,
+        event=incoming,
+        digest=event.request_digest,
+        member=by_id[event.member_id],
+        sponsor=None if event.sponsor_member_id is None else by_id[event.sponsor_member_id],
+        at=incoming.happened_at or event.created_at,
+        is_evaluated=True,
+        loyalty_event_id=event.loyalty_event_id,
+        key=event.loyalty_event_key,
+        origin=event.origin,
+        tracked_at=event.created_at,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +178,7 @@ def event_row(
         "limit_discarded_total_amount": Decimal(0) if evaluation is None else evaluation.limit_discarded,
         "limit_counters": list(map(limit_counter, counters)),
         "cooldown_campaign_ids": (evaluation.cooldown_campaign_ids if evaluation else None) or None,
+        "grants": None if evaluation is None else evaluation.grants,
         "result": result,
         "evaluated_at": tracked.evaluated_at,
         "created_at": tracked.tracked_at or now,

@@ -29,9 +29,8 @@ from handlers.call import Execution
 from handlers.services.configuration import complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
-from handlers.services.unit_of_work.earlier_orders import load_order_history
 from handlers.services.unit_of_work.event_limits import open_limits
-from handlers.services.unit_of_work.late_events import load_tier_history, tier_keys_at
+from handlers.services.unit_of_work.facts import load_order_history, load_tier_history, tier_keys_at
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.participants.referrals import may_refer, reach_of_own_events, usable_codes
 from handlers.services.unit_of_work.reversals import Participant, Reversals

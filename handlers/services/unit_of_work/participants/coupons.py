@@ -31,7 +31,7 @@ from domain.reversals import ReversedPart
 from handlers.messages.derived_events import coupon_payload, moved_coupon
 from handlers.messages.reversals import reversed_coupon
 from handlers.services.unit_of_work.derived_events import DerivedEvent, balance_of
-from handlers.services.unit_of_work.earlier_orders import orders_before
+from handlers.services.unit_of_work.facts import orders_before
 from handlers.services.unit_of_work.participants.coupon_loader import CouponLoader
 from handlers.services.unit_of_work.reversals import Reversal
 from persistence import posting

@@ -1,0 +1,149 @@
+"""Re-evaluation of the actions that an order was granted, on the rest of it after a partial return.
+
+An event keeps the actions that granted something, so that later changes of the campaign do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from domain.calendar import zone_named
+from domain.campaigns.compiled import CompiledCampaign, compile_effects, compile_rules
+from domain.campaigns.context import EventFacts
+from domain.campaigns.discounts import DiscountShare
+from domain.campaigns.effects import DISCOUNT, MINT_POINTS
+from domain.campaigns.execution import ComputedEffect, EffectComputer
+from domain.campaigns.outcomes import AUTHORIZED, EXECUTED, PARTIAL, ActionGrants, Done, EffectGrant
+from domain.campaigns.records import Action
+from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
+from domain.problems import InvalidRequest
+from domain.reversals import Extent
+
+ZERO = Decimal(0)
+
+
+def grants_of(
+    place: int, effect: ComputedEffect, result: Done, share: DiscountShare | None, number: int, counts: range
+) -> Iterator[EffectGrant]:
+    """The grant of an effect: none unless it gave points or a discount."""
+    if result.status not in (EXECUTED, PARTIAL, AUTHORIZED):
+        return
+    if effect.effect_id == MINT_POINTS:
+        qualifying = effect.params["qualifyingAmount"]
+        yield EffectGrant(place, result.amount or ZERO, number, qualifying, None, counts.start, counts.stop)
+    elif effect.effect_id == DISCOUNT and result.discount is not None:
+        items = None if share is None else tuple(share.items)
+        yield EffectGrant(place, result.discount.amount, None, None, items, counts.start, counts.stop)
+
+
+def granted_by(
+    campaign: CompiledCampaign, action: Action, grants: Sequence[EffectGrant], event: EventFacts
+) -> ActionGrants:
+    """The grants of an action, with everything that its re-evaluation needs."""
+    return ActionGrants(
+        rules=action.rules,
+        effects=action.effects,
+        zone=str(campaign.zone),
+        min_spend_value=campaign.campaign.min_spend_value,
+        balances_after=dict(event.context["balancesAfter"]),
+        grants=grants,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reevaluation:
+    """The extents to which the grants of one event are reversed; for other grants that of the order applies.
+
+    `points` and `qualifying` are by the number of the transaction, `counts` by their place among those of the event.
+    """
+
+    points: dict[int, Extent] = field(default_factory=dict)
+    qualifying: dict[int, Extent] = field(default_factory=dict)
+    counts: dict[int, Extent] = field(default_factory=dict)
+
+    def extents_of(self, number: int | None, default: Extent) -> tuple[Extent, Extent]:
+        """The extents to which a transaction and its qualifying points are reversed."""
+        if number is None:
+            return default, default
+        return self.points.get(number, default), self.qualifying.get(number, default)
+
+    def add(self, grant: EffectGrant, amount: Decimal, qualifying: Decimal | None) -> None:
+        """Add what a grant would be now; never more than it was."""
+        extent = _beyond(amount, grant.amount)
+        self.counts.update(dict.fromkeys(range(grant.from_count, grant.to_count), extent))
+        if grant.number is not None:
+            self.points[grant.number] = extent
+            if grant.qualifying is not None:
+                extent = _beyond(qualifying or ZERO, grant.qualifying)
+            self.qualifying[grant.number] = extent
+
+
+UNCHANGED = Reevaluation()
+
+
+def _beyond(amount: Decimal, granted_amount: Decimal) -> Extent:
+    """The extent of the granted amount beyond an `amount`."""
+    share = min(Fraction(1), Fraction(amount) / Fraction(granted_amount)) if granted_amount else Fraction(1)
+    return Extent(1 - share)
+
+
+def reevaluate(
+    actions: Sequence[ActionGrants],
+    facts: EventFacts,
+    item_places: Sequence[int],
+    functions: Mapping[str, Any],
+    deadline: Deadline,
+) -> Reevaluation:
+    """Evaluate the granted actions on the rest of an order, in the order in which they were evaluated first.
+
+    `facts` are those of the event, with the rest of the order in its variables and as its basket. `item_places` are the
+    places in the order of the items that are left.
+    """
+    reevaluation, budget = Reevaluation(), Budget(EVENT_COST, deadline)
+    no_points = dict.fromkeys(facts.context["balances"], ZERO)
+    for action in actions:
+        budget.zone = zone_named(action.zone)
+        variables = {**facts.context, "balancesAfter": {**no_points, **action.balances_after}}
+        try:
+            effects = compile_effects(action.effects)
+            holds = _holds(action, facts, variables, functions, budget)
+        except (EvaluationError, InvalidRequest):
+            # It is not known whether it holds: in proportion is fair.
+            continue
+        computer = EffectComputer(replace(facts, context=variables), functions, budget)
+        for grant in action.grants:
+            computed = computer.compute(effects[grant.place])
+            if not holds:
+                reevaluation.add(grant, ZERO, None)
+            elif computed.fault is None and grant.number is not None:
+                reevaluation.add(grant, computed.params["amount"], computed.params["qualifyingAmount"])
+            elif computed.fault is None and facts.basket is not None:
+                reevaluation.add(grant, _discount(computed, grant, facts, item_places), None)
+    return reevaluation
+
+
+def _holds(
+    action: ActionGrants, facts: EventFacts, variables: Mapping[str, Any], functions: Mapping[str, Any], budget: Budget
+) -> bool:
+    """True if an action would apply; raises EvaluationError."""
+    if action.min_spend_value is not None and (facts.spend is None or facts.spend < action.min_spend_value):
+        return False
+    _, rule = compile_rules(action.rules)
+    return rule is None or rule.run(variables, budget, functions) is True
+
+
+def _discount(computed: ComputedEffect, grant: EffectGrant, facts: EventFacts, item_places: Sequence[int]) -> Decimal:
+    """The discount off what is left of the order, which is taken off its basket."""
+    basket = facts.basket
+    if basket is None:
+        return ZERO
+    discount = basket.discount(computed.terms)
+    if grant.items is not None:
+        discount = basket.part(discount, [item_places.index(place) for place in grant.items if place in item_places])
+    discount = basket.cut(discount, min(discount.amount, grant.amount))
+    basket.take(discount)
+    return discount.amount

@@ -1,0 +1,103 @@
+"""The grants of an event as they are stored with it, until a part of its order returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from domain.calendar import instant_of
+from domain.campaigns.outcomes import ActionGrants, EffectGrant
+from handlers.messages.base import exact_number, json_able
+
+# The variables of expressions that the grants themselves change, or that time does.
+_BALANCES, _LISTS = ("balances", "badges"), ("audiences", "tiers")
+
+
+def grants_record(actions: Sequence[ActionGrants], context: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of what actions granted, with the variables by which they did."""
+    return {
+        "variables": {
+            **{name: _balances_record(context[name]) for name in _BALANCES},
+            **{name: list(context[name]) for name in _LISTS},
+            "missions": context["missions"],
+            "now": json_able(context["now"]),
+        },
+        "actions": [_action_record(action) for action in actions],
+    }
+
+
+def granted_actions(record: Mapping[str, Any]) -> list[ActionGrants]:
+    """The grants of a record."""
+    return [_action_of(action) for action in record["actions"]]
+
+
+def recorded_variables(record: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
+    """The present variables of expressions with those of a record; accounts and badges that are new since have 0."""
+    variables = record["variables"]
+    return {
+        **present,
+        **{name: {**dict.fromkeys(present[name], Decimal(0)), **_balances_of(variables[name])} for name in _BALANCES},
+        **{name: variables[name] for name in _LISTS},
+        "missions": {**present["missions"], **variables["missions"]},
+        "now": instant_of(variables["now"]),
+    }
+
+
+def _balances_record(balances: Mapping[str, Decimal]) -> dict[str, Any]:
+    """Balances that are not zero."""
+    return {key: exact_number(amount) for key, amount in balances.items() if amount}
+
+
+def _balances_of(record: Mapping[str, Any]) -> dict[str, Decimal]:
+    return {key: Decimal(amount) for key, amount in record.items()}
+
+
+def _action_record(action: ActionGrants) -> dict[str, Any]:
+    return {
+        "rules": action.rules,
+        "effects": action.effects,
+        "timezone": action.zone,
+        "minSpendValue": json_able(action.min_spend_value),
+        "balancesAfter": _balances_record(action.balances_after),
+        "grants": [_grant_record(grant) for grant in action.grants],
+    }
+
+
+def _action_of(record: Mapping[str, Any]) -> ActionGrants:
+    return ActionGrants(
+        rules=record["rules"],
+        effects=record["effects"],
+        zone=record["timezone"],
+        min_spend_value=_decimal(record["minSpendValue"]),
+        balances_after=_balances_of(record["balancesAfter"]),
+        grants=[_grant_of(grant) for grant in record["grants"]],
+    )
+
+
+def _grant_record(grant: EffectGrant) -> dict[str, Any]:
+    return {
+        "place": grant.place,
+        "amount": exact_number(grant.amount),
+        "number": grant.number,
+        "qualifying": json_able(grant.qualifying),
+        "items": json_able(grant.items),
+        "fromCount": grant.from_count,
+        "toCount": grant.to_count,
+    }
+
+
+def _grant_of(record: Mapping[str, Any]) -> EffectGrant:
+    return EffectGrant(
+        place=record["place"],
+        amount=Decimal(record["amount"]),
+        number=record["number"],
+        qualifying=_decimal(record["qualifying"]),
+        items=None if record["items"] is None else tuple(record["items"]),
+        from_count=record["fromCount"],
+        to_count=record["toCount"],
+    )
+
+
+def _decimal(value: Any) -> Decimal | None:
+    return None if value is None else Decimal(value)

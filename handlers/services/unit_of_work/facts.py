@@ -1,0 +1,159 @@
+"""Facts of events for their rules and effects; late events are evaluated with the tiers of their time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from domain.campaigns.context import (
+    EventFacts,
+    balances_by_name,
+    currency_of,
+    event_variable,
+    member_variable,
+    order_variable,
+    payment_variable,
+    spend_of,
+)
+from domain.campaigns.discounts import Basket
+from domain.members import Member
+from domain.order_history import NO_ORDERS, EarlierOrders, OrderHistory
+from domain.orders import Order, OrderWithItems
+from domain.tier_history import EVENT_DATE, TierHistory, is_late
+from domain.tiers import HeldTier, TierSchedule
+from handlers.services.unit_of_work.tracked import TrackedEvent
+from persistence import member_tiers, orders
+
+if TYPE_CHECKING:
+    from handlers.services.unit_of_work.unit import UnitOfWork
+
+
+def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> EventFacts:
+    """The facts of one event at this point of the unit, with the variables of its expressions."""
+    record, items = order or (None, ())
+    location_code = None if record is None else record.location_code
+    configuration, event, member = unit.configuration, tracked.event, tracked.member
+    payment = payment_variable(event.payload, unit.organization.currency)
+    tier_ids, tiers_as_of = _tiers_of(unit, tracked)
+    # A tier created after the configuration was read does not matter to any campaign yet.
+    tier_keys = frozenset([key for tier_id in tier_ids if (key := configuration.tier_keys.get(tier_id)) is not None])
+    audience_keys = [audience.audience_key for audience in unit.audiences[member.member_id]]
+    balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
+    speaks_of_missions = configuration.speaks_of_missions
+    own_orders = orders_of_sponsor = NO_ORDERS
+    if configuration.reads_orders:
+        own_orders = orders_before(unit, member, tracked.at, record)
+        orders_of_sponsor = orders_before(unit, tracked.sponsor, tracked.at, record)
+    order_, spend, currency = order_variable(record, items), spend_of(record, payment), currency_of(record, payment)
+    basket = _basket(unit, member.member_id, spend, currency, order_) if configuration.discounts_orders else None
+    reads_order_after = configuration.reads_order_after and order_ is not None
+    context = {
+        "event": event_variable(event, tracked.key, tracked.at),
+        "order": order_,
+        "orderAfter": basket.remainder() if basket is not None and reads_order_after else None,
+        "payment": payment,
+        "member": member_variable(member, own_orders),
+        "sponsor": member_variable(tracked.sponsor, orders_of_sponsor),
+        "balances": balances,
+        "balancesAfter": dict(balances),
+        "badges": unit.badges.variables(member.member_id) if configuration.badges else {},
+        "missions": unit.missions.variables(member.member_id) if speaks_of_missions else {},
+        "audiences": audience_keys,
+        "tiers": sorted(tier_keys),
+        "now": unit.now,
+    }
+    return EventFacts(
+        event_type=event.event_type,
+        loyalty_event_id=tracked.loyalty_event_id,
+        key=tracked.key,
+        at=tracked.at,
+        external_event_date=tracked.stored_date(unit.now),
+        member_id=member.member_id,
+        wallet_id=member.wallet_id,
+        sponsor_member_id=None if tracked.sponsor is None else tracked.sponsor.member_id,
+        sponsor_wallet_id=None if tracked.sponsor is None else tracked.sponsor.wallet_id,
+        spend=spend,
+        currency=currency,
+        home_currency=unit.organization.currency,
+        location_code=location_code,
+        location_zone=configuration.zone_of_location(location_code) if configuration.location_timezones else None,
+        tier_keys=tier_keys,
+        audience_keys=frozenset(audience_keys),
+        context=context,
+        external_id=event.external_id,
+        description=event.description,
+        is_active=member.active,
+        is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,
+        tiers_as_of=tiers_as_of,
+        basket=basket,
+    )
+
+
+def _basket(
+    unit: UnitOfWork, member_id: int, spend: Decimal | None, currency: str | None, order: Mapping[str, Any] | None
+) -> Basket | None:
+    """The basket of an event: a new one for an order or payment; a caused event has that of its cause."""
+    if spend is not None:
+        unit.basket = Basket(member_id, spend, currency, () if order is None else order["items"])
+    basket = unit.basket
+    return basket if basket is not None and basket.member_id == member_id else None
+
+
+def _tiers_of(unit: UnitOfWork, tracked: TrackedEvent) -> tuple[list[int], datetime | None]:
+    """The tiers that apply to an event, and the moment whose tiers these are if it is late.
+
+    A derived event reports what happens at the evaluation, such as a new tier: the present tiers apply.
+    """
+    is_by_date = unit.organization.late_event_tiers == EVENT_DATE and not tracked.depth
+    if is_by_date and is_late(tracked.at, unit.now):
+        return _tiers_at(unit, tracked.member, tracked.at), tracked.at
+    return _present_tiers(unit, tracked.member), None
+
+
+def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[str]:
+    """The keys of the tiers that the member with this wallet had at a moment; a wallet of nobody has none."""
+    member = next((member for member in unit.members.values() if member.wallet_id == wallet_id), None)
+    if member is None:
+        return frozenset()
+    tier_ids = _tiers_at(unit, member, at) if is_late(at, unit.now) else _present_tiers(unit, member)
+    keys = unit.configuration.tier_keys
+    return frozenset(keys[tier_id] for tier_id in tier_ids if tier_id in keys)
+
+
+def _present_tiers(unit: UnitOfWork, member: Member) -> list[int]:
+    return unit.tier_assignments.tier_ids(member.member_id, unit.tier_points.of(member.wallet_id))
+
+
+def _tiers_at(unit: UnitOfWork, member: Member, at: datetime) -> list[int]:
+    points = unit.tier_points.of(member.wallet_id)
+
+    def evaluate(program_id: int, lapsed: HeldTier) -> int | None:
+        return unit.tier_assignments.current(program_id, lapsed, points)
+
+    return unit.tier_history.tier_ids(member.member_id, at, evaluate)
+
+
+def load_tier_history(
+    db: Connection, organization_id: int, member_ids: Collection[int], schedules: Iterable[TierSchedule]
+) -> TierHistory:
+    """Load the recorded tiers of members."""
+    default_tiers = {schedule.loyalty_program_id: schedule.default_tier_id for schedule in schedules}
+    return TierHistory(member_tiers.find_periods(db, organization_id, member_ids), default_tiers)
+
+
+def load_order_history(unit: UnitOfWork) -> OrderHistory:
+    """Load the orders of the members, except the orders of the unit's events."""
+    stored_ids = () if unit.orders is None else unit.orders.stored_ids
+    return orders.find_order_history(unit.db, unit.organization_id, unit.members, max(unit.moments), stored_ids)
+
+
+def orders_before(unit: UnitOfWork, member: Member | None, at: datetime, own: Order | None = None) -> EarlierOrders:
+    """The orders of a member before a moment, without the order that an event itself is about; none of nobody."""
+    if member is None:
+        return NO_ORDERS
+    others = () if unit.orders is None else unit.orders.present
+    return unit.order_history.before(member.member_id, at, others, None if own is None else own.order_id)

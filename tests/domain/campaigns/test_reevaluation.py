@@ -1,0 +1,173 @@
+"""Re-evaluation of granted actions on what a return has left of an order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.campaigns.discounts import Basket
+from domain.campaigns.point_effects import transaction_number
+from domain.campaigns.reevaluation import reevaluate
+from domain.expressions import Deadline
+from domain.reversals import Extent
+from tests.builders.campaigns import MEMBER_ID, Bench, account, action, campaign, effect, facts, group, mint
+
+POINTS_ACCOUNT = account(fiat_per_point=Decimal("0.03"))
+FOREVER = Deadline(60, lambda: 0.0)
+
+
+def lines(prices):
+    return [{"productCode": f"p-{place}", "total": Decimal(price), "quantity": 1} for place, price in enumerate(prices)]
+
+
+def order(*prices):
+    """An order of items with these prices."""
+    total, items = Decimal(sum(prices)), lines(prices)
+    event = facts(total, basket=Basket(MEMBER_ID, total, None, items))
+    event.context["order"]["items"] = items
+    event.context["balances"] = {"account-1": Decimal(0)}
+    event.context["balancesAfter"] = dict(event.context["balances"])
+    return event
+
+
+def granted(event, *campaigns):
+    found = Bench(*campaigns, accounts=[POINTS_ACCOUNT]).run(event)
+    return found.granted_actions, found.effects
+
+
+def again(actions, prices):
+    """The re-evaluation on what is left of the items, None for one that has returned."""
+    places = [place for place, price in enumerate(prices) if price is not None]
+    rest = order(*[price for price in prices if price is not None])
+    return reevaluate(actions, rest, places, {}, FOREVER)
+
+
+def anew(*actions, **more):
+    return campaign(*actions, on_return="reevaluate", accounts=[POINTS_ACCOUNT], **more)
+
+
+def off(value, kind="percentage", **params):
+    return effect("discount", type=kind, value=value, **params)
+
+
+def test_only_campaigns_that_say_so_are_evaluated_anew():
+    actions, _ = granted(order(120), campaign(action(1, mint(5))))
+    assert actions == []
+
+
+def test_an_event_without_an_order_keeps_nothing():
+    event = facts(Decimal(120))
+    event.context["order"] = None
+    actions, _ = granted(event, anew(action(1, mint(5))))
+    assert actions == []
+
+
+@pytest.mark.parametrize(("left", "extent"), [(100, Extent(Fraction(0))), (99, Extent(Fraction(1)))])
+def test_a_rule_decides_on_what_is_left(left, extent):
+    actions, _ = granted(order(120), anew(action(1, mint(500), rule="order.total >= 100.0")))
+    assert again(actions, [left]).points == {1: extent}
+
+
+def test_effects_that_gave_nothing_are_not_kept():
+    paused = action(1, mint(("=", "order.total - 120.0")), mint(7), rule="true")
+    [kept], _ = granted(order(120), anew(paused))
+    assert [(grant.place, grant.amount, grant.number) for grant in kept.grants] == [(1, 7, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "amount"),
+    [("order.items[1].total > 0.0", 5), ("true", ("=", "order.items[1].total"))],
+)
+def test_after_an_error_nothing_is_said(rule, amount):
+    actions, _ = granted(order(80, 40), anew(action(1, mint(amount), rule=rule)))
+    assert again(actions, [80, None]).points == {}
+
+
+def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
+    groups = [group("best", "item")]
+    tenth = anew(action(1, off(20), stacking_group_key="group"), groups=groups)
+    five = anew(action(1, off(5, "amount", per="item"), stacking_group_key="group"), groups=groups, campaign_id=2)
+    actions, effects = granted(order(30, 10), tenth, five)
+    assert [each.discount.amount for each in effects] == [6, 5]
+    # The shirt returns, and of the mug 8.00 are left: 5.00 off it stay 5.00, and 20 % off the shirt are nothing.
+    totals = [[grant.items for grant in each.grants] for each in actions]
+    assert totals == [[(0,)], [(1,)]]
+    rest = order(8)
+    reevaluate(actions, rest, [1], {}, FOREVER)
+    assert rest.basket.left == 3
+
+
+def test_discounts_see_what_earlier_ones_leave():
+    actions, _ = granted(order(100), anew(action(1, off(20)), action(2, off(10, "amount"), priority=2)))
+    rest = order(50)
+    found = reevaluate(actions, rest, [0], {}, FOREVER)
+    assert rest.basket.left == 30
+    assert found.points == {}
+
+
+def test_later_discounts_never_take_more_than_they_did():
+    actions, _ = granted(order(100), anew(action(1, off(("=", "order.total < 100.0 ? 50.0 : 10.0")))))
+    rest = order(90)
+    reevaluate(actions, rest, [0], {}, FOREVER)
+    assert rest.basket.left == 80
+
+
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [("event:3", 3), ("event:12", 12), ("event:mission-1", None), ("other:3", None), ("event", None), ("event:", None)],
+)
+def test_a_transaction_has_its_number_in_its_key(key, number):
+    assert transaction_number("event", key) == number
+
+
+prices = st.lists(st.integers(1, 90), min_size=1, max_size=5)
+
+
+@given(prices, st.data(), st.integers(1, 60), st.integers(1, 20))
+def test_points_by_steps_of_spend_equal_those_of_the_rest(bought, data, step, points):
+    """A model of its own: the points of the rest, by whole numbers."""
+    rule = action(1, mint(("=", f"floor(order.total / {step}.0) * {points}.0")))
+    actions, _ = granted(order(*bought), anew(rule))
+    left = [data.draw(st.sampled_from([price, None])) for price in bought]
+    rest = sum(price or 0 for price in left)
+    amount = sum(bought) // step * points
+    if not amount:
+        assert actions == []
+        return
+    extent = again(actions, left).points[1]
+    assert amount - extent.of(Decimal(amount), 0) == rest // step * points
+
+
+@given(prices, st.data(), st.integers(1, 100))
+def test_a_full_return_takes_everything_back(bought, data, amount):
+    actions, _ = granted(order(*bought), anew(action(1, mint(amount), rule="order.total > 0.0")))
+    assert again(actions, [None] * len(bought)).points == {1: Extent(Fraction(1))}
+    some = data.draw(st.integers(0, len(bought) - 1))
+    left = [price if place == some else None for place, price in enumerate(bought)]
+    assert again(actions, left).points == {1: Extent(Fraction(0))}
+
+
+def test_counts_of_limits_are_taken_back_as_their_effects_are():
+    rules = [{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}]
+    both = anew(
+        action(1, mint(100), rule="order.total >= 100.0"),
+        action(2, mint(30), rule="order.total >= 50.0"),
+        limit_rules=rules,
+    )
+    actions, _ = granted(order(120), both)
+    found = again(actions, [60])
+    assert list(found.counts.values()) == [Extent(Fraction(1)), Extent(Fraction(0))]
+
+
+def test_actions_keep_the_balances_that_they_saw():
+    first, second = action(1, mint(5)), action(2, mint(7), rule="balancesAfter['account-1'] == 5.0", priority=2)
+    actions, _ = granted(order(120), anew(first, second))
+    assert [dict(each.balances_after)["account-1"] for each in actions] == [0, 5]
+    assert again(actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(0))}
+    changed = [replace(each, balances_after={"account-1": Decimal(9)}) for each in actions]
+    assert again(changed, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(1))}

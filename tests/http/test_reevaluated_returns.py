@@ -1,0 +1,234 @@
+"""Partial returns of orders whose campaigns are evaluated anew on what is left (`onReturn: reevaluate`)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+
+BOUNDARY = "order.total >= 100"
+SHIRT, MUG = {"productCode": "shirt", "quantity": 2, "total": 80}, {"productCode": "mug", "quantity": 1, "total": 40}
+
+
+@pytest.fixture
+def shop(organization):
+    return Shop(organization)
+
+
+@pytest.fixture
+def ana(shop):
+    return shop.member()
+
+
+def campaign(shop, *actions, **more):
+    return shop.campaign(*actions, eventType=ORDER_CREATED, **{"onReturn": "reevaluate", **more})
+
+
+def buy(shop, member, total=120, **more):
+    result = shop.track_one(order(member, total, external_id="o-1", **more))
+    shop.track_one(order(member, None, "confirmed", "o-1"))
+    return result
+
+
+def give_back(shop, member, *items, **more):
+    return shop.track_one(order(member, None, "partially-returned", "o-1", items=list(items), **more))
+
+
+def used(shop, made):
+    found = shop.administration.get(f"/campaigns/{made['campaignId']}", include="limits")["campaign"]["limits"]
+    return [limit["used"] for limit in found]
+
+
+@pytest.mark.parametrize(("on_return", "balance"), [("prorate", 166), ("reevaluate", 0)])
+def test_example_7_below_the_boundary_nothing_is_left(shop, ana, on_return, balance):
+    campaign(shop, running(mint(500), rule=BOUNDARY), onReturn=on_return)
+    buy(shop, ana)
+    assert shop.balance(ana) == 500
+    result = give_back(shop, ana, {"total": 80})
+    assert shop.balance(ana) == balance
+    [part] = result["reverted"]
+    assert [each["revertedAmount"] for each in part["ledgerTransactions"]] == [500 - balance]
+    shop.check_ledger()
+
+
+def test_above_the_boundary_everything_is_left(shop, ana):
+    campaign(shop, running(mint(500), rule=BOUNDARY))
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 20})
+    assert shop.balance(ana) == 500
+    give_back(shop, ana, {"total": Decimal("0.01")})
+    assert shop.balance(ana) == 0
+
+
+def test_the_least_spend_is_evaluated_anew_as_well(shop, ana):
+    campaign(shop, running(mint(500)), minSpendValue=100)
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 21})
+    assert shop.balance(ana) == 0
+
+
+def test_an_amount_is_computed_on_what_is_left(shop, ana):
+    campaign(shop, running(mint(("=", "floor(order.total / 50.0) * 10.0"))))
+    buy(shop, ana)
+    assert shop.balance(ana) == 20
+    give_back(shop, ana, {"total": 20})
+    assert shop.balance(ana) == 20
+    give_back(shop, ana, {"total": 30})
+    assert shop.balance(ana) == 10
+
+
+def test_it_never_gives_more_than_before(shop, ana):
+    campaign(shop, running(mint(("=", "200.0 - order.total"))))
+    buy(shop, ana)
+    assert shop.balance(ana) == 80
+    give_back(shop, ana, {"total": 60})
+    assert shop.balance(ana) == 80
+
+
+def test_what_was_taken_back_stays_so(shop, ana):
+    campaign(shop, running(mint(50), rule="order.total >= 100 || order.total < 50"))
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 40})
+    assert shop.balance(ana) == 0
+    give_back(shop, ana, {"total": 40})
+    assert shop.balance(ana) == 0
+
+
+def test_items_that_returned_are_not_there_any_more(shop, ana):
+    campaign(
+        shop,
+        running(mint(7), rule="order.items.exists(i, i.productCode == 'mug')", name="mug"),
+        running(mint(("=", "order.items.map(i, i.quantity).sum() * 100.0")), name="quantity"),
+    )
+    buy(shop, ana, items=[SHIRT, MUG])
+    assert shop.balance(ana) == 307
+    give_back(shop, ana, {"productCode": "shirt", "quantity": 1})
+    assert shop.balance(ana) == 207
+    give_back(shop, ana, {"productCode": "mug"})
+    assert shop.balance(ana) == 100
+
+
+def test_the_rest_of_a_reevaluated_return_equals_a_full_return(shop, ana):
+    made = campaign(
+        shop,
+        running(mint(("=", "floor(order.total / 50.0) * 10.0"))),
+        limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}],
+    )
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 30})
+    assert (shop.balance(ana), used(shop, made)) == (10, [10])
+    shop.track_one(order(ana, None, "returned", "o-1"))
+    assert (shop.balance(ana), used(shop, made)) == (0, [0])
+    shop.check_ledger()
+
+
+def test_other_campaigns_of_the_order_are_taken_back_in_proportion(shop, ana):
+    campaign(shop, running(mint(500), rule=BOUNDARY))
+    campaign(shop, running(mint(60)), onReturn="prorate")
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 40})
+    # 500 are gone since 80.00 are below 100.00; of the 60, two thirds are left.
+    assert shop.balance(ana) == 40
+
+
+def test_actions_that_were_not_granted_are_not_tried(shop, ana):
+    campaign(shop, running(mint(500), rule=BOUNDARY), running(mint(30), rule="order.total < 100"))
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 40})
+    assert shop.balance(ana) == 0
+
+
+def test_later_changes_of_the_campaign_do_not_matter(shop, ana):
+    made = campaign(shop, running(mint(500), rule=BOUNDARY))
+    buy(shop, ana)
+    path = f"/campaigns/{made['campaignId']}/actions/{made['actions'][0]['actionId']}"
+    changed = running(mint(5), rule="order.total >= 1000", campaignVersionId=made["campaignVersionId"] + 1)
+    shop.administration.put(path, changed)
+    shop.administration.put(f"/campaigns/{made['campaignId']}", {"code": made["code"], "name": "Over", "active": False})
+    give_back(shop, ana, {"total": 20})
+    assert shop.balance(ana) == 500
+    give_back(shop, ana, {"total": 1})
+    assert shop.balance(ana) == 0
+
+
+def test_the_balances_of_then_count(shop, ana):
+    campaign(shop, running(mint(500), rule="balances['points'] < 100.0 && balancesAfter['points'] < 100.0"))
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 20})
+    assert shop.balance(ana) == 500
+
+
+def test_a_rule_that_fails_on_what_is_left_takes_back_in_proportion(shop, ana):
+    campaign(shop, running(mint(500), rule="order.items[1].total > 0.0"))
+    buy(shop, ana, items=[SHIRT, MUG])
+    give_back(shop, ana, {"productCode": "mug"})
+    assert shop.balance(ana) == 333
+
+
+def test_points_that_a_limit_cut_are_kept_as_far_as_they_would_be_granted(shop, ana):
+    made = campaign(
+        shop,
+        running(mint(("=", "order.total"))),
+        allowPartialApplicationOnLimit=True,
+        limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 100}],
+    )
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 20})
+    assert (shop.balance(ana), used(shop, made)) == (100, [100])
+    give_back(shop, ana, {"total": 30})
+    assert (shop.balance(ana), used(shop, made)) == (70, [70])
+
+
+def test_points_that_were_spent_are_missing(shop, ana):
+    campaign(shop, running(mint(500), rule=BOUNDARY))
+    buy(shop, ana)
+    shop.give(ana, 450, "burn")
+    result = give_back(shop, ana, {"total": 80})
+    [part] = result["reverted"]
+    assert [(each["revertedAmount"], each["outcome"]) for each in part["ledgerTransactions"]] == [(50, "partial")]
+    assert shop.balance(ana) == 0
+
+
+def test_a_budget_gets_back_what_the_discount_of_the_rest_is_less(shop, ana):
+    made = campaign(
+        shop,
+        running(effect("discount", type="amount", value=10), rule=BOUNDARY, name="ten"),
+        running(effect("discount", type="percentage", value=10), name="tenth"),
+        currency="EUR",
+        limitRules=[{"scope": "campaign", "type": "money", "period": "total", "limit": 100}],
+    )
+    buy(shop, ana, currency="EUR")
+    assert used(shop, made) == [21]
+    give_back(shop, ana, {"total": 20})
+    # 10.00 and a tenth of 90.00.
+    assert used(shop, made) == [19]
+    give_back(shop, ana, {"total": 60})
+    assert used(shop, made) == [4]
+
+
+def test_waiting_points_are_reduced(shop, ana):
+    campaign(shop, running(mint(500, availableAfter="P14D"), rule=BOUNDARY))
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 80})
+    [balance] = shop.integration.get(f"/members/{ana}")["loyaltyMember"]["ledgerBalances"]
+    assert (balance["balance"], balance["pending"]) == (0, 0)
+
+
+def test_qualifying_points_are_reduced_by_their_own_amount(shop, ana):
+    campaign(shop, running(mint(100, qualifyingAmount=("=", "order.total"))))
+    buy(shop, ana)
+    give_back(shop, ana, {"total": 40})
+    assert shop.balance(ana) == 100
+    assert [row.earned for row in shop.rows("ledger_balances", "earned")] == [80]
+
+
+def test_a_dry_run_of_a_return_says_the_same(shop, ana):
+    campaign(shop, running(mint(500), rule=BOUNDARY))
+    buy(shop, ana)
+    some = order(ana, None, "partially-returned", "o-1", items=[{"total": 80}])
+    [tried] = shop.track(some, executionMode="dryRun")
+    assert [each["revertedAmount"] for each in tried["reverted"][0]["ledgerTransactions"]] == [500]
+    assert shop.balance(ana) == 500
