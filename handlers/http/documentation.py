@@ -132,6 +132,11 @@ def guide(address: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def to_html(markdown: str) -> str:
+    """The HTML of a text in Markdown that is no page, such as the description of a document."""
+    return str(_parser().render(markdown))
+
+
 @functools.cache
 def _parser() -> MarkdownIt:
     options = {"html": False, "highlight": lambda code, language, _: coloured(code, language)}

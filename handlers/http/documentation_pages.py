@@ -1,5 +1,6 @@
 """The routes of the documentation: pages as HTML and as Markdown, search, llms.txt, and the pages of problem types."""
 
+import functools
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -8,23 +9,36 @@ import flask
 from markupsafe import Markup
 from werkzeug import Response
 
-from handlers.http import documentation
+from handlers.http import documentation, reference
 from handlers.http.page_answers import address_of, cached_page, html_page, root_of, site_file, text_page
 from handlers.messages.json_text import encode
 
-_FILES = ("page.css", "page.js", "search.js", "minisearch.js")
+_FILES = (
+    "page.css",
+    "page.js",
+    "search.js",
+    "minisearch.js",
+    "reference.css",
+    "reference.js",
+    "reference-request.js",
+    "reference-schema.js",
+    "reference-text.js",
+)
 
 
-def add_documentation(app: flask.Flask, base_url: str) -> None:
+def add_documentation(
+    app: flask.Flask, documents: Mapping[str, Mapping[str, Any]], base_path: str, base_url: str
+) -> None:
     """Add the routes; `base_url` is the public one, if it is configured."""
     root = root_of(base_url)
+    index = functools.cache(partial(_search_index, documents, base_path))
     for name in _FILES:
         app.add_url_rule(f"/docs/{name}", name, partial(site_file, name))
     app.add_url_rule("/docs", "documentation", lambda: _page(documentation.INDEX, root))
     app.add_url_rule("/docs/", "documentation_index", lambda: flask.redirect(f"{root}/docs", 301))
     app.add_url_rule("/problems", "problems", lambda: flask.redirect(f"{root}/docs/problems", 301))
     app.add_url_rule("/docs/search", "search", lambda: _search(root))
-    app.add_url_rule("/docs/search.json", "search_index", _search_index)
+    app.add_url_rule("/docs/search.json", "search_index", lambda: cached_page(index(), "application/json", 0))
     app.add_url_rule("/docs/<path:name>.md", "markdown", lambda name: _markdown(name, base_url))
     app.add_url_rule("/docs/<path:name>", "documentation_page", lambda name: _page(name, root))
     app.add_url_rule("/llms.txt", "guide", lambda: _guide(base_url))
@@ -78,8 +92,14 @@ def _search(root: str) -> flask.Response:
     return html_page("search.html", _frame("Search - Loyalty server", root))
 
 
-def _search_index() -> flask.Response:
-    return cached_page(encode(documentation.search_index()), "application/json", 0)
+def _search_index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> bytes:
+    """The sections of all pages and the operations of all documents."""
+    operations = [
+        section
+        for surface, document in documents.items()
+        for section in reference.search_sections(document, f"..{base_path}/{surface}/docs")
+    ]
+    return encode([*documentation.search_index(), *operations])
 
 
 def _problem(slug: str, root: str) -> flask.Response:

@@ -71,7 +71,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app.add_url_rule("/health/ready", "ready", lambda: _readiness_page(site))
     app.add_url_rule("/metrics", "metrics", lambda: _metrics(site))
     app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
-    add_documentation(app, site.base_url)
+    add_documentation(app, documents, base_path, site.base_url)
     add_playground(app, site.base_url)
     for surface, document in documents.items():
         add_reference(app, f"{base_path}/{surface}", surface, document, list(documents), site.base_url)

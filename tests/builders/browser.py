@@ -13,6 +13,9 @@ from typing import Any
 
 import httpx
 
+from tests import npm
+
+_AXE = "axe-core@4.14.0"
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 # A slow machine is no fault.
 _PATIENCE_SECONDS = 120
@@ -84,6 +87,24 @@ class Browser:
         """Show the pages as on a screen of this size, also one that is narrower than a window can be."""
         sizes = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
         self._post("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": sizes})
+
+    def is_too_wide(self) -> bool:
+        """True if the page has to be scrolled sideways."""
+        return bool(
+            self.script(
+                "const { scrollWidth, clientWidth } = document.documentElement; return scrollWidth > clientWidth"
+            )
+        )
+
+    def barriers(self) -> list[Any]:
+        """What axe finds on the page: each broken rule with the elements that break it."""
+        source = (npm.installed(_AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+        self.script(source + ";window.found = null; axe.run().then((found) => { window.found = found.violations; })")
+        self.wait_for("window.found")
+        found: list[Any] = self.script(
+            "return window.found.map((rule) => [rule.id, rule.nodes.map((node) => node.html)])"
+        )
+        return found
 
     def faults(self) -> list[str]:
         """What the browser has complained about, such as missing files and refused scripts."""

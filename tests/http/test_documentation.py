@@ -13,6 +13,7 @@ import openapi
 from handlers.http import documentation
 from handlers.http.code_colours import coloured
 from handlers.http.pages import Site
+from handlers.http.reference import search_sections
 from tests.builders.markdown import DOCS, anchors
 from tests.http.support import operation, parameter, serve
 from tests.npm import node
@@ -173,7 +174,22 @@ def test_the_search_index_has_every_section_of_every_page(client):
     reply = page(client, "/docs/search.json", **{"Accept-Encoding": "gzip"})
     assert reply.headers["content-encoding"] == "gzip"
     urls = {section["url"] for section in json.loads(gzip.decompress(reply.content))}
-    assert urls == {f"{name}#{anchor}" for name in _names() for anchor in anchors(DOCS / f"{name}.md")}
+    sections = {f"{name}#{anchor}" for name in _names() for anchor in anchors(DOCS / f"{name}.md")}
+    assert urls == sections | {"../v2/integration/docs#getBook"}
+
+
+def test_an_operation_is_found_by_the_names_of_its_fields():
+    members = {"type": "object", "properties": {"nickname": {"$ref": "#/components/schemas/Nickname"}}}
+    schemas = {"Members": {"type": "array", "items": {"$ref": "#/components/schemas/Member"}}, "Member": members}
+    schemas["Member"]["properties"]["sponsor"] = {"$ref": "#/components/schemas/Member"}
+    schemas["Nickname"] = {"type": "string"}
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Members"}, "example": {"ignored": 1}}}
+    listed = {**operation("listMembers"), "responses": {"200": {"content": content}, "400": {"content": {}}}}
+    document = {"info": {"title": "Shop"}, "paths": {"/members": {"get": listed}}, "components": {"schemas": schemas}}
+    [section] = search_sections(document, "../docs")
+    assert section["url"] == "../docs#listMembers"
+    assert section["text"].split()[:2] == ["GET", "/members"]
+    assert section["text"].endswith(" Fields: nickname, sponsor")
 
 
 SEARCH = """
@@ -271,7 +287,7 @@ def test_the_version_is_told(client):
     assert told["documents"].keys() == {"integration", "administration"}
 
 
-@pytest.mark.parametrize("path", ["/docs/events", "/v2/integration/docs/swagger-ui-bundle.js"])
+@pytest.mark.parametrize("path", ["/docs/events", "/docs/reference.js"])
 def test_pages_are_compressed_and_cached(client, path):
     plain = page(client, path)
     small = page(client, path, **{"Accept-Encoding": "gzip, br"})
@@ -291,7 +307,7 @@ def test_pages_run_no_scripts_but_the_servers_own_files(client):
     text = reply.content.decode()
     assert re.findall(r"<script[^>]*>", text) == ['<script type="module" src="/docs/page.js">']
     assert not re.search(r"<style|style=| on[a-z]+=", text)
-    for path in ("/docs/page.js", "/docs/page.css", "/docs/search.js", "/v2/integration/docs/reference.js"):
+    for path in ("/docs/page.js", "/docs/page.css", "/docs/search.js", "/docs/reference.js"):
         assert page(client, path).headers["cache-control"] == "public, no-cache"
 
 

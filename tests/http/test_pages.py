@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 import textwrap
+from urllib.parse import urljoin
 
 import pytest
 
 import openapi
 from handlers.http import documentation
 from handlers.http.pages import Site
+from handlers.http.reference import groups
 from tests.contract.documents import problem_types
 from tests.http.support import operation, parameter, serve
 
@@ -97,21 +99,38 @@ def test_docs_pages_link_to_each_other_and_need_nothing_from_elsewhere(served, s
     assert "http://" not in html
     assert "https://" not in html
     assert "default-src 'none'" in reply.headers["content-security-policy"]
-    assets = re.findall(r'(?:src|href)="(docs/[^"]+)"', html)
-    assert len(assets) == 5
-    for asset in assets:
-        found = page(client, f"/v2/{surface}/{asset}")
+    assets = re.findall(r'(?:src|href)="(/docs/[^"]+\.(?:js|css))"', html)
+    assert len(assets) == 4
+    scripts = [script for asset in assets for script in (asset, *_imports(client, asset))]
+    for asset in scripts:
+        found = page(client, asset)
         assert found.status == 200, asset
         assert len(found.content) > 100
-        assert page(client, f"/v2/{surface}/{asset}", **{"If-None-Match": found.headers["etag"]}).status == 304
-    script = page(client, f"/v2/{surface}/docs/reference.js").content.decode()
-    assert 'url: "openapi.json"' in script
+        assert page(client, asset, **{"If-None-Match": found.headers["etag"]}).status == 304
 
 
-@pytest.mark.parametrize("name", ["nothing.js", "..%2f__init__.py", "%2e%2e/__init__.py", "swagger-ui.js.map"])
+def _imports(client, script):
+    """What a script of /docs imports."""
+    text = page(client, script).content.decode()
+    return [urljoin(script, target) for target in re.findall(r'^import .* from "([^"]+)";$', text, re.M)]
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "..%2f__init__.py", "%2e%2e/__init__.py", "reference.js"])
 def test_other_files_are_not_served(served, name):
     client, _ = served
     assert page(client, f"/v2/integration/docs/{name}").status == 404
+
+
+def test_the_page_of_a_document_lists_its_operations_by_tag_without_a_script():
+    documents = [openapi.bundle(surface) for surface in ("integration", "administration")]
+    for document in documents:
+        entries = [entry for group in groups(document) for entry in group.entries]
+        parts = [part for item in document["paths"].values() for part in item.values()]
+        ids = [part["operationId"] for part in parts if isinstance(part, dict)]
+        assert sorted(entry.operation_id for entry in entries) == sorted(ids)
+    [events] = [group for group in groups(documents[0]) if group.tag == "events"]
+    assert events.page.startswith("/docs/events")
+    assert events.entries[0].path == "/events/track"
 
 
 def test_the_key_set_is_that_of_the_authenticator():

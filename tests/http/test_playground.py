@@ -125,14 +125,25 @@ def test_a_chosen_field_replaces_what_was_typed(before, after, expected):
     assert done["text"] == expected
 
 
+def codes_of(**request):
+    """A request in each language."""
+    return run(
+        f"""import {{ codeOf }} from "./playground-code.js";
+        console.log(JSON.stringify(codeOf({json.dumps({"base": "http://127.0.0.1:8080/v2", **request})})));"""
+    )
+
+
+def arguments_of(curl):
+    """The arguments that the shell gives to curl."""
+    script = curl.replace("curl -sS", "printf '%s\\n'", 1)
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
 def test_the_request_is_written_as_code_with_its_exact_content():
     body = {
         "events": [{"loyaltyMemberId": "o'neill", "payload": {"order": {"total": 12.5, "tags": None, "paid": True}}}]
     }
-    codes = run(
-        f"""import {{ codeOf }} from "./playground-code.js";
-        console.log(JSON.stringify(codeOf("http://127.0.0.1:8080/v2", "/events/track", {json.dumps(body)})));"""
-    )
+    codes = codes_of(path="/events/track", body=body)
     assert list(codes) == ["curl", "Python", "TypeScript", "PHP", "Java"]
     printed = subprocess.run(
         ["bash", "-c", codes["curl"].replace("curl -sS", "printf '%s\\n'")], capture_output=True, text=True, check=True
@@ -142,3 +153,30 @@ def test_the_request_is_written_as_code_with_its_exact_content():
     assert eval(sent) == body
     for text in codes.values():
         assert "http://127.0.0.1:8080/v2" in text
+
+
+def test_a_request_without_a_body_has_its_parameters_in_every_language():
+    codes = codes_of(
+        method="GET", path="/members/{id}/balances", pathValues={"id": "o'neill/1"}, query={"tags": "a b,c"}
+    )
+    address = "http://127.0.0.1:8080/v2/members/o'neill%2F1/balances"
+    assert arguments_of(codes["curl"]) == [f"{address}?tags=a+b%2Cc", "-H", "Authorization: Bearer "]
+    assert f'httpx.get(\n    "{address}",' in codes["Python"]
+    assert 'params={\n        "tags": "a b,c"\n    },' in codes["Python"]
+    assert 'client.GET("/members/{id}/balances", {' in codes["TypeScript"]
+    assert '"path": {\n      "id": "o\'neill/1"\n    }' in codes["TypeScript"]
+    assert ".GET()" in codes["Java"]
+    assert not any("Content-Type" in code for code in codes.values())
+
+
+def test_a_form_and_a_key_are_written_as_such():
+    form = "application/x-www-form-urlencoded"
+    codes = codes_of(path="/oauth/token", type=form, body={"client_secret": "it's one"}, auth=None)
+    assert arguments_of(codes["curl"])[-2:] == ["--data-urlencode", "client_secret=it's one"]
+    assert 'data={\n        "client_secret": "it\'s one"\n    },' in codes["Python"]
+    assert not any("Authorization" in code for code in codes.values())
+    key = {"header": "x-api-key", "prefix": "", "variable": "API_KEY"}
+    for language, code in codes_of(path="/a", body={}, auth=key).items():
+        assert "x-api-key" in code, language
+        assert "API_KEY" in code, language
+        assert "Bearer" not in code, language

@@ -176,25 +176,6 @@ needs_a_browser = pytest.mark.skipif(bool(missing()), reason=missing() or "there
 
 
 @needs_a_browser
-def test_try_it_works_with_the_token_that_the_server_prints(site, tmp_path):
-    with browser(tmp_path, free_port()) as window:
-        window.open(f"{site.server.url}/v2/integration/docs")
-        window.type("#token", f"Bearer {site.token}\n")
-        # The tab keeps the token for both pages; what a list may be filtered by begins empty.
-        window.open(f"{site.server.url}/v2/administration/docs")
-        window.type(".operation-filter-input", "listCampaigns")
-        window.wait_for("document.querySelectorAll('.opblock').length === 1")
-        window.click(".opblock-summary-control")
-        window.click(".try-out__btn")
-        window.click("button.execute")
-        window.wait_for("document.querySelector('.live-responses-table .response-col_status')")
-        assert window.text(".live-responses-table .response .response-col_status").startswith("200")
-        assert "externalKey" not in window.text(".request-url")
-        assert "early-bird" in window.text(".parameters")
-        assert window.faults() == []
-
-
-@needs_a_browser
 def test_the_pages_lead_to_each_other(site, tmp_path):
     with browser(tmp_path, free_port()) as window:
         window.open(site.server.url)
@@ -215,9 +196,6 @@ def test_the_pages_lead_to_each_other(site, tmp_path):
         assert [fault for fault in window.faults() if "nowhere" not in fault and "favicon" not in fault] == []
 
 
-IS_TOO_WIDE = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
-
-
 @needs_a_browser
 def test_every_page_fits_a_phone(site, tmp_path):
     names = [path.relative_to(PAGE.parent).with_suffix("").as_posix() for path in PAGE.parent.rglob("*.md")]
@@ -227,34 +205,8 @@ def test_every_page_fits_a_phone(site, tmp_path):
         too_wide = []
         for path in ["", "problems/not-found", "docs/search?q=return", *(f"docs/{name}" for name in names)]:
             window.open(f"{site.server.url}/{path}")
-            too_wide += [path] if window.script(IS_TOO_WIDE) else []
-        for surface, place in (("integration", "members/getMember"), ("administration", "campaigns/createCampaign")):
-            window.open(f"{site.server.url}/v2/{surface}/docs#/{place}")
-            window.find(".opblock.is-open .responses-table")
-            too_wide += [surface] if window.script(IS_TOO_WIDE) else []
+            too_wide += [path] if window.is_too_wide() else []
         assert too_wide == []
-
-
-@needs_a_browser
-def test_common_errors_of_an_operation_are_shown_on_demand(site, tmp_path):
-    shown = (
-        "return [...document.querySelectorAll('.opblock.is-open tr.response')]"
-        ".filter((row) => row.offsetHeight > 0).map((row) => row.dataset.code)"
-    )
-    with browser(tmp_path, free_port()) as window:
-        window.open(f"{site.server.url}/v2/integration/docs#/members/createMember")
-        assert window.find(".opblock.is-open button.fold")
-        assert window.script(shown) == ["201", "409"]
-        assert window.text("button.fold").startswith("Show the common errors: 400, 401, 403,")
-        folded = window.script("return document.querySelector('.opblock.is-open').offsetHeight")
-        window.click("button.fold")
-        window.wait_for("document.querySelector('button.fold[aria-expanded=true]')")
-        assert {"201", "400", "401", "403", "409", "429", "503"} <= set(window.script(shown))
-        assert window.script("return document.querySelector('.opblock.is-open').offsetHeight") > folded + 1000
-        window.click("button.fold")
-        window.wait_for("document.querySelector('button.fold[aria-expanded=false]')")
-        assert window.script(shown) == ["201", "409"]
-        assert window.faults() == []
 
 
 @needs_a_browser

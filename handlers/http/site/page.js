@@ -20,15 +20,19 @@ const copy = async (text) => {
   document.execCommand("copy");
   field.remove();
 };
+
+/** Copy a text, and let the button say so for a moment. */
+export const copyBy = async (button, text) => {
+  await copy(text);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+};
+
 for (const block of document.querySelectorAll("main pre")) {
   const frame = Object.assign(document.createElement("div"), { className: "code" });
   const button = Object.assign(document.createElement("button"), { type: "button", className: "copy" });
   button.textContent = "Copy";
   block.replaceWith(frame);
   frame.append(block, button);
-  button.addEventListener("click", async () => {
-    await copy(block.textContent);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
-  });
+  button.addEventListener("click", () => copyBy(button, block.textContent));
 }

@@ -11,6 +11,9 @@ export class Refused extends Error {
   }
 }
 
+/** A token without what people copy in front of it. */
+export const cleanToken = (text) => text.trim().replace(/^((export\s+)?TOKEN=|(Authorization:\s*)?Bearer\s+)/i, "");
+
 /** The API for the bearer of a token. */
 export class Api {
   constructor(token) {

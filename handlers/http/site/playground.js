@@ -1,8 +1,9 @@
 // The playground: try an event on a member by a dry run, see why, and look at the member.
 
+import { copyBy } from "../docs/page.js";
 import { html, nothing, render } from "./lit-html.js";
-import { Api, orElse, Refused } from "./playground-api.js";
-import { codeOf } from "./playground-code.js";
+import { Api, cleanToken, orElse, Refused } from "./playground-api.js";
+import { codeOf, keepLanguage, languageOf } from "./playground-code.js";
 import { completed, placeAt, suggestions } from "./playground-editor.js";
 import { changesOf, changesTable, explanationTree, verdict } from "./playground-explain.js";
 import { memberView } from "./playground-member.js";
@@ -15,7 +16,7 @@ const root = document.getElementById("playground");
 const schema = fetch(new URL("event-schema.json", import.meta.url)).then((response) => response.json());
 
 const state = {
-  tab: "try", language: "curl", fault: "", isBusy: false,
+  tab: "try", language: languageOf(), fault: "", isBusy: false,
   api: null, organization: null, ledgerId: null, tierNames: {}, types: [], members: [],
   memberId: "", eventType: ORDER_CREATED, payload: "", moment: "",
   found: [], chosen: -1, schema: {},
@@ -55,7 +56,7 @@ const run = async (work) => {
 };
 
 const connect = (text) => run(async () => {
-  const token = text.trim().replace(/^((export\s+)?TOKEN=|(Authorization:\s*)?Bearer\s+)/i, "");
+  const token = cleanToken(text);
   const api = new Api(token);
   sessionStorage.setItem("token", token);
   if (!api.organizationId) {
@@ -227,19 +228,13 @@ const outcomeView = ({ result, isDryRun, changes, body }) => html`
   <h2 id="outcome">${verdict(result, isDryRun)}</h2>
   ${result.error ? nothing : html`<h3>What changes</h3>${changesTable(changes)}`}
   ${isDryRun && !result.error ? html`<h3>Why</h3>${explanationTree(result)}` : nothing}
-  <h3>The request</h3>${requestView(codeOf(state.api.base, "/events/track", body))}
+  <h3>The request</h3>${requestView(codeOf({ base: state.api.base, path: "/events/track", body }))}
   <details><summary>The response</summary><pre><code>${JSON.stringify(result, null, 2)}</code></pre></details>`;
 
 const requestView = (codes) => html`<div role="tablist" aria-label="Language">${Object.keys(codes).map((name) => tab(
-    name, name === state.language, "code", () => set({ language: name })))}</div>
+    name, name === state.language, "code", () => set({ language: keepLanguage(name) })))}</div>
   <div class="code" role="tabpanel" id="code"><pre tabindex="0"><code>${codes[state.language]}</code></pre>
-  <button type="button" class="copy" @click=${(event) => copy(event.target, codes[state.language])}>Copy</button></div>`;
-
-const copy = async (button, text) => {
-  await navigator.clipboard.writeText(text);
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = "Copy"; }, 2000);
-};
+  <button type="button" class="copy" @click=${(event) => copyBy(event.target, codes[state.language])}>Copy</button></div>`;
 
 const tab = (name, isSelected, panel, select) => html`<button type="button" role="tab" aria-selected=${String(isSelected)}
   aria-controls=${panel} @click=${select}>${name}</button>`;

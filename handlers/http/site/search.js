@@ -3,7 +3,7 @@ import MiniSearch from "./minisearch.js";
 const MAX_RESULTS = 30;
 const SNIPPET_CHARACTERS = 200;
 
-// Index the sections of all pages; problems and decisions, which are many, come after pages that match as well.
+// Index the sections of all pages; problems, decisions and operations, which are many, come after pages that match.
 export const buildIndex = (sections) => {
   const index = new MiniSearch({
     idField: "url",
@@ -18,7 +18,7 @@ export const buildIndex = (sections) => {
       weights: { fuzzy: 0.1, prefix: 0.5 },
       bm25: { k: 1.2, b: 0.3, d: 0.5 },
       boost: { url: 2, page: 2, title: 4 },
-      boostDocument: (url) => (/^(decisions|problems#)/.test(url) ? 0.4 : 1),
+      boostDocument: (url) => (/^(decisions|problems#|\.\.)/.test(url) ? 0.4 : 1),
     },
   });
   index.addAll(sections);
@@ -56,7 +56,7 @@ const showResults = (index, query) => {
   }));
 };
 
-if (globalThis.document) {
+if (globalThis.document?.querySelector("#results")) {
   const field = document.querySelector("input[name=q]");
   field.value = new URLSearchParams(location.search).get("q") ?? "";
   const response = await fetch(new URL("search.json", import.meta.url));

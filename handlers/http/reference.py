@@ -1,0 +1,105 @@
+"""The operations of a document as the pages show them: by tag, and as sections of the search."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class OperationEntry:
+    """A line of the list of operations."""
+
+    operation_id: str
+    method: str
+    path: str
+    summary: str
+    is_extension: bool
+    is_deprecated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperationGroup:
+    """The operations of a tag, with the page of the documentation about them."""
+
+    tag: str
+    description: str
+    page: str
+    entries: tuple[OperationEntry, ...]
+
+
+def groups(document: Mapping[str, Any]) -> list[OperationGroup]:
+    """The operations by tag, both in the order of the document; tags without operations are left out."""
+    by_tag: dict[str, list[OperationEntry]] = {tag["name"]: [] for tag in document.get("tags", ())}
+    for method, path, operation in _operations(document):
+        entry = OperationEntry(
+            operation["operationId"],
+            method.upper(),
+            path,
+            operation.get("summary", operation["operationId"]),
+            operation.get("x-extension", False),
+            operation.get("deprecated", False),
+        )
+        by_tag.setdefault((operation.get("tags") or ["operations"])[0], []).append(entry)
+    tags = {tag["name"]: tag for tag in document.get("tags", ())}
+    return [
+        OperationGroup(name, tag.get("description", ""), tag.get("externalDocs", {}).get("url", ""), tuple(entries))
+        for name, entries in by_tag.items()
+        for tag in [tags.get(name, {})]
+        if entries
+    ]
+
+
+def search_sections(document: Mapping[str, Any], page: str) -> list[dict[str, str]]:
+    """The operations as sections of the search, with the names of all their fields; `page` is their address."""
+    fields = _FieldNames(document)
+    return [
+        {
+            "url": f"{page}#{operation['operationId']}",
+            "page": document["info"]["title"],
+            "title": f"{operation.get('summary', '')} ({operation['operationId']})",
+            "text": f"{method.upper()} {path} {' '.join(operation.get('description', '').split())}"
+            f" Fields: {', '.join(sorted(fields.of(operation)))}",
+        }
+        for method, path, operation in _operations(document)
+    ]
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if isinstance(operation, Mapping) and "operationId" in operation:
+                yield method, path, operation
+
+
+class _FieldNames:
+    """Collects the names of fields and parameters below nodes of a document, each shared part once."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def of(self, operation: Mapping[str, Any]) -> set[str]:
+        """The names in the request and in successful responses; those of problems are the same everywhere."""
+        responses = [node for status, node in operation["responses"].items() if status.startswith("2")]
+        names: set[str] = set()
+        visited: set[str] = set()
+        nodes: list[Any] = [operation.get("parameters", []), operation.get("requestBody", {}), responses]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, list):
+                nodes += node
+            elif isinstance(node, Mapping):
+                if isinstance(reference := node.get("$ref"), str) and reference not in visited:
+                    visited.add(reference)
+                    nodes.append(self._resolve(reference))
+                if "in" in node and isinstance(node.get("name"), str):
+                    names.add(node["name"])
+                if isinstance(fields := node.get("properties"), Mapping):
+                    names.update(fields)
+                nodes += [child for name, child in node.items() if name not in ("example", "examples", "links")]
+        return names
+
+    def _resolve(self, reference: str) -> Any:
+        node: Any = self._document
+        for name in reference.removeprefix("#/").split("/"):
+            node = node[name]
+        return node

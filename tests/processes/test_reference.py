@@ -1,0 +1,247 @@
+"""The reference in a browser: links, folds, search, languages, requests, a phone, weight, and what axe finds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from persistence import embedded
+from tests.builders.browser import browser, missing
+from tests.processes.loyalty import Server, free_port
+
+SURFACES = ("integration", "administration")
+MAX_BYTES = 300_000
+MAX_MILLISECONDS = 1_000
+ENTER = "\ue007"
+SHOWN = """
+const texts = [...document.querySelectorAll(arguments[0])].filter((node) => node.offsetHeight);
+return texts.map((node) => node.innerText.replace(/\\n+/g, "\\n"))
+"""
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+
+
+class Site:
+    """A running server and the token that it has printed."""
+
+    def __init__(self, home):
+        self.server = Server(home, "--workers", "1", LOYALTY_LOG_LEVEL="error")
+        [self.token] = re.findall(r"^ *export TOKEN=(\S+)$", self.server.greeting(), re.M)
+
+    def docs(self, surface, place=""):
+        return f"{self.server.url}/v2/{surface}/docs{place}"
+
+
+@pytest.fixture(scope="module")
+def site(temporary_directory):
+    home = temporary_directory / "reference" / "home"
+    home.parent.mkdir(mode=0o755)
+    with embedded.server(home, options={"fsync": "off"}):
+        site = Site(home)
+        yield site
+        assert site.server.stop() == 0
+
+
+@pytest.fixture(params=[False, True], ids=["light", "dark"])
+def themed(request, tmp_path):
+    with browser(tmp_path, free_port(), dark=request.param) as window:
+        yield window
+
+
+@pytest.fixture
+def window(tmp_path):
+    with browser(tmp_path, free_port()) as window:
+        yield window
+
+
+def search(window, text):
+    window.script(
+        "const field = document.querySelector('#find'); field.value = arguments[0];"
+        "field.dispatchEvent(new Event('input'))",
+        text,
+    )
+
+
+def shown(window, selector):
+    """The texts of the visible elements."""
+    return window.script(SHOWN, selector)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_every_operation_has_an_address_and_is_rendered(site, window, surface):
+    window.open(site.docs(surface))
+    ids = window.script(
+        "return [...document.querySelectorAll('#list li a')].map((link) => link.hash.slice(1)).filter(Boolean)"
+    )
+    assert len(ids) > 70
+    rendered = window.script(
+        """
+        const wait = () => new Promise((done) => setTimeout(done, 0));
+        return (async () => {
+          const found = [];
+          for (const id of arguments[0]) {
+            location.hash = id;
+            while (document.querySelector('#operation .crumbs code')?.innerText !== id) await wait();
+            const text = document.querySelector('#operation').innerText;
+            const has = document.querySelectorAll('#operation .panel .code').length >= 1;
+            const title = document.querySelector('#operation h1').innerText;
+            found.push([id, has && !/undefined|\\[object/.test(text) && title]);
+          }
+          return found;
+        })()""",
+        ids,
+    )
+    assert [operation_id for operation_id, title in rendered if not title] == []
+    assert [operation_id for operation_id, _ in rendered] == ids
+    assert window.faults() == []
+
+
+def test_an_operation_shows_its_permission_fields_and_examples(site, window):
+    window.open(site.docs("integration", "#/events/trackEvents"))
+    window.find("#operation h1")
+    assert window.text("#operation h1") == "Track events"
+    assert window.text(".permission") == "Permission orders:write Track events, create purchase orders"
+    [events, *_] = shown(window, ".parts > .fields > li")
+    assert events.startswith("events array of object required\n1 to 100 items")
+    assert "loyaltyMemberId string required\n1 to 255 characters" in events
+    assert any(field.startswith("now date-time or null extension") for field in shown(window, ".fields li"))
+    assert '"systemUniqueKey": "till-4-000117"' in window.text(".panel.request .code")
+    assert '"limitDiscardedTotalAmount": 0' in window.text(".panel.response .code")
+    left, right = (
+        window.script(f"return document.querySelector('{part}').getBoundingClientRect().{side}")
+        for part, side in ((".about-operation", "right"), (".panels", "left"))
+    )
+    assert left < right
+
+
+def test_common_parts_are_opened_on_demand(site, window):
+    window.open(site.docs("administration", "#listCampaigns"))
+    window.find("#operation h1")
+    assert not any("Zero-based page" in text for text in shown(window, ".fields li"))
+    fold = "[...document.querySelectorAll('#operation summary')].find((node) => node.innerText.startsWith(%s))"
+    window.script(f"({fold % repr('Common parameters')}).click()")
+    window.wait_for(
+        "[...document.querySelectorAll('.fields li')].some((node) => node.innerText.includes('Zero-based'))"
+    )
+    assert shown(window, ".errors li") == []
+    window.script(f"({fold % repr('Common errors')}).click()")
+    window.wait_for("document.querySelectorAll('.errors li').length > 4")
+    assert [text[:3] for text in shown(window, ".errors li")][:4] == ["400", "401", "403", "404"]
+
+
+def test_nested_schemas_open_level_by_level(site, window):
+    window.open(site.docs("integration", "#getMember"))
+    window.find("#operation h1")
+    folds = "#operation .fields details:not([open]) > summary"
+    assert not any(text.startswith("issuingCountry ") for text in shown(window, ".fields li"))
+    for name in ("profile", "govId"):
+        find = (
+            f"[...document.querySelectorAll('{folds}')].find((node) => node.innerText.startsWith('Fields of {name}'))"
+        )
+        window.script(f"{find}.click()")
+        window.wait_for(f"!({find})")
+    assert any(text.startswith("issuingCountry ") for text in shown(window, ".fields li"))
+
+
+def test_the_language_is_kept_for_all_operations(site, window):
+    window.open(site.docs("integration", "#trackEvents"))
+    window.find(".panel.request")
+    window.script("[...document.querySelectorAll('.choices button')].find((node) => node.innerText === 'Java').click()")
+    window.wait_for("document.querySelector('.panel.request .code').innerText.includes('HttpRequest.newBuilder')")
+    window.click("nav.around a[rel=next]")
+    window.wait_for("location.hash !== '#trackEvents'")
+    assert "HttpRequest.newBuilder" in window.text(".panel.request .code")
+    window.open(site.docs("administration", "#createCampaign"))
+    window.find(".panel.request")
+    assert "HttpRequest.newBuilder" in window.text(".panel.request .code")
+
+
+def test_code_is_copied_whole(site, window):
+    window.open(site.docs("integration", "#getMember"))
+    window.find(".panel.response .copy")
+    window.script("window.copied = []; navigator.clipboard.writeText = async (text) => { window.copied.push(text); }")
+    window.click(".panel.request .copy")
+    window.wait_for("window.copied.length === 1")
+    [copied] = window.script("return window.copied")
+    assert copied == f'curl -sS {site.server.url}/v2/members/ana \\\n  -H "Authorization: Bearer $TOKEN"'
+
+
+def test_operations_fields_and_pages_are_found(site, window):
+    window.open(site.docs("integration"))
+    window.find("#find")
+    search(window, "track event")
+    window.wait_for("document.querySelector('#summary').innerText.endsWith('operations')")
+    assert {"POST\nTrack events", "POST\nTrack events asynchronously"} <= set(shown(window, "#list li"))
+    assert "POST\nCreate a badge" not in shown(window, "#list li")
+    search(window, "publicLoyaltyMemberId")
+    window.wait_for("document.querySelector('#list li:not([hidden]) small')")
+    assert set(shown(window, "#list .reason small")) == {"publicLoyaltyMemberId"}
+    search(window, "partial return")
+    window.wait_for("!document.querySelector('#found-pages').hidden")
+    assert "Events: Returns" in shown(window, "#found-pages li")
+    window.script("document.activeElement.blur()")
+    window.type("body", "/")
+    window.wait_for("document.activeElement.id === 'find'")
+    search(window, "")
+    window.type("#find", f"getmember{ENTER}")
+    window.wait_for("location.hash === '#getMember'")
+    assert window.faults() == []
+
+
+def test_a_request_is_sent_with_the_token_that_the_server_prints(site, window):
+    window.open(site.docs("administration", "#listCampaigns"))
+    window.find(".try")
+    window.click(".try summary")
+    window.type("#token", f"Bearer {site.token}\t")
+    window.type("#try-limit", "1")
+    window.click(".try button.main")
+    window.wait_for("document.querySelector('.panel.response [role=status]')")
+    assert window.text(".panel.response [role=status]").startswith("200 in ")
+    assert '"limit": 1' in window.text(".panel.response .code")
+    assert "/campaigns?limit=1" in window.text(".panel.request .code")
+    # The tab keeps the token for all operations of both documents, and it names the organization.
+    window.open(site.docs("integration", "#createMember"))
+    window.click(".try summary")
+    window.script(
+        "const field = document.querySelector('#body'); field.value = '{'; field.dispatchEvent(new Event('input'))"
+    )
+    window.click(".try button.main")
+    window.wait_for("document.querySelector('.panel.response [role=status]')")
+    assert window.text(".panel.response [role=status]").startswith("400 in ")
+    assert "/problems/invalid-request" in window.text(".panel.response .code")
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_it_fits_a_phone_and_has_no_barriers(site, themed, surface):
+    places = ("", "#getMember", "#createCampaign", "#listMembers", "#createTrigger", "#trackEvents")
+    for width, height in ((390, 844), (1400, 1000)):
+        themed.resize(width, height)
+        for place in places:
+            themed.open("about:blank")
+            themed.open(site.docs(surface, place))
+            themed.wait_for("document.querySelector('#operation')")
+            if themed.script(
+                "return Boolean(document.querySelector(`#list a[href='${location.hash}']`)) && location.hash"
+            ):
+                themed.find("#operation .panel")
+                themed.script("document.querySelectorAll('#operation summary').forEach((node) => node.click())")
+            assert not themed.is_too_wide(), (place, width)
+            assert themed.barriers() == [], (place, width)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_the_page_is_light_and_shows_soon(site, window, surface):
+    times = []
+    for _ in range(3):
+        window.open("about:blank")
+        window.open(site.docs(surface, "#listMembers"))
+        window.find("#operation .panel")
+        times.append(window.script("return performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+    sizes = window.script(
+        "return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        ".map((entry) => entry.encodedBodySize)"
+    )
+    assert len(sizes) > 8
+    assert sum(sizes) < MAX_BYTES
+    assert min(times) < MAX_MILLISECONDS
