@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from domain.calendar import instant_text
@@ -124,12 +125,15 @@ class EffectRunner:
         self._session = session
         self._counters = counters
         self._allowances = allowances
-        self._limited = LimitedEffects(event, allowances)
         self._points = points
         self._executor_of = executor_of
         self._pending = pending
         self._attempt = attempt
         self._is_trying = False
+
+    @cached_property
+    def _limited(self) -> LimitedEffects:
+        return LimitedEffects(self._event, self._allowances)
 
     def execute(self, campaign: CompiledCampaign, effect: ComputedEffect, share: DiscountShare | None = None) -> Done:
         """Execute one effect, or return why it was not executed; of a discount only the `share` if there is one."""

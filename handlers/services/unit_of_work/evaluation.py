@@ -39,9 +39,9 @@ from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.facts import facts_of
-from handlers.services.unit_of_work.orders import PAID_BY
+from handlers.services.unit_of_work.orders import PAID_BY, extent_of
 from handlers.services.unit_of_work.reevaluations import reevaluations
-from handlers.services.unit_of_work.reversals import Reversal, extent_of
+from handlers.services.unit_of_work.reversals import Reversal
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.settings import Settings

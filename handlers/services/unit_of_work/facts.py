@@ -41,7 +41,8 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | No
     tier_ids, tiers_as_of = _tiers_of(unit, tracked)
     # A tier created after the configuration was read does not matter to any campaign yet.
     tier_keys = frozenset([key for tier_id in tier_ids if (key := configuration.tier_keys.get(tier_id)) is not None])
-    audience_keys = [audience.audience_key for audience in unit.audiences[member.member_id]]
+    audiences = unit.audiences[member.member_id] if configuration.audiences else ()
+    audience_keys = [audience.audience_key for audience in audiences]
     balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
     speaks_of_missions = configuration.speaks_of_missions
     own_orders = orders_of_sponsor = NO_ORDERS

@@ -16,6 +16,7 @@ from domain.orders import (
     RETURNED,
     STATUS_OF_EVENT,
     TRANSITIONS,
+    UNDONE,
     Order,
     OrderExists,
     OrderItem,
@@ -25,6 +26,7 @@ from domain.orders import (
     check_transition,
 )
 from domain.returns import with_returned
+from domain.reversals import WHOLE, Extent
 from domain.tenders import checked_payments, refuse_other_payments
 from domain.triggers import CREATED as CREATED_ENTITY
 from domain.triggers import PURCHASE_ORDER
@@ -91,10 +93,10 @@ class OrderWork:
 
     def payment_keys(self, events: Iterable[TrackedEvent]) -> frozenset[str]:
         """The keys of the payments with points that these events name, or the orders that existed before them."""
-        order_events = (event.order for event in events if event.order is not None and event.order_status in PAID_BY)
+        order_events = [event.order for event in events if event.order is not None and event.order_status in PAID_BY]
         payments = [payment for order in order_events for payment in order.get("payments") or ()]
         payments += [payment for name in self._stored for payment in self._orders[name][0].payments or ()]
-        return frozenset(key.lower() for payment in payments if (key := payment.get("pointsPaymentKey")))
+        return frozenset([key.lower() for payment in payments if (key := payment.get("pointsPaymentKey"))])
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
         """The order as an event would leave it, None for other events.
@@ -259,3 +261,10 @@ def _payments_of(payload: Mapping[str, Any], total: Decimal) -> tuple[Mapping[st
 
 def _decimal(value: Any) -> Decimal | None:
     return None if value is None else Decimal(value)
+
+
+def extent_of(order: Order) -> Extent | None:
+    """The extent to which the status of an order undoes its events; None for a status that undoes nothing."""
+    if order.status in UNDONE:
+        return WHOLE
+    return Extent.part(order.returned_total, order.total) if order.status == PARTIALLY_RETURNED else None

@@ -18,7 +18,6 @@ from domain.campaigns.reevaluation import UNCHANGED, Reevaluation
 from domain.events import SUCCESS, LoyaltyEvent
 from domain.ledger.postings import Details
 from domain.ledger.session import LedgerSession
-from domain.orders import PARTIALLY_RETURNED, UNDONE, Order
 from domain.problems import Refusal
 from domain.reversals import (
     WHOLE,
@@ -233,10 +232,3 @@ def _reversed(event: LoyaltyEvent, by: Reversal, unit: UnitOfWork) -> tuple[Reve
     """Reverse the effects of one event except points and limits."""
     participants = unit.all_participants()
     return tuple(part for participant in participants for part in participant.reverse(event.loyalty_event_id, by))
-
-
-def extent_of(order: Order) -> Extent | None:
-    """The extent to which the status of an order undoes its events; None for a status that undoes nothing."""
-    if order.status in UNDONE:
-        return WHOLE
-    return Extent.part(order.returned_total, order.total) if order.status == PARTIALLY_RETURNED else None
