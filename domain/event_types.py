@@ -31,6 +31,7 @@ BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
     "mission-status-updated",
     "ledger-transaction-created",
     "points-available",
+    "points-cancelled",
     "member-payment-confirmed",
     "points-expiring",
     "points-expired",
@@ -39,7 +40,7 @@ BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
 # The types of events that the server derives from what others have changed.
 TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
 TRANSACTION_CREATED = "ledger-transaction-created"
-POINTS_AVAILABLE = "points-available"
+POINTS_AVAILABLE, POINTS_CANCELLED = "points-available", "points-cancelled"
 BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
 POINTS_EXPIRING, POINTS_EXPIRED = "points-expiring", "points-expired"
 MISSION_ACHIEVED = "mission-status-updated"
@@ -50,7 +51,7 @@ EVENTS_WITH_ORDER = frozenset(
 )
 
 # Emitted by the server only: a client that reports one would claim a movement that never happened.
-NOT_TRACKABLE = frozenset({TRANSACTION_CREATED, POINTS_AVAILABLE, POINTS_EXPIRING, POINTS_EXPIRED})
+NOT_TRACKABLE = frozenset({TRANSACTION_CREATED, POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRING, POINTS_EXPIRED})
 
 
 @dataclass(frozen=True, slots=True)

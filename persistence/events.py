@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from domain.campaigns.cooldowns import Application
 from domain.events import LoyaltyEvent
+from domain.ledger.availability import ORDER
 from domain.members import Member
 from domain.tiers import HeldTier
 from persistence.connections import Prepared, defer, query
@@ -30,20 +31,39 @@ EVENTS = Records(
 _FIELDS = fields_of(LoyaltyEvent)
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
-_LOCK_MEMBERS = Prepared("""
+# Mints that wait for an event which has not come; no row of their index is read where there are none.
+_AWAITING = "t.status = 0 AND t.transaction_type = 1 AND t.available_at IS NULL AND t.available_on IS NOT NULL"
+_AWAITED_TYPES = f"""ARRAY(
+    SELECT DISTINCT jsonb_array_elements_text(t.available_on -> 'eventTypes') FROM ledger_transactions t
+    WHERE t.organization_id = m.organization_id AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
+)"""
+
+_BY_IDS = "m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s::bigint[])"
+_BY_IDS_OR_ORDERS = f"""{_BY_IDS} OR m.wallet_id = ANY(ARRAY(
+    SELECT t.to_wallet_id FROM ledger_transactions t
+    WHERE t.organization_id = %s AND t.available_on ->> '{ORDER}' = ANY(%s) AND {_AWAITING}
+))"""
+
+_LOCK_MEMBERS, _LOCK_MEMBERS_OF_ORDERS = (
+    Prepared(f"""
 SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
-WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s::bigint[]))
+WHERE m.organization_id = %s AND ({condition})
 ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
 """)
+    for condition in (_BY_IDS, _BY_IDS_OR_ORDERS)
+)
 
-_MEMBERS = Prepared(f"""
-SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}
+_MEMBERS, _MEMBERS_OF_ORDERS = (
+    Prepared(f"""
+SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}, {_AWAITED_TYPES}
 FROM members m JOIN wallets w USING (organization_id, wallet_id)
-WHERE m.organization_id = %s AND (m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s::bigint[]))
+WHERE m.organization_id = %s AND ({condition})
 """)
+    for condition in (_BY_IDS, _BY_IDS_OR_ORDERS)
+)
 
 _MEMBERS_OF_WALLETS = Prepared(f"""
-SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}
+SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}, {_AWAITED_TYPES}
 FROM members m JOIN wallets w USING (organization_id, wallet_id)
 WHERE m.organization_id = %s AND m.wallet_id = ANY(%s::bigint[])
 """)
@@ -100,6 +120,18 @@ SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (
 """
 
 
+class FoundMember(NamedTuple):
+    """A member with the tiers held, by program id, and the ledger of the wallet.
+
+    `awaited_types` are the types of events that points of the member wait for.
+    """
+
+    member: Member
+    held_tiers: Mapping[int, HeldTier]
+    ledger_id: int
+    awaited_types: Collection[str] = ()
+
+
 class AnsweredEvent(NamedTuple):
     """A tracked event as its key repeats it: the digest of the request, its result, its id, and when it came."""
 
@@ -118,26 +150,50 @@ class ReleasedPage(NamedTuple):
 
 
 def lock_members(
-    db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
+    db: Connection,
+    organization_id: int,
+    loyalty_member_ids: Collection[str],
+    member_ids: Collection[int],
+    order_ids: Collection[str] = (),
 ) -> None:
-    """Lock members with all their records, in the order of `locks`; unknown ids are ignored."""
-    defer(db, _LOCK_MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
+    """Lock members with all their records, in the order of `locks`; unknown ids are ignored.
+
+    Those too whose points wait for events of the orders with the external ids `order_ids`.
+    """
+    values = _by_ids_or_orders(organization_id, loyalty_member_ids, member_ids, order_ids)
+    defer(db, _LOCK_MEMBERS_OF_ORDERS if order_ids else _LOCK_MEMBERS, values)
 
 
 def find_members(
-    db: Connection, organization_id: int, loyalty_member_ids: Collection[str], member_ids: Collection[int]
-) -> list[tuple[Member, dict[int, HeldTier], int]]:
-    """The members with these ids, each with the tiers held, by program id, and the ledger of the wallet."""
-    rows = query(db, _MEMBERS, (organization_id, list(loyalty_member_ids), list(member_ids)))
-    return [(Member(*row[:-2]), held_tiers(row[-1]), row[-2]) for row in rows]
+    db: Connection,
+    organization_id: int,
+    loyalty_member_ids: Collection[str],
+    member_ids: Collection[int],
+    order_ids: Collection[str] = (),
+) -> list[FoundMember]:
+    """The members with these ids, and those whose points wait for events of these orders."""
+    values = _by_ids_or_orders(organization_id, loyalty_member_ids, member_ids, order_ids)
+    return _members_of_rows(query(db, _MEMBERS_OF_ORDERS if order_ids else _MEMBERS, values))
 
 
-def find_members_of_wallets(
-    db: Connection, organization_id: int, wallet_ids: Collection[int]
-) -> list[tuple[Member, dict[int, HeldTier], int]]:
-    """The members who own these wallets, as `find_members`; other wallets are left out."""
-    rows = query(db, _MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids)))
-    return [(Member(*row[:-2]), held_tiers(row[-1]), row[-2]) for row in rows]
+def _by_ids_or_orders(
+    organization_id: int,
+    loyalty_member_ids: Collection[str],
+    member_ids: Collection[int],
+    order_ids: Collection[str],
+) -> tuple[Any, ...]:
+    """The parameters of statements about members by their ids, and by orders if there are any."""
+    by_ids = (organization_id, list(loyalty_member_ids), list(member_ids))
+    return (*by_ids, organization_id, list(order_ids)) if order_ids else by_ids
+
+
+def find_members_of_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[FoundMember]:
+    """The members who own these wallets; other wallets are left out."""
+    return _members_of_rows(query(db, _MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids))))
+
+
+def _members_of_rows(rows: Sequence[Any]) -> list[FoundMember]:
+    return [FoundMember(Member(*row[:-3]), held_tiers(row[-2]), row[-3], row[-1]) for row in rows]
 
 
 @cache

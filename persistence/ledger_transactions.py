@@ -68,6 +68,16 @@ _BALANCE_WITHOUT_EXPIRED = (
 # A mint that was not available at once.
 _IS_TIMED = or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None))
 
+# The event that a mint waits for, as requests name it; null for others.
+_AWAITED_EVENT = case(
+    (
+        _t.c.available_on.is_not(None),
+        func.jsonb_build_object(
+            "eventTypes", _t.c.available_on["eventTypes"], "cancelAfter", _t.c.available_on["cancelAfter"]
+        ),
+    )
+)
+
 _COMPUTED: Mapping[str, Any] = {
     "ledger_transaction_detail_index": _DETAIL_INDEX,
     "ledger_account_key": _a.c.ledger_account_key,
@@ -79,6 +89,7 @@ _COMPUTED: Mapping[str, Any] = {
     "is_overdraft": func.coalesce(_e.c.is_overdraft, literal(False)),
     "availability": case((and_(_t.c.status == PENDING, _IS_TIMED), WAITING), else_=AVAILABLE),
     "available_at": case((_t.c.status == PENDING, _t.c.available_at)),
+    "available_on": case((and_(_t.c.status == PENDING, _t.c.available_at.is_(None)), _AWAITED_EVENT)),
 }
 _STORED = [f.name for f in fields(TransactionRow) if f.name != "lots"]
 _COLUMNS = [_COMPUTED.get(name, _t.c.get(name)).label(name) for name in _STORED]
@@ -106,6 +117,7 @@ _FIRST: Mapping[str, Any] = {
     "availability": case((_IS_TIMED, WAITING), else_=AVAILABLE),
     # The moment of a mint that waits for an event became known later.
     "available_at": case((_t.c.available_on.is_(None), _t.c.available_at)),
+    "available_on": _AWAITED_EVENT,
     "updated_at": _t.c.created_at,
 }
 _FIRST_COLUMNS = [_FIRST.get(name, _t.c.get(name)).label(name) for name in _STORED]

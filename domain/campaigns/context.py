@@ -143,6 +143,7 @@ class EventFacts:
 
     `tier_keys` are those of the moment `tiers_as_of`, if it is late, else the present ones.
     `location_zone` is the time zone of its location, if that has one of its own, used for days and hours.
+    `order_external_id` is the order that it is about, or the event that caused it.
     Effects give nothing to a member or a sponsor who is not active, and take nothing from them. Discounts are taken off
     the `basket`: the purchase that the event is about, or that of the member which caused it. Points and coupons have
     their worth in the `home_currency`, that of the organization.
@@ -163,6 +164,7 @@ class EventFacts:
     audience_keys: frozenset[str]
     context: Mapping[str, Any]
     external_id: str | None = None
+    order_external_id: str | None = None
     description: str | None = None
     is_active: bool = True
     is_sponsor_active: bool = True

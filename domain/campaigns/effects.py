@@ -83,6 +83,7 @@ EFFECTS: Mapping[str, Effect] = {
                 EffectParameter("availableAt", "Available at", TIMESTAMP, is_optional=True),
                 EffectParameter("availableAfter", "Available after", STRING, is_optional=True),
                 EffectParameter("availableRounding", "Rounding of availability", STRING, None, True, (NONE, DAY)),
+                EffectParameter("availableOn", "Available on an event", JSON_OBJECT, is_optional=True),
             ),
         ),
         Effect(

@@ -228,6 +228,7 @@ class PointEffects:
             description=params["description"] or (self._event.description if is_own else None),
             tags=campaign.campaign.tags or None,
             loyalty_event_id=self._event.loyalty_event_id,
+            order_external_id=self._event.order_external_id,
         )
 
 

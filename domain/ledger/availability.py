@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from domain.calendar import LAST_MOMENT, instant_of, instant_text, local_time, start_of_day
 from domain.durations import duration_of
+from domain.event_types import NOT_TRACKABLE
 from domain.problems import Conflict, FieldFault
 
 AVAILABLE, WAITING = "available", "waiting"
 NONE, DAY = "none", "day"
 
 LONGEST = "P2Y"
+MAX_EVENT_TYPES = 20
+# Of a waiting mint, in its stored terms: the order whose event it waits for.
+ORDER = "orderExternalId"
 # Two years that are as long as two years can be.
 _LEAP_YEAR = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+NOT_CONFIRMED = "not-confirmed"
+"""Why a mint was reverted whose event has not come."""
 
 
 class ExpiresBeforeAvailable(Conflict):
@@ -48,6 +56,7 @@ class TermsOfAvailability:
     available_at: datetime | None = None
     available_after: str | None = None
     available_rounding: str | None = None
+    available_on: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +86,7 @@ class Availability:
     @classmethod
     def named_by(cls, request: TermsOfAvailability) -> Availability | None:
         """The terms that a request names; None for none."""
-        if request.available_at is None and request.available_after is None and request.available_rounding is None:
-            return None
-        terms = cls(request.available_at, request.available_after, request.available_rounding)
+        terms = cls(request.available_at, request.available_after, request.available_rounding, request.available_on)
         return terms if terms.names else None
 
     @property
@@ -95,21 +102,35 @@ class Availability:
 
     def as_document(self) -> dict[str, Any]:
         """The terms on the wire, as an account stores them."""
-        return {
+        terms: dict[str, Any] = {
             "availableAt": None if self.at is None else instant_text(self.at),
             "availableAfter": self.after,
             "availableRounding": self.rounding or NONE,
         }
+        return terms if self.on is None else {**terms, "availableOn": dict(self.on)}
 
-    def wait(self, happened_at: datetime, zone: tzinfo) -> Wait | None:
-        """The wait of a mint for something that happened at a moment; days are those of `zone`. None without terms."""
+    @property
+    def event_types(self) -> Sequence[str]:
+        """The types of events for one of which the points wait."""
+        return () if self.on is None else self.on["eventTypes"]
+
+    def wait(self, happened_at: datetime, zone: tzinfo, order_external_id: str | None = None) -> Wait | None:
+        """The wait of a mint for something that happened at a moment; days are those of `zone`. None without terms.
+
+        A mint for an order waits for an event of that order.
+        """
         if self.at is None and self.after is None and self.on is None:
             return None
         if self.on is None:
             return Wait(max(happened_at, self.at) if self.at is not None else self.moment(happened_at, zone))
         cancel_after = self.on.get("cancelAfter")
         cancelled_at = None if cancel_after is None else duration_of(cancel_after).after(happened_at, zone)
-        terms = {**self.on, "availableAfter": self.after, "availableRounding": self.rounding}
+        terms = {
+            **self.on,
+            "availableAfter": self.after,
+            "availableRounding": self.rounding,
+            ORDER: order_external_id,
+        }
         return Wait(None, terms, cancelled_at)
 
     def faults(self) -> Iterator[tuple[str, str]]:
@@ -120,7 +141,8 @@ class Availability:
         if self.rounding == DAY and self.after is None and self.on is None:
             yield "availableRounding", "availableRounding rounds nothing without availableAfter or availableOn"
         yield from _faults_of_duration("availableAfter", self.after)
-        yield from _faults_of_duration("availableOn", (self.on or {}).get("cancelAfter"))
+        if self.on is not None:
+            yield from (("availableOn", detail) for detail in _faults_of_event(self.on))
 
     def field_faults(self, pointer: str = "") -> list[FieldFault]:
         """The contradictions as faults of a request, below `pointer`."""
@@ -141,6 +163,11 @@ def available_after_event(awaited: Mapping[str, Any], event_at: datetime, zone: 
     return Availability(after=awaited["availableAfter"], rounding=awaited["availableRounding"]).moment(event_at, zone)
 
 
+def awaited_event(awaited: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of the stored terms that names the event, as `availableOn` of a request."""
+    return {"eventTypes": awaited["eventTypes"], "cancelAfter": awaited.get("cancelAfter")}
+
+
 def _next_midnight(moment: datetime, zone: tzinfo) -> datetime:
     """The first local midnight at or after a moment."""
     day = local_time(moment, zone).date()
@@ -151,6 +178,25 @@ def _next_midnight(moment: datetime, zone: tzinfo) -> datetime:
         return start_of_day(day + timedelta(days=1), zone)
     except OverflowError:
         return LAST_MOMENT
+
+
+def _faults_of_event(event: Mapping[str, Any]) -> Iterator[str]:
+    """Why `availableOn` names no event that could come."""
+    types = event.get("eventTypes")
+    for name in event.keys() - {"eventTypes", "cancelAfter"}:
+        yield f"availableOn has no field {name}"
+    if not isinstance(types, list | tuple) or not 1 <= len(types) <= MAX_EVENT_TYPES:
+        yield f"eventTypes of availableOn is not a list of 1 to {MAX_EVENT_TYPES} types"
+        return
+    if not all(isinstance(event_type, str) for event_type in types) or len(set(types)) < len(types):
+        yield "eventTypes of availableOn is not a list of different texts"
+        return
+    yield from (f"availableOn cannot wait for {name}, an event about points" for name in types if name in NOT_TRACKABLE)
+    cancel_after = event.get("cancelAfter")
+    if not isinstance(cancel_after, str | None):
+        yield "cancelAfter of availableOn is not a duration"
+        return
+    yield from (detail for _, detail in _faults_of_duration("cancelAfter", cancel_after))
 
 
 def _faults_of_duration(name: str, text: str | None) -> Iterator[tuple[str, str]]:

@@ -67,6 +67,7 @@ class Details:
     """Details of a transaction; `request_digest` is None for transactions that the server itself caused.
 
     `counts_as_activity`: a mint or burn keeps an idle balance alive, if the policy of the account counts it.
+    `order_external_id` is the order that a mint is for, if it is for one.
     """
 
     system_unique_key: str
@@ -79,6 +80,7 @@ class Details:
     atomic_set_id: str | None = None
     fiat: Fiat = NO_FIAT
     counts_as_activity: bool = True
+    order_external_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,13 @@ class Stored:
     def is_timed(self) -> bool:
         """True for a mint that was not available at once: it waits while it is pending, and not for a capture."""
         return self.available_at is not None or self.awaited is not None
+
+
+class Confirmation(NamedTuple):
+    """When a mint becomes available that waited for an event, and its expiry by the account's policy."""
+
+    available_at: datetime
+    policy_expires_at: datetime | None
 
 
 Step = Posting | Capture

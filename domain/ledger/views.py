@@ -1,8 +1,10 @@
 """Views of the ledger: a wallet's holding of an account at a moment, and the rows of transactions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
 
 from domain.fields import Internal
 from domain.ledger.expiring import ExpiringPoints
@@ -139,6 +141,7 @@ class TransactionRow:
     fiat_currency: str | None
     availability: str
     available_at: datetime | None
+    available_on: Mapping[str, Any] | None
     created_at: datetime
     updated_at: datetime
     lots: ConsumedLots | None = None

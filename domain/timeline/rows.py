@@ -27,6 +27,7 @@ DERIVED_TYPES = (
     "mission-status-updated",
     "ledger-transaction-created",
     "points-available",
+    "points-cancelled",
     "points-expired",
 )
 

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.badges import BadgeTracking
 from domain.calendar import instant_text
 from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
-from domain.ledger.postings import Capture, Posting
+from domain.ledger.availability import NOT_CONFIRMED
+from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount
 from domain.tiers import TierSchedule
 from handlers.messages.badges import TRACKING
@@ -63,23 +64,54 @@ def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> 
     }
 
 
-def available_payload(mints: Sequence[Capture], available_at: datetime) -> dict[str, Any]:
-    """The payload of `points-available` about mints of one account that became available at a moment."""
-    order_ids = (mint.stored.order_external_id for mint in mints)
+class SettledMint(NamedTuple):
+    """A mint that waits no longer, and the order that it was for; in a dry run a new one has no id."""
+
+    ledger_transaction_id: int | None
+    amount: Decimal
+    order_external_id: str | None
+    expires_at: datetime | None
+
+
+def available_payload(account: LedgerAccount, mints: Sequence[SettledMint], available_at: datetime) -> dict[str, Any]:
+    """The payload of `points-available` about mints of an account that became available at a moment."""
     return {
-        "ledgerAccountKey": mints[0].account.ledger_account_key,
-        "amount": exact_number(sum((mint.amount for mint in mints), Decimal(0))),
+        "ledgerAccountKey": account.ledger_account_key,
+        "amount": _total_of(mints),
         "availableAt": instant_text(available_at),
-        "orderExternalIds": list(dict.fromkeys(order_id for order_id in order_ids if order_id is not None)),
+        "orderExternalIds": _orders_of(mints),
         "lots": [
             {
-                "ledgerTransactionId": mint.stored.ledger_transaction_id,
+                "ledgerTransactionId": mint.ledger_transaction_id,
                 "amount": exact_number(mint.amount),
                 "expiresAt": None if mint.expires_at is None else instant_text(mint.expires_at),
             }
             for mint in mints
         ],
     }
+
+
+def cancelled_payload(account: LedgerAccount, mints: Sequence[SettledMint], cancelled_at: datetime) -> dict[str, Any]:
+    """The payload of `points-cancelled` about mints of an account that no event confirmed until a moment."""
+    return {
+        "ledgerAccountKey": account.ledger_account_key,
+        "amount": _total_of(mints),
+        "cancelledAt": instant_text(cancelled_at),
+        "reason": NOT_CONFIRMED,
+        "orderExternalIds": _orders_of(mints),
+        "lots": [
+            {"ledgerTransactionId": mint.ledger_transaction_id, "amount": exact_number(mint.amount)} for mint in mints
+        ],
+    }
+
+
+def _total_of(mints: Sequence[SettledMint]) -> Any:
+    return exact_number(sum((mint.amount for mint in mints), Decimal(0)))
+
+
+def _orders_of(mints: Sequence[SettledMint]) -> list[str]:
+    order_ids = (mint.order_external_id for mint in mints)
+    return list(dict.fromkeys(order_id for order_id in order_ids if order_id is not None))
 
 
 def expiring_payload(account: LedgerAccount, amount: Decimal, expires_at: datetime, days_before: int) -> dict[str, Any]:

@@ -196,6 +196,7 @@ _NOT_OF_A_REVERT = (
     "availableAt",
     "availableAfter",
     "availableRounding",
+    "availableOn",
 )
 _NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 

@@ -20,6 +20,7 @@ from domain.campaigns.references import faults_of_matches, sources_of, unknown_k
 from domain.expressions import Node
 from domain.fields import Key
 from domain.hours import hours_faults
+from domain.ledger.availability import Availability
 from domain.ledger.session import refuse_untracked_expiry
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
@@ -182,6 +183,7 @@ def _refuse_unknown_records(call: Call, configuration: Configuration, effect: Co
     """
     constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
     references.refuse_unknown_account(configuration, constants.get("ledgerAccountKey"))
+    references.refuse_unknown_event_types(configuration, Availability.of(constants))
     references.refuse_unknown_badge(configuration, constants.get("badgeKey"))
     references.refuse_unknown_mission(configuration, constants.get("missionKey"))
     if constants.get("couponBookKey") is not None:

@@ -8,6 +8,7 @@ from domain.event_types import (
     COUPON_EVENTS,
     MISSION_ACHIEVED,
     POINTS_AVAILABLE,
+    POINTS_CANCELLED,
     POINTS_EXPIRED,
     POINTS_EXPIRING,
     TIER_REMOVED,
@@ -44,6 +45,5 @@ def possible_types(
     if has_notices:
         possible.add(POINTS_EXPIRING)
     # Without a record that names the type they are stored, but lead to nothing.
-    if POINTS_AVAILABLE in considered_types:
-        possible.add(POINTS_AVAILABLE)
+    possible |= {POINTS_AVAILABLE, POINTS_CANCELLED} & set(considered_types)
     return frozenset(possible)

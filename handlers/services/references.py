@@ -9,6 +9,7 @@ from domain.badges import UnknownBadge
 from domain.coupons.books import CouponBook, UnknownCouponBook
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownCampaign, UnknownEventType, UnknownMember
+from domain.ledger.availability import Availability
 from domain.ledger.records import Ledger, LedgerAccount
 from domain.ledger.refusals import (
     UnknownLedger,
@@ -142,6 +143,12 @@ def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> 
     """Raise UnknownEventType for a type that is neither built-in nor an active one of the organization."""
     if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
         raise unknown_event_type(configuration, event_type)
+
+
+def refuse_unknown_event_types(configuration: Configuration, availability: Availability | None) -> None:
+    """Refuse points that wait for an event of an unknown type; raises UnknownEventType."""
+    for event_type in () if availability is None else availability.event_types:
+        refuse_unknown_event_type(configuration, event_type)
 
 
 def refuse_unknown_tiers(configuration: Configuration, keys: Collection[str]) -> None:

@@ -1,11 +1,9 @@
 """Loads the ledger session of locked wallets, and finds earlier transactions."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -19,6 +17,7 @@ from domain.organizations import Organization
 from persistence import ledger
 from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
+from persistence.posting.stored import find_stored, with_orders
 from persistence.rows import columns_of, next_ids, records, recordset_of
 from persistence.tables.ledger import ledger_accounts
 
@@ -111,63 +110,6 @@ WHERE organization_id = %s AND from_wallet_id = ANY(%s) AND is_expiry AND extern
     AND ledger_account_id = ANY(%s) AND status = 1 AND part_of_ledger_transaction_id IS NULL
 """
 
-_STORED_COLUMNS = """
-SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
-    t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
-    t.pending_expires_at,
-    (SELECT count(*) FROM ledger_entries e
-     WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
-    parts.taken_back, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
-    t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
-    coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until,
-    t.qualifying_amount AS qualifying, parts.fiat_returned, t.available_at, t.available_on AS awaited,
-    t.policy_expires_at
-FROM ledger_transactions t
-CROSS JOIN LATERAL (
-    SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS taken_back,
-        coalesce(sum(p.amount) FILTER (WHERE p.status = 2), 0) AS released,
-        coalesce(sum(p.fiat_value) FILTER (WHERE p.status = 1), 0) AS fiat_returned
-    FROM ledger_transactions p WHERE p.organization_id = t.organization_id
-        AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial
-) parts
-CROSS JOIN LATERAL (
-    SELECT coalesce(sum(l.expired), 0) AS expired, array_agg(l.ledger_lot_id) AS lots
-    FROM ledger_lots l WHERE l.organization_id = t.organization_id
-        AND l.ledger_transaction_id = t.ledger_transaction_id AND t.transaction_type <> 3
-) made
-"""
-
-_STORED = f"""{_STORED_COLUMNS}
-WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
-"""
-
-# Missing amounts of mints are taken from points that the reversal of a debit of their wallet returns.
-_CLAIMS = f"""{_STORED_COLUMNS}
-WHERE t.organization_id = %s AND t.to_wallet_id = ANY(%s) AND t.missing > 0
-"""
-
-# The order of a mint is that of its event, or of the event that caused that one.
-_ORDERS = """
-WITH RECURSIVE events_of AS (
-    SELECT t.ledger_transaction_id, e.cause_loyalty_event_id, e.payload #>> '{order,externalId}' AS external_id
-    FROM ledger_transactions t JOIN events e USING (organization_id, loyalty_event_id)
-    WHERE t.organization_id = %(organization_id)s AND t.ledger_transaction_id = ANY(%(ids)s)
-    UNION ALL
-    SELECT o.ledger_transaction_id, e.cause_loyalty_event_id, e.payload #>> '{order,externalId}'
-    FROM events_of o JOIN events e ON e.organization_id = %(organization_id)s
-        AND e.loyalty_event_id = o.cause_loyalty_event_id
-    WHERE o.external_id IS NULL
-)
-SELECT ledger_transaction_id, external_id FROM events_of WHERE external_id IS NOT NULL
-"""
-
-_USES = """
-SELECT u.ledger_transaction_id, u.ledger_lot_id, u.amount, l.expires_at, l.kept_until
-FROM ledger_lot_uses u JOIN ledger_lots l USING (organization_id, ledger_lot_id)
-WHERE u.organization_id = %s AND u.ledger_transaction_id = ANY(%s)
-ORDER BY u.ledger_transaction_id, l.expires_at NULLS LAST, u.ledger_lot_id
-"""
-
 
 def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> ResultsByKey[int]:
     """The id of the transaction posted under each of these keys."""
@@ -182,52 +124,6 @@ def look_up(db: Connection, organization_id: int, keys: Sequence[str]) -> tuple[
     for key, id_, digest in posted or ():
         results.add(key, None if digest is None else bytes.fromhex(digest), id_)
     return results, ids
-
-
-def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
-    """Transactions to be captured or reverted, with the lots that they took, soonest to expire first."""
-    if not transaction_ids:
-        return {}
-    values = (organization_id, list(transaction_ids))
-    uses: dict[int, list[LotUse]] = {}
-    for transaction_id, *use in query(db, _USES, values):
-        uses.setdefault(transaction_id, []).append(LotUse(*use))
-    rows = db.exec_driver_sql(_STORED, values).mappings()
-    transactions = [_stored_transaction(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
-    debited = {transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None}
-    claims: list[Stored] = []
-    if debited:
-        claims = [
-            _stored_transaction(row) for row in db.exec_driver_sql(_CLAIMS, (organization_id, list(debited))).mappings()
-        ]
-    return {
-        transaction.ledger_transaction_id: replace(transaction, claims=_claims_on(transaction, claims))
-        for transaction in transactions
-    }
-
-
-def with_orders(db: Connection, organization_id: int, without_orders: Iterable[Stored]) -> list[Stored]:
-    """The transactions, mints that wait with the external id of the order of their event; no query without any."""
-    transactions = list(without_orders)
-    timed = [transaction.ledger_transaction_id for transaction in transactions if transaction.is_timed]
-    if not timed:
-        return transactions
-    orders = dict(query(db, _ORDERS, {"organization_id": organization_id, "ids": timed}))
-    return [replace(mint, order_external_id=orders.get(mint.ledger_transaction_id)) for mint in transactions]
-
-
-def _stored_transaction(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
-    return Stored(**{**row, "lots": tuple(row["lots"] or ())}, uses=tuple(uses))
-
-
-def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
-    """The reverted mints whose shortfall the reversal of a transaction covers: mints reverted after it was posted."""
-    return tuple(
-        claim
-        for claim in claims
-        if (claim.to_wallet_id, claim.ledger_account_id) == (undone.from_wallet_id, undone.ledger_account_id)
-        and undone.ledger_transaction_id < (claim.clamped_by or 0)
-    )
 
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:

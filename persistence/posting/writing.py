@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.ledger.postings import Capture, Posting, Step, Stored, place_of
+from domain.ledger.postings import Capture, Posting, Step, place_of
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import Prepared, defer
@@ -59,6 +59,14 @@ _CAPTURE = update_by_id(
     "updated_at",
     fiat_currency="coalesce(x.fiat_currency, t.fiat_currency)",
     external_event_date="coalesce(x.external_event_date, t.external_event_date)",
+)
+_CONFIRM = update_by_id(
+    ledger_transactions,
+    "ledger_transaction_id",
+    "available_at",
+    "policy_expires_at",
+    "updated_at",
+    held_until="null",
 )
 _MARK_REVERTED = update_by_id(
     ledger_transactions, "ledger_transaction_id", "status", "reversal_ledger_transaction_id", "updated_at"
@@ -134,6 +142,8 @@ def write_session(
     steps = session.steps
     holdings = _holding_rows(organization_id, session)
     if not steps:
+        if session.changes_stored:
+            _change_stored(db, organization_id, session, (), {})
         if holdings:
             defer(db, _WRITE_HOLDINGS, (as_json(holdings),))
         return []
@@ -169,7 +179,7 @@ def _ids_of_steps(db: Connection, steps: Sequence[Step], reserved_ids: Sequence[
     remaining_ids = list(reserved_ids)[::-1]
     for place, step in enumerate(steps):
         if isinstance(step, Capture):
-            ids.append(step.stored.ledger_transaction_id)
+            ids.append(_stored_id(step.stored.ledger_transaction_id, ids))
             continue
         if not remaining_ids:
             missing_count = len([later for later in steps[place:] if isinstance(later, Posting)])
@@ -185,7 +195,8 @@ def _change_stored(
     numbered_steps: Sequence[tuple[int, Step]],
     id_of: Mapping[int, int],
 ) -> None:
-    """Update transactions that were stored before: lowered, captured, reverted, or clawed back in part."""
+    """Update transactions that are stored: confirmed, lowered, captured, reverted, or clawed back in part."""
+    ids = [i for i, _ in numbered_steps]
     lowered = [
         # What a partial revert of a pending mint has released is subtracted.
         {"ledger_transaction_id": i, "amount": released}
@@ -193,7 +204,7 @@ def _change_stored(
     ]
     captured = [
         {
-            "ledger_transaction_id": step.stored.ledger_transaction_id,
+            "ledger_transaction_id": i,
             # A capture of zero is a release; the record keeps the reserved amount.
             "amount": step.amount or step.stored.amount,
             "status": SETTLED if step.amount else REVERTED,
@@ -203,12 +214,12 @@ def _change_stored(
             "qualifying_amount": step.qualifying,
             "captured_at": step.available_at or session.at,
         }
-        for _, step in numbered_steps
+        for i, step in numbered_steps
         if isinstance(step, Capture)
     ]
     reverted_rows = [
         {
-            "ledger_transaction_id": _id_of_reverted(step.reverts, [i for i, _ in numbered_steps]),
+            "ledger_transaction_id": _stored_id(step.reverts.ledger_transaction_id, ids),
             "status": REVERTED,
             "reversal_ledger_transaction_id": transaction_id,
         }
@@ -226,6 +237,7 @@ def _change_stored(
     # Mints that are reverted as a whole are marked by their status.
     unearned = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
     changes: tuple[tuple[Prepared, list[dict[str, Any]]], ...] = (
+        (_CONFIRM, _confirmation_rows(session, ids)),
         (_LOWER, lowered),
         (_CAPTURE, captured),
         (_MARK_REVERTED, reverted_rows),
@@ -236,6 +248,13 @@ def _change_stored(
         if rows:
             dated = [{**row, "updated_at": session.at} for row in rows]
             defer(db, statement, (*recordset_of(dated), organization_id))
+
+
+def _confirmation_rows(session: LedgerSession, ids: Sequence[int]) -> list[dict[str, Any]]:
+    return [
+        {"ledger_transaction_id": _stored_id(i, ids), **confirmation._asdict()}
+        for i, confirmation in session.confirmed.items()
+    ]
 
 
 def _entry_rows(organization_id: int, numbered_steps: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
@@ -287,7 +306,9 @@ def _transaction_row(
         "fiat_value": posting.fiat_value,
         "fiat_gross_amount": details.fiat.gross_amount,
         "fiat_currency": details.fiat.currency,
-        "reverted_ledger_transaction_id": _id_of_reverted(posting.reverts, ids) if posting.reverts else None,
+        "reverted_ledger_transaction_id": (
+            _stored_id(posting.reverts.ledger_transaction_id, ids) if posting.reverts else None
+        ),
         "is_partial": posting.is_partial,
         "part_of_ledger_transaction_id": part_of,
         "qualifying_amount": posting.qualifying,
@@ -296,10 +317,9 @@ def _transaction_row(
     }
 
 
-def _id_of_reverted(transaction: Stored, ids: Sequence[int]) -> int:
-    """The id of a reverted transaction; that of a step of the session is among `ids` only now."""
-    temporary = transaction.ledger_transaction_id
-    return temporary if temporary > 0 else ids[place_of(temporary)]
+def _stored_id(transaction_id: int, ids: Sequence[int]) -> int:
+    """The id of a transaction; that of a step of the session is among `ids` only now."""
+    return transaction_id if transaction_id > 0 else ids[place_of(transaction_id)]
 
 
 def _holding_rows(organization_id: int, session: LedgerSession) -> list[dict[str, Any]]:

@@ -116,6 +116,8 @@ ledger_balances = record_table(
     postgresql_with={"fillfactor": "70"},
 )
 
+_AWAITS_EVENT = "status = 0 AND transaction_type = 1 AND available_at IS NULL AND available_on IS NOT NULL"
+
 ledger_transactions = tenant_table(
     "ledger_transactions",
     "ledger_transaction_id",
@@ -205,6 +207,9 @@ ledger_transactions = tenant_table(
     index("ix_ledger_transactions_pending_to", "to_wallet_id", where="status = 0"),
     # A wallet's mints that were not available at once.
     index("ix_ledger_transactions_timed", "to_wallet_id", "ledger_account_id", where="available_at IS NOT NULL"),
+    # Mints that wait for an event which has not come: those of a wallet, and those of an order.
+    index("ix_ledger_transactions_awaiting", "to_wallet_id", where=_AWAITS_EVENT),
+    index("ix_ledger_transactions_awaiting_order", text("(available_on ->> 'orderExternalId')"), where=_AWAITS_EVENT),
     # Mints that wait for a moment, or for an event until one.
     index(
         "ix_ledger_transactions_waiting",

@@ -47,6 +47,7 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
         ("availableAt", "Available at", "timestamp", None, True),
         ("availableAfter", "Available after", "string", None, True),
         ("availableRounding", "Rounding of availability", "string", None, True),
+        ("availableOn", "Available on an event", "map<string, dyn>", None, True),
     ]
     assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
     assert [param["id"] for param in params["burn-points"]] == [

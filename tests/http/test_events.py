@@ -156,6 +156,7 @@ def test_the_administration_tracks_one_event_with_its_effects(shop, member):
                     {"id": "availableAt", "value": None},
                     {"id": "availableAfter", "value": None},
                     {"id": "availableRounding", "value": None},
+                    {"id": "availableOn", "value": None},
                 ],
             }
         ],

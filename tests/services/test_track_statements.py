@@ -124,3 +124,54 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
         short = count(shop.engine, lambda s=surface, p=path: s.get(p, limit=1))
         assert len(surface.get(path, limit=25)["results"]) == 25
         assert count(shop.engine, lambda s=surface, p=path: s.get(p, limit=25)) <= short, path
+
+
+class TestPointsOnEvents:
+    """Points that wait for an event of their member."""
+
+    TYPE = "member-profile-completed"
+
+    @pytest.fixture(scope="class")
+    def plain(self, settings):
+        """An organization without anything that considers events."""
+        with running_api(settings) as api:
+            yield Shop(api.organization())
+
+    def statements(self, shop, members, size=1):
+        def call():
+            results = shop.track(*(event(members[i % len(members)], self.TYPE) for i in range(size)))
+            assert {result["status"] for result in results} == {"success"}
+
+        return count(shop.engine, call)
+
+    def wait(self, shop, member, lots):
+        body = {"amount": 1, "availableOn": {"eventTypes": [self.TYPE]}}
+        for _ in range(lots):
+            shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", body, expect=200)
+
+    def balance(self, shop, member):
+        [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
+        return balance["balance"], balance["pending"]
+
+    def test_others_do_not_pay_for_what_waits(self, plain):
+        member, waiting = plain.member(), plain.member()
+        plain.track(event(member, self.TYPE))
+        before = self.statements(plain, [member])
+        self.wait(plain, waiting, 2)
+        assert self.statements(plain, [member]) == before
+
+    def test_many_lots_and_events_cost_as_many_statements_as_one(self, plain):
+        def waiting_members(number, lots):
+            members = [plain.member() for _ in range(number)]
+            for member in members:
+                self.wait(plain, member, lots)
+            return members
+
+        counts = []
+        for number, lots, size in ((1, 1, 1), (1, 20, 1), (4, 5, 40)):
+            members = waiting_members(number, lots)
+            counts.append(self.statements(plain, members, size))
+            assert [self.balance(plain, member) for member in members] == [(lots, 0)] * number
+        assert counts[1] == counts[0]
+        # More derived events may need further ids.
+        assert counts[2] <= counts[0] + 1

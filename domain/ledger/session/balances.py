@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, end_of_lot, split_uses
-from domain.ledger.postings import ZERO, Details, Earning, Entry, Holding, Pair, Posting, Step, Stored
+from domain.ledger.postings import ZERO, Confirmation, Details, Earning, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
@@ -25,6 +25,10 @@ from domain.undo_log import Savepoint, UndoLog
 AnyStep = TypeVar("AnyStep", bound=Step)
 
 _NOTHING = Holding()
+
+
+AwaitedEvent = tuple[str, str | None, int]
+"""A type of events, and the order that they are about, or the wallet of their member (0 for that of any)."""
 
 
 class Balances(ABC):
@@ -66,7 +70,12 @@ class Balances(ABC):
         self._unearned: dict[int, Decimal] = {}
         # Expiries of idle balances that late activities may revert, by balance.
         self._idle_expiries: dict[Pair, list[Stored]] = {}
-        self._undo_log = UndoLog(self.steps)
+        # Mints that wait for events: stored ones by event, those of this unit, and when each becomes available whose
+        # event has come.
+        self._awaiting: dict[AwaitedEvent, list[Stored]] = {}
+        self._new_waits: list[Posting] = []
+        self._confirmed: dict[int, Confirmation] = {}
+        self._undo_log = UndoLog(self.steps, self._new_waits)
 
     def assume(self, wallet_id: int, ledger_account_id: int, holding: Holding) -> None:
         """Take a holding as given, of a wallet that is stored nowhere."""
@@ -75,7 +84,7 @@ class Balances(ABC):
     @property
     def changes_stored(self) -> bool:
         """True if this unit of work has changed transactions that were stored before."""
-        return bool(self._settled or self._released or self._missing or self._unearned)
+        return bool(self._settled or self._released or self._missing or self._unearned or self._confirmed)
 
     def changed_holdings(self) -> list[tuple[Pair, Holding]]:
         """The holdings that the steps have changed, in the order of wallets and accounts."""

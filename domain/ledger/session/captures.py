@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from domain.ledger.expiry import SPEND
 from domain.ledger.lots import LotMove, LotUse, NewLot, SettleLots, TakeLots, split_uses
-from domain.ledger.postings import ZERO, Capture, Entry, Fiat, Stored
+from domain.ledger.postings import ZERO, Capture, Confirmation, Entry, Fiat, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import CaptureExceedsHold, NotPending
 from domain.ledger.session.balances import check_amount, expired_on_arrival, prorated
@@ -91,6 +91,9 @@ class CaptureSession(Returns):
             else self._expiry_of_mint(account, wallet_id, happened_at, moment)
         )
         before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
+        if transaction.available_at is None:
+            confirmation = Confirmation(moment, None if transaction.pending_expires_at is not None else by_policy)
+            self._undo_log.put(self._confirmed, transaction.ledger_transaction_id, confirmation)
         # What counts as earned counts from this moment on, which may be an early one.
         transaction = replace(transaction, available_at=moment)
         qualifying = self._settle_qualifying(transaction, account, amount)

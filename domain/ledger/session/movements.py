@@ -60,7 +60,8 @@ class Movements(Balances):
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         wait = None
         if availability is not None or account.default_availability is not None:
-            wait = (availability or account.availability).wait(happened_at, account.expiry_calendar(self.zone).zone)
+            zone, terms = account.expiry_calendar(self.zone).zone, availability or account.availability
+            wait = terms.wait(happened_at, zone, details.order_external_id)
         available_at = None if wait is None else wait.available_at
         expiry = expires_at or self._expiry_of_mint(account, wallet_id, happened_at, available_at)
         # Qualifying points alone are nothing that could be spent too early.
@@ -119,7 +120,7 @@ class Movements(Balances):
             )
         # What it is for happened at a moment that its release must not move.
         details = replace(details, external_event_date=details.external_event_date or self.at)
-        return self._hold(
+        posting = self._hold(
             account,
             MINT,
             None,
@@ -132,6 +133,9 @@ class Movements(Balances):
             wait=wait,
             policy_expires_at=None if available_at is None or expires_at is not None else expiry,
         )
+        if wait.awaited is not None:
+            self._new_waits.append(posting)
+        return posting
 
     def burn(
         self,

@@ -117,8 +117,11 @@ class Returns(Claims):
             fiat_value=posting.fiat_value,
             reversal_ledger_transaction_id=None,
             external_event_date=posting.details.external_event_date,
-            pending_expires_at=None,
+            pending_expires_at=posting.pending_expires_at,
             entry_count=len(posting.entries),
+            qualifying=posting.qualifying,
+            awaited=None if posting.wait is None else posting.wait.awaited,
+            order_external_id=posting.details.order_external_id,
             uses=tuple(use for move in posting.lot_moves if isinstance(move, TakeLots) for use in move.only),
         )
 

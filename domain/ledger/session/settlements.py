@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from domain.ledger.availability import NOT_CONFIRMED
 from domain.ledger.lots import (
     LotMove,
 )
@@ -22,16 +23,13 @@ from domain.ledger.session.balances import (
     overdraft_of,
     rest_of,
 )
-from domain.ledger.session.captures import CaptureSession
 from domain.ledger.session.claims import reversal
+from domain.ledger.session.confirmations import ConfirmationSession
 from domain.ledger.session.returns import returned_by
 
-NOT_CONFIRMED = "not-confirmed"
-"""Why a mint was reverted whose event has not come."""
 
-
-class LedgerSession(CaptureSession):
-    """The ledger session of one unit of work: movements, captures and reverts."""
+class LedgerSession(ConfirmationSession):
+    """The ledger session of one unit of work: movements, captures, confirmations and reverts."""
 
     def revert(
         self,

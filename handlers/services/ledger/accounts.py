@@ -66,6 +66,9 @@ def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | 
     tiers = [{**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]]
     complete = complete_notices(complete_settings({**settings, "tier_expirations": tiers}, current))
     complete["default_availability"] = _complete_terms(complete["default_availability"])
+    references.refuse_unknown_event_types(
+        configuration_of(call.db, call.organization), Availability.of(complete["default_availability"] or {})
+    )
     activities = {activity for policy in complete["expiration_policies"] for activity in policy.get("activities", ())}
     for event_type in sorted(activities - {EARN, SPEND}):
         references.refuse_unknown_event_type(configuration_of(call.db, call.organization), event_type)

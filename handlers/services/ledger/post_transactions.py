@@ -12,6 +12,7 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from domain.idempotency import refuse_reuse
+from domain.ledger.availability import awaited_event
 from domain.ledger.postings import Details, Fiat, Posting, Stored
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.ledger.refusals import (
@@ -24,6 +25,7 @@ from domain.ledger.refusals import (
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
+from handlers.services import references
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.movements import Movement
 from handlers.services.unit_of_work.evaluation import evaluate_changes
@@ -201,6 +203,7 @@ class MovementBatch:
             raise UnknownLedgerAccount(unknown_account(movement.ledger_id, movement.ledger_account_id))
         source, target = movement.from_wallet_id, movement.to_wallet_id
         _check(movement, self._unit.now)
+        references.refuse_unknown_event_types(self._unit.configuration, movement.availability)
         for wallet_id in (source, target):
             if wallet_id is not None and ledger_ids.get(wallet_id) != account.ledger_id:
                 raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")
@@ -269,7 +272,9 @@ def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction
             "amount": step.amount,
             "qualifyingAmount": step.qualifying,
             "availableAt": None if step.wait is None else step.wait.available_at,
-            "availableOn": None if step.wait is None else step.wait.awaited,
+            "availableOn": (
+                None if step.wait is None or step.wait.awaited is None else awaited_event(step.wait.awaited)
+            ),
             "fromWalletId": step.from_wallet_id,
             "toWalletId": step.to_wallet_id,
             "isPending": movement.manual or None,

@@ -11,14 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from domain.event_types import POINTS_AVAILABLE, POINTS_EXPIRED, TIER_REMOVED, TIER_SET, TRANSACTION_CREATED
+from domain.event_types import (
+    POINTS_AVAILABLE,
+    POINTS_CANCELLED,
+    POINTS_EXPIRED,
+    TIER_REMOVED,
+    TIER_SET,
+    TRANSACTION_CREATED,
+)
 from domain.events import IncomingEvent
-from domain.ledger.postings import Capture, Earning, Pair, Posting, Step
+from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, Stored, place_of
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.tier_policies import TierPoints
 from domain.tiers import Points, TierSchedule
-from handlers.messages.derived_events import available_payload, expired_payload, tier_payload, transaction_payload
+from handlers.messages.derived_events import (
+    SettledMint,
+    available_payload,
+    cancelled_payload,
+    expired_payload,
+    tier_payload,
+    transaction_payload,
+)
 from persistence import ledger_wallets
 
 if TYPE_CHECKING:
@@ -86,7 +100,7 @@ class LedgerEvents:
         self._steps = len(steps)
         # What happens by time is not reported as transactions.
         self._postings = len([step for step in steps if isinstance(step, Posting)])
-        events = self._arrived(steps) + self._expired(steps) if steps else []
+        events = self._settled_waits(steps) + self._expired(steps) if steps else []
         for wallet_id, member_id in self._member_ids.items():
             events += self._settle_tiers(
                 wallet_id, member_id, {*settled_accounts, *changed_accounts.get(wallet_id, ())}
@@ -99,7 +113,7 @@ class LedgerEvents:
         if not steps:
             return []
         self._steps += len(steps)
-        events = self._transactions(steps) + self._arrived(steps) + self._expired(steps)
+        events = self._transactions(steps) + self._settled_waits(steps) + self._expired(steps)
         for wallet_id, accounts in _changed_accounts(steps).items():
             if wallet_id in self._member_ids:
                 events += self._settle_tiers(wallet_id, self._member_ids[wallet_id], accounts)
@@ -122,21 +136,36 @@ class LedgerEvents:
                 events.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
         return events
 
-    def _arrived(self, steps: Iterable[Step]) -> list[DerivedEvent]:
-        """The points that have become available, an event for each member, account and moment."""
-        arrived: dict[tuple[int, int, datetime], list[Capture]] = {}
+    def _settled_waits(self, steps: Iterable[Step]) -> list[DerivedEvent]:
+        """The points that are available, or never will be: an event for each member, account and moment."""
+        settled: dict[tuple[str, int, int, datetime], list[SettledMint]] = {}
         for step in steps:
-            if isinstance(step, Capture) and step.available_at is not None and step.amount:
-                key = (step.stored.to_wallet_id or 0, step.account.ledger_account_id, step.available_at)
-                arrived.setdefault(key, []).append(step)
+            mint = settled_wait(step)
+            if mint is None or not step.amount:
+                continue
+            is_available = isinstance(step, Capture)
+            moment = step.available_at if isinstance(step, Capture) else step.details.external_event_date
+            expires_at = step.expires_at if isinstance(step, Capture) else None
+            event_type = POINTS_AVAILABLE if is_available else POINTS_CANCELLED
+            key = (event_type, mint.to_wallet_id or 0, step.account.ledger_account_id, moment or self._unit.now)
+            order_id = mint.order_external_id
+            settled.setdefault(key, []).append(SettledMint(self._id_of(mint), step.amount, order_id, expires_at))
         events = []
-        for (wallet_id, _, moment), mints in arrived.items():
+        for (event_type, wallet_id, account_id, moment), mints in settled.items():
             member = self._unit.members.get(self._member_ids.get(wallet_id, 0))
             if member is not None and member.erased_at is None:
                 happened_at = None if moment == self._unit.now else moment
-                payload = available_payload(mints, moment)
-                events.append(DerivedEvent(member.member_id, POINTS_AVAILABLE, payload, happened_at))
+                make_payload = available_payload if event_type == POINTS_AVAILABLE else cancelled_payload
+                payload = make_payload(self._unit.ledger.accounts[account_id], mints, moment)
+                events.append(DerivedEvent(member.member_id, event_type, payload, happened_at))
         return events
+
+    def _id_of(self, mint: Stored) -> int | None:
+        """The id of a mint's transaction, which may be a posting of this session; in a dry run that has none."""
+        if mint.ledger_transaction_id > 0:
+            return mint.ledger_transaction_id
+        earlier = self._unit.ledger.steps[: place_of(mint.ledger_transaction_id)]
+        return self._unit.transaction_id(len([step for step in earlier if isinstance(step, Posting)]))
 
     def _expired(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """The points that have expired, an event for each member, account and moment, if anything asks for them."""
@@ -212,6 +241,13 @@ def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -
 def is_told(member: Member) -> bool:
     """True for a member who is notified of expiring points: an active one."""
     return member.active and member.erased_at is None
+
+
+def settled_wait(step: Step) -> Stored | None:
+    """The mint that a step has made available, or cancelled since no event has confirmed it; None for other steps."""
+    if isinstance(step, Capture):
+        return step.stored if step.available_at is not None else None
+    return step.reverts if step.ends_hold and step.reverts is not None and step.reverts.is_timed else None
 
 
 def _changed_accounts(steps: Iterable[Step]) -> dict[int, set[int]]:

@@ -136,6 +136,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
             order, refunds, reverted_events = _settle_order(unit, tracked, order)
             unit.orders.keep(order)
         if unit.is_open and tracked.is_evaluated:
+            unit.confirm_mints(tracked)
             if tracked.event.event_type in unit.configuration.activity_types:
                 unit.ledger.note_event(tracked.member.wallet_id, tracked.event.event_type, tracked.at)
             evaluation = _run(unit, tracked, order)
@@ -268,6 +269,7 @@ def _derived_event(
         cause_id=None if cause is None else cause.loyalty_event_id,
         depth=depth,
         origin=origin,
+        order_external_id=None if cause is None else cause.order_external_id,
     )
 
 

@@ -86,6 +86,7 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | No
         audience_keys=frozenset(audience_keys),
         context=context,
         external_id=event.external_id,
+        order_external_id=tracked.order_external_id,
         description=event.description,
         is_active=member.active,
         is_sponsor_active=tracked.sponsor is None or tracked.sponsor.active,

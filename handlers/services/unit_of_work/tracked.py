@@ -36,8 +36,8 @@ class TrackedEvent:
     `position` is its place in the batch, -1 for derived events. `origin` is the request that tracked it, if that is
     another one than the present. `tracked_at` is set for an event that is stored already, and `evaluated_at`
     for one that was captured before. `order` is the order in its payload, and `order_status` the status that the event
-    gives it; None for events that are about no order. `digest` is that of the request for it; events that nobody
-    requests have none, so that no request can be the same.
+    gives it; None for events that are about no order. The events that it causes share its `order_external_id`. `digest`
+    is that of the request for it; events that nobody requests have none, so that no request can be the same.
     """
 
     position: int
@@ -54,6 +54,7 @@ class TrackedEvent:
     origin: EventOrigin | None = None
     tracked_at: datetime | None = None
     evaluated_at: datetime | None = None
+    order_external_id: str | None = None
     happened_at: datetime | None = field(init=False)
     order_status: str | None = field(init=False)
     order: Mapping[str, Any] | None = field(init=False)
@@ -62,6 +63,8 @@ class TrackedEvent:
         self.happened_at = self.event.happened_at
         self.order_status = STATUS_OF_EVENT.get(self.event.event_type)
         self.order = None if self.order_status is None else (self.event.payload or {}).get("order")
+        if self.order is not None:
+            self.order_external_id = self.order["externalId"]
 
     def stored_date(self, now: datetime) -> datetime | None:
         """The event's moment as it is stored with its effects; None if that is `now`, when they are created."""

@@ -17,33 +17,32 @@ from domain.audiences import CompiledAudience
 from domain.campaigns.compiled import EvaluationPlan
 from domain.campaigns.counters import Counters
 from domain.campaigns.discounts import Basket
-from domain.event_types import POINTS_AVAILABLE, POINTS_EXPIRED, TRANSACTION_CREATED
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
-from domain.ledger.postings import Capture, Posting, Step
+from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
-from domain.members import Member
 from domain.order_history import OrderHistory
 from domain.tier_history import TierHistory
-from domain.tiers import HeldTier, MemberProgram, TierAssignments
+from domain.tiers import TierAssignments
 from handlers.call import Execution
 from handlers.services.configuration import complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
 from handlers.services.unit_of_work.event_limits import open_limits
 from handlers.services.unit_of_work.facts import load_order_history, load_tier_history, tier_keys_at
+from handlers.services.unit_of_work.locked_members import LockedMembers
 from handlers.services.unit_of_work.orders import OrderWork
-from handlers.services.unit_of_work.participants.referrals import may_refer, reach_of_own_events, usable_codes
+from handlers.services.unit_of_work.participants.referrals import may_refer
 from handlers.services.unit_of_work.reversals import Participant, Reversals
-from handlers.services.unit_of_work.subjects import SUBJECTS, Subjects
+from handlers.services.unit_of_work.subjects import SUBJECTS
 from handlers.services.unit_of_work.tracked import EventOutcome, EventRows, TrackedEvent
-from persistence import events, limit_counters, member_tiers, posting, referrals
+from persistence import limit_counters, member_tiers, posting
 from persistence.rows import IdAllocator
 
 # Enough ids, besides some for each event, for most units: taken from the database when first needed.
 SPARE_IDS = 16
 
 
-class UnitOfWork(Subjects):
+class UnitOfWork(LockedMembers):
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
     `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
@@ -68,6 +67,7 @@ class UnitOfWork(Subjects):
         tracing: bool = False,
         reported: Collection[str] = (),
     ) -> None:
+        super().__init__()
         self.execution = execution
         self.db = execution.db
         self.organization = execution.organization
@@ -83,10 +83,6 @@ class UnitOfWork(Subjects):
         self.campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
         self.plans = configuration.plans if campaign_keys is None else configuration.plans.among(campaign_keys)
         self.possible_types = configuration.possible_types | frozenset(reported)
-        self.members: dict[int, Member] = {}
-        self.ledger_ids: dict[int, int] = {}
-        # The referral codes that may be used, by id, each with the member who has it.
-        self.referral_codes: Mapping[int, int] = {}
         self.is_open = False
         self.orders: OrderWork | None = None
         self.reversals: Reversals | None = None
@@ -95,79 +91,9 @@ class UnitOfWork(Subjects):
         self.caused = 0
         self.basket: Basket | None = None
         self._reported = frozenset(reported)
-        self._held_tiers: dict[MemberProgram, HeldTier] = {}
-        # The ids of members who were created in this database transaction.
-        self._created: set[int] = set()
+        # Whether the points of the members that wait for events are loaded.
+        self._has_awaiting = False
         self._transaction_ids: list[int] = []
-
-    # -- members and wallets ------------------------------------------------------------------------------------------
-
-    def lock(
-        self,
-        loyalty_member_ids: Collection[str] = (),
-        member_ids: Collection[int] = (),
-        incoming: Sequence[IncomingEvent] = (),
-    ) -> dict[Any, Member]:
-        """Lock and load members, and the owners of referral codes that the events may use.
-
-        Returns them by either id.
-        """
-        if self.configuration.referral_programs.by_id and self.mode in (FULL, DRY_RUN):
-            self.referral_codes = usable_codes(
-                self.db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
-            )
-            member_ids = {*member_ids, *self.referral_codes.values()}
-        others = [member_id for member_id in member_ids if member_id not in self._created]
-        if loyalty_member_ids or others:
-            if not self.is_dry_run:
-                events.lock_members(self.db, self.organization_id, loyalty_member_ids, others)
-            self._add(events.find_members(self.db, self.organization_id, loyalty_member_ids, others))
-        members: dict[Any, Member] = {}
-        for member in self.members.values():
-            members[member.loyalty_member_id] = members[member.member_id] = member
-        return members
-
-    def lock_wallets(self, wallet_ids: Collection[int], account_ids: Collection[int]) -> None:
-        """Lock wallets to move points of these accounts, with the members who may be rewarded as a consequence.
-
-        The members who own the wallets are loaded only if movements of the accounts may concern them.
-        """
-        distance = reach_of_own_events(self.configuration, self._reported)
-        wallets = set(wallet_ids)
-        if distance and wallets:
-            wallets.update(referrals.find_wallets_of_referrers(self.db, self.organization_id, wallets, distance))
-        locked = posting.lock_wallets(self.db, self.organization_id, wallets)
-        self.ledger_ids |= {wallet_id: wallet.ledger_id for wallet_id, wallet in locked.items()}
-        if not self._may_concern_members(account_ids):
-            return
-        self._add(events.find_members_of_wallets(self.db, self.organization_id, wallets))
-        if distance and self.members:
-            self.referral_codes = referrals.find_usable(
-                self.db, self.organization_id, (), (), (), self.members, distance
-            )
-
-    def adopt(self, created: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
-        """Add members whom this database transaction has created, which nobody else can see and `lock` need not read.
-
-        Each is given with the tiers held, by program id.
-        """
-        self._add([(member, held_tiers, self.organization.default_ledger_id or 0) for member, held_tiers in created])
-        self._created |= {member.member_id for member, _ in created}
-
-    def _add(self, members: Sequence[tuple[Member, Mapping[int, HeldTier], int]]) -> None:
-        for member, held_tiers, ledger_id in members:
-            self.members[member.member_id] = member
-            self.ledger_ids[member.wallet_id] = ledger_id
-            for program_id, tier in held_tiers.items():
-                self._held_tiers[member.member_id, program_id] = tier
-
-    def _may_concern_members(self, account_ids: Collection[int]) -> bool:
-        """True if movements on these accounts can move a tier, depend on one, or are to be reported themselves."""
-        configuration = self.configuration
-        is_reported = TRANSACTION_CREATED in configuration.possible_types
-        if is_reported or not self.possible_types.isdisjoint({POINTS_AVAILABLE, POINTS_EXPIRED}):
-            return bool(account_ids)
-        return not configuration.member_accounts.isdisjoint(account_ids)
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
@@ -175,6 +101,8 @@ class UnitOfWork(Subjects):
         """True if the event can have any effect."""
         configuration, event_type = self.configuration, event.event_type
         if event_type in configuration.missions_by_type or event_type in configuration.activity_types:
+            return True
+        if event_type in self._awaited_types:
             return True
         if self.plans.of(event_type).campaigns:
             return True
@@ -270,20 +198,18 @@ class UnitOfWork(Subjects):
         self.ledger_events = LedgerEvents(weakref.proxy(self))
         self.is_open = True
 
-    def _add_owners_of_arrivals(self) -> None:
-        """Load the members whose points have become available: that is reported in any case."""
-        wallet_ids = {member.wallet_id for member in self.members.values()}
-        wallets = {
-            step.stored.to_wallet_id
-            for step in self.ledger.steps
-            if isinstance(step, Capture) and step.stored.to_wallet_id is not None
-        }
-        if wallets - wallet_ids:
-            self._add(events.find_members_of_wallets(self.db, self.organization_id, wallets - wallet_ids))
+    def confirm_mints(self, tracked: TrackedEvent) -> None:
+        """Confirm the mints that wait for such an event; those that are stored are loaded by the first of them."""
+        event_type = tracked.event.event_type
+        if event_type in self._awaited_types and not self._has_awaiting:
+            self._has_awaiting = True
+            self.ledger.expect_events(posting.find_awaiting(self.db, self.organization_id, self.ledger_ids))
+        self.ledger.confirm(tracked.member.wallet_id, event_type, tracked.order_external_id, tracked.at)
 
     def _close(self) -> None:
         """Forget what was open; the members stay locked."""
         self.is_open, self.orders, self.reversals = False, None, None
+        self._has_awaiting = False
         self._payment_keys = frozenset()
         for name in (*SUBJECTS, "counters", "audiences", "tier_history", "order_history"):
             self.__dict__.pop(name, None)

@@ -146,6 +146,7 @@ def test_parameters_left_out_have_their_defaults():
         "availableAt": None,
         "availableAfter": None,
         "availableRounding": None,
+        "availableOn": None,
     }
 
 

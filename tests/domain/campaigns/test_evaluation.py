@@ -249,6 +249,7 @@ def test_a_mint_goes_to_the_member_or_the_sponsor_and_to_the_account_named():
         "availableAt": None,
         "availableAfter": None,
         "availableRounding": None,
+        "availableOn": None,
     }
 
 

@@ -1,0 +1,67 @@
+"""Mints that wait for events: such an event confirms them, and from its date the time until they are available runs."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from domain.ledger.availability import ORDER, available_after_event
+from domain.ledger.postings import Confirmation, Stored
+from domain.ledger.records import PENDING, LedgerAccount
+from domain.ledger.session.balances import AwaitedEvent
+from domain.ledger.session.captures import CaptureSession
+
+
+class ConfirmationSession(CaptureSession):
+    """A session in which events confirm the mints that wait for them."""
+
+    @property
+    def confirmed(self) -> Mapping[int, Confirmation]:
+        """When the mints become available that this unit of work has confirmed, by transaction."""
+        return self._confirmed
+
+    def expect_events(self, mints: Iterable[Stored]) -> None:
+        """Note stored mints that wait for events."""
+        for mint in mints:
+            for awaited in _awaited_events(mint):
+                self._awaiting.setdefault(awaited, []).append(mint)
+
+    def confirm(self, wallet_id: int, event_type: str, order_external_id: str | None, happened_at: datetime) -> None:
+        """Confirm the mints that wait for an event of its order, and those without an order of its member.
+
+        They become available after their time from the moment of the event on, or now if that has passed.
+        """
+        if not (self._awaiting or self._new_waits):
+            return
+        events: set[AwaitedEvent] = {(event_type, None, wallet_id)}
+        if order_external_id is not None:
+            events.add((event_type, order_external_id, 0))
+        mints = [mint for event in events for mint in self._awaiting.get(event, ())]
+        for posting in self._new_waits:
+            mint = self._stored_as(posting)
+            if not events.isdisjoint(_awaited_events(mint)):
+                mints.append(mint)
+        for mint in sorted(mints, key=lambda mint: abs(mint.ledger_transaction_id)):
+            account = self.accounts.get(mint.ledger_account_id)
+            is_confirmed = mint.ledger_transaction_id in self._confirmed
+            if account is not None and not is_confirmed and self.status_of(mint) == PENDING:
+                self._confirm(mint, account, happened_at)
+
+    def _confirm(self, mint: Stored, account: LedgerAccount, happened_at: datetime) -> None:
+        zone, expires_at = account.expiry_calendar(self.zone).zone, mint.pending_expires_at
+        moment = max(self.at, available_after_event(mint.awaited or {}, happened_at, zone))
+        # What would expire on arrival is left to the worker, until it is stored.
+        is_new_and_expired = mint.ledger_transaction_id < 0 and expires_at is not None and expires_at <= self.at
+        if moment == self.at and not is_new_and_expired:
+            self.make_available(mint, account, moment)
+            return
+        by_policy = None
+        if expires_at is None:
+            minted_at = mint.external_event_date or self.at
+            by_policy = self._expiry_of_mint(account, mint.to_wallet_id or 0, minted_at, moment)
+        self._undo_log.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, by_policy))
+
+
+def _awaited_events(mint: Stored) -> Iterable[AwaitedEvent]:
+    terms = mint.awaited or {}
+    order = terms.get(ORDER)
+    wallet_id = (mint.to_wallet_id or 0) if order is None else 0
+    return [(event_type, order, wallet_id) for event_type in terms.get("eventTypes", ())]

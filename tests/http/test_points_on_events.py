@@ -1,0 +1,283 @@
+"""Points that wait for an event which confirms them, at the moments of a test clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.campaigns import mint as mint_effect
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
+
+START = "2026-03-01T09:00:00Z"
+CONFIRMED = "member-purchase-order-confirmed"
+CONFIRMED_AT, AVAILABLE_AT, CANCELLED_AT = "2026-03-05T11:00:00Z", "2026-03-19T11:00:00Z", "2026-04-30T08:00:00Z"
+ON_CONFIRMED = {"eventTypes": [CONFIRMED], "cancelAfter": "P60D"}
+
+
+@pytest.fixture
+def clock(api):
+    """A clock at 1 March 2026, 10:00 in Madrid."""
+    return Clock.new(api, START)
+
+
+@pytest.fixture
+def shop(clock):
+    return Shop(clock.organization)
+
+
+@pytest.fixture
+def points(clock):
+    """The default account."""
+    created = clock.organization.created
+    [account] = clock.organization.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
+    return Points(clock.organization, account)
+
+
+def mint(shop, member, amount, expect=200, **more):
+    answer = shop.administration.post(
+        f"/members/by-loyalty-member-id/{member}/mint", {"amount": amount, **more}, expect=expect
+    )
+    return answer["ledgerTransactions"][0] if expect == 200 else answer
+
+
+def holds(shop, member):
+    """The balance of a member, and what is pending."""
+    [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
+    return balance["balance"], balance["pending"]
+
+
+def payloads(shop, event_type):
+    key = {"points-available": "availableAt", "points-cancelled": "cancelledAt"}[event_type]
+    stored = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
+    return [payload for payload in stored if key in payload]
+
+
+def confirm(shop, member, external_id="order-1", **more):
+    [result] = shop.track(order(member, None, "confirmed", external_id, **more))
+    assert result["status"] == "success", result
+    return result
+
+
+class TestOrders:
+    """100.00 bought on 1 March at 10:00 in Madrid gives 100 points, once the order is confirmed."""
+
+    @pytest.fixture
+    def action(self, shop):
+        terms = {"availableOn": ON_CONFIRMED, "availableAfter": "P14D"}
+        return shop.campaign(running(mint_effect(("=", "floor(order.total)"), **terms)), eventType=ORDER_CREATED)
+
+    def buy(self, shop, member, external_id="order-1", **more):
+        [result] = shop.track(order(member, 100, external_id=external_id, **more))
+        [effect] = result["effects"]
+        assert effect["status"] == "executed", effect
+        return effect
+
+    def test_time_runs_from_the_confirmation(self, clock, shop, points, action):
+        """Example 10."""
+        member = shop.member()
+        assert self.buy(shop, member)["availableAt"] is None
+        [row] = points.rows()
+        told = {"status": 0, "availability": "waiting", "availableAt": None, "availableOn": ON_CONFIRMED}
+        assert {name: row[name] for name in told} == told
+        wallet = row["toWalletId"]
+        assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [{"availableAt": None, "amount": 100}]
+        clock.advance(CONFIRMED_AT)
+        assert holds(shop, member) == (0, 100)
+        confirm(shop, member)
+        [row] = points.rows()
+        told = {"status": 0, "availability": "waiting", "availableAt": AVAILABLE_AT, "availableOn": None}
+        assert {name: row[name] for name in told} == told
+        assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [
+            {"availableAt": AVAILABLE_AT, "amount": 100}
+        ]
+        clock.advance("2026-03-19T10:59:59Z")
+        assert holds(shop, member) == (0, 100)
+        clock.advance(AVAILABLE_AT)
+        assert holds(shop, member) == (100, 0)
+        clock.advance("2026-05-01T00:00:00Z")
+        assert holds(shop, member) == (100, 0)
+        [payload] = payloads(shop, "points-available")
+        assert (payload["amount"], payload["availableAt"]) == (100, AVAILABLE_AT)
+        assert payload["orderExternalIds"] == ["order-1"]
+        assert payloads(shop, "points-cancelled") == []
+        assert points.verify() == []
+
+    def test_points_are_cancelled_if_nothing_confirms_them(self, clock, shop, points, action):
+        """Example 10."""
+        member = shop.member()
+        self.buy(shop, member)
+        clock.advance("2026-04-30T07:59:59Z")
+        assert holds(shop, member) == (0, 100)
+        clock.advance(CANCELLED_AT)
+        assert holds(shop, member) == (0, 0)
+        revert, minted = points.rows()
+        assert (revert["description"], revert["externalEventDate"]) == ("not-confirmed", CANCELLED_AT)
+        assert (minted["status"], minted["reversalLedgerTransactionId"]) == (2, revert["ledgerTransactionId"])
+        assert payloads(shop, "points-cancelled") == [
+            {
+                "ledgerAccountKey": points.account["ledgerAccountKey"],
+                "amount": 100,
+                "cancelledAt": CANCELLED_AT,
+                "reason": "not-confirmed",
+                "orderExternalIds": ["order-1"],
+                "lots": [{"ledgerTransactionId": minted["ledgerTransactionId"], "amount": 100}],
+            }
+        ]
+        clock.advance("2026-05-02T00:00:00Z")
+        confirm(shop, member)
+        assert holds(shop, member) == (0, 0)
+        assert points.verify() == []
+
+    def test_only_the_order_of_the_points_confirms_them(self, clock, shop, points, action):
+        member = shop.member()
+        self.buy(shop, member, "order-1")
+        self.buy(shop, member, "order-2")
+        clock.advance(CONFIRMED_AT)
+        confirm(shop, member, "order-2")
+        clock.advance(AVAILABLE_AT)
+        assert holds(shop, member) == (100, 100)
+
+    def test_one_call_creates_and_confirms(self, clock, shop, points, action):
+        member = shop.member()
+        created = order(member, 100, external_id="order-1")
+        results = shop.track(created, order(member, None, "confirmed", "order-1"))
+        assert [result["status"] for result in results] == ["success"] * 2
+        assert holds(shop, member) == (0, 100)
+        clock.advance("2026-03-15T09:00:00Z")
+        assert holds(shop, member) == (100, 0)
+        assert points.verify() == []
+
+    def test_a_late_confirmation_counts_from_its_date(self, clock, shop, points, action):
+        member = shop.member()
+        self.buy(shop, member)
+        clock.advance("2026-04-10T09:00:00Z")
+        confirm(shop, member, externalEventDate="2026-03-28T12:00:00+01:00")
+        assert holds(shop, member) == (0, 100)
+        clock.advance("2026-04-11T10:00:00Z")
+        assert holds(shop, member) == (100, 0)
+
+    def test_a_confirmation_whose_time_has_passed_makes_available_at_once(self, clock, shop, points, action):
+        member = shop.member()
+        self.buy(shop, member)
+        clock.advance("2026-04-10T09:00:00Z")
+        confirm(shop, member, externalEventDate=CONFIRMED_AT)
+        assert holds(shop, member) == (100, 0)
+        [payload] = payloads(shop, "points-available")
+        assert (payload["availableAt"], payload["orderExternalIds"]) == ("2026-04-10T09:00:00Z", ["order-1"])
+        assert points.verify() == []
+
+    def test_a_returned_order_releases_its_points_to_nothing(self, clock, shop, points, action):
+        member = shop.member()
+        self.buy(shop, member)
+        shop.track(order(member, None, "confirmed", "order-1"), order(member, None, "returned", "order-1"))
+        assert holds(shop, member) == (0, 0)
+        clock.advance(CANCELLED_AT)
+        assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
+        assert points.verify() == []
+
+    def test_a_cancelled_order_releases_its_points_to_nothing(self, clock, shop, points, action):
+        member = shop.member()
+        self.buy(shop, member)
+        shop.track(order(member, None, "cancelled", "order-1"))
+        assert holds(shop, member) == (0, 0)
+        clock.advance(CANCELLED_AT)
+        assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
+        assert points.verify() == []
+
+    def test_a_dry_run_confirms_and_writes_nothing(self, clock, shop, points):
+        effect = mint_effect(("=", "floor(order.total)"), availableOn=ON_CONFIRMED)
+        shop.campaign(running(effect), eventType=ORDER_CREATED)
+        shop.campaign(running(mint_effect(("=", "balances['points'] + 1.0"))), eventType=CONFIRMED)
+        member = shop.member()
+        self.buy(shop, member)
+        [result] = shop.track(order(member, None, "confirmed", "order-1"), executionMode="dryRun")
+        # The points are available before the effects of the event.
+        assert [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"] == [101]
+        assert holds(shop, member) == (0, 100)
+        assert len(points.rows()) == 1
+
+    def test_points_of_the_sponsor_wait_for_the_order(self, clock, shop, points):
+        effect = mint_effect(50, recipient="sponsor", availableOn=ON_CONFIRMED)
+        shop.campaign(running(effect), eventType=ORDER_CREATED)
+        member, sponsor = shop.member(), shop.member()
+        shop.track({**order(member, 100, external_id="order-1"), "sponsorLoyaltyMemberId": sponsor})
+        shop.track(order(sponsor, 100, external_id="order-2"))
+        confirm(shop, sponsor, "order-2")
+        assert holds(shop, sponsor) == (0, 50)
+        confirm(shop, member)
+        assert (holds(shop, member), holds(shop, sponsor)) == ((0, 0), (50, 0))
+        assert points.verify() == []
+
+
+class TestMembers:
+    def test_points_without_an_order_wait_for_an_event_of_the_member(self, clock, shop, points):
+        member, other = shop.member(), shop.member()
+        minted = mint(shop, member, 30, availableOn={"eventTypes": ["member-generic-event"]})
+        shop.track(event(other))
+        assert holds(shop, member) == (0, 30)
+        shop.track(event(member))
+        assert holds(shop, member) == (30, 0)
+        [payload] = payloads(shop, "points-available")
+        [lot] = payload["lots"]
+        assert (lot["ledgerTransactionId"], payload["orderExternalIds"]) == (int(minted["ledgerTransactionId"]), [])
+        assert points.verify() == []
+
+    def test_the_event_that_gives_points_does_not_confirm_them(self, clock, shop, points):
+        effect = mint_effect(10, availableOn={"eventTypes": ["member-generic-event"]})
+        shop.campaign(running(effect), eventType="member-generic-event")
+        member = shop.member()
+        shop.track(event(member))
+        assert holds(shop, member) == (0, 10)
+        shop.track(event(member), event(member))
+        assert holds(shop, member) == (20, 10)
+        lots = [lot["ledgerTransactionId"] for each in payloads(shop, "points-available") for lot in each["lots"]]
+        assert sorted(lots) == sorted(row["ledgerTransactionId"] for row in points.rows() if row["status"] == 1)
+        assert points.verify() == []
+
+    def test_a_midnight_follows_the_event(self, clock, shop, points):
+        member = shop.member()
+        terms = {"availableOn": {"eventTypes": ["member-generic-event"]}, "availableRounding": "day"}
+        mint(shop, member, 30, **terms)
+        shop.track(event(member))
+        assert holds(shop, member) == (0, 30)
+        clock.advance("2026-03-01T23:00:00Z")
+        assert holds(shop, member) == (30, 0)
+
+    def test_an_account_has_an_event_for_mints_without_terms(self, clock, shop):
+        awaited = {"eventTypes": ["member-generic-event"], "cancelAfter": "P1D"}
+        account = Points.new(clock.organization, defaultAvailability={"availableOn": awaited})
+        assert account.account["defaultAvailability"]["availableOn"] == awaited
+        wallet = account.wallet()
+        account.mint(wallet, 10)
+        clock.advance("2026-03-02T09:00:00Z")
+        shown = account.wallet_of(wallet)
+        assert (shown["currentBalance"], shown["pending"], shown["pendingCreditBalance"]) == (0, 0, 0)
+        assert account.verify() == []
+
+    def test_what_waits_for_an_event_is_released_early(self, clock, shop, points):
+        member = shop.member()
+        minted = mint(shop, member, 30, availableOn=ON_CONFIRMED)
+        body = {"transactions": [{"ledgerTransactionId": str(minted["ledgerTransactionId"])}]}
+        points.admin.post(f"{points.path}/releases", body, expect=200)
+        assert holds(shop, member) == (30, 0)
+        clock.advance(CANCELLED_AT)
+        assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((30, 0), [])
+        assert points.verify() == []
+
+    @pytest.mark.parametrize(
+        ("terms", "pointer"),
+        [
+            ({"availableOn": ON_CONFIRMED, "availableAt": AVAILABLE_AT}, "/availableOn"),
+            ({"availableOn": {"eventTypes": []}}, "/availableOn/eventTypes"),
+            ({"availableOn": {"eventTypes": ["points-available"]}}, "/availableOn"),
+            ({"availableOn": {"eventTypes": [CONFIRMED], "cancelAfter": "P3Y"}}, "/availableOn"),
+        ],
+    )
+    def test_terms_that_can_never_hold(self, shop, terms, pointer):
+        refused = mint(shop, shop.member(), 1, expect=400, **terms)
+        assert [fault["pointer"] for fault in refused["errors"]] == [pointer]
+
+    def test_an_unknown_type_of_event_is_refused(self, shop):
+        refused = mint(shop, shop.member(), 1, expect=404, availableOn={"eventTypes": ["sunrise"]})
+        assert refused["type"] == "/problems/unknown-event-type"
