@@ -253,7 +253,7 @@ def _one_end(body: Body, first: str, last: str) -> None:
 
 
 # Durations that every operation accepts, by the name of the field.
-_DURATIONS = {"validFor": "PT1H", "availableAfter": "P14D", "cooldown": "PT24H"}
+_DURATIONS = {"validFor": "PT1H", "availableAfter": "P14D", "cancelAfter": "P60D", "cooldown": "PT24H"}
 
 
 def _shorten_durations(node: Any) -> None:
@@ -272,11 +272,13 @@ def _shorten_durations(node: Any) -> None:
 def _available(body: Body, *, is_mint: bool = True) -> None:
     """Leave terms of availability that go with each other, and none to what mints nothing."""
     if not is_mint or body.get("availableAt"):
-        body.pop("availableAfter", None)
-        body.pop("availableRounding", None)
+        for name in ("availableAfter", "availableRounding", "availableOn"):
+            body.pop(name, None)
     if not is_mint:
         body.pop("availableAt", None)
-    if not body.get("availableAfter"):
+    if body.get("availableOn") and not _now_and_then():
+        body["availableOn"]["eventTypes"] = ["member-purchase-order-confirmed"]
+    elif not body.get("availableAfter"):
         body.pop("availableRounding", None)
 
 
@@ -393,7 +395,8 @@ def _account(body: Body, path: Body) -> None:
     if body.get("redemption"):
         body["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
     if body.get("defaultAvailability"):
-        body["defaultAvailability"] = {"availableAfter": "P14D"}
+        awaited = {"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"}
+        body["defaultAvailability"] = {"availableAfter": "P14D", "availableOn": awaited}
     if body.get("tierExpirations"):
         body["tierExpirations"] = [{"loyaltyTierKey": WORLD.keys["tier"], "months": 24}]
     if body.get("expirationPolicies"):

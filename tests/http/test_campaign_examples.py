@@ -102,6 +102,7 @@ RECIPES = {
     "Happy hours",
     "At most once a day",
     "Waiting points",
+    "Points when the order is confirmed",
     "A gift card",
     "A coupon for a basket",
     "Migration",

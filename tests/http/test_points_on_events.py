@@ -235,6 +235,14 @@ class TestMembers:
         assert sorted(lots) == sorted(row["ledgerTransactionId"] for row in points.rows() if row["status"] == 1)
         assert points.verify() == []
 
+    def test_a_repeated_request_is_the_same_request(self, clock, shop, points):
+        member, terms = shop.member(), {"availableOn": ON_CONFIRMED, "systemUniqueKey": "once"}
+        minted = mint(shop, member, 30, **terms)
+        assert mint(shop, member, 30, **terms) == minted
+        other = {"eventTypes": [CONFIRMED], "cancelAfter": "P61D"}
+        refused = mint(shop, member, 30, expect=409, **{**terms, "availableOn": other})
+        assert (refused["type"], holds(shop, member)) == ("/problems/key-reused", (0, 30))
+
     def test_a_midnight_follows_the_event(self, clock, shop, points):
         member = shop.member()
         terms = {"availableOn": {"eventTypes": ["member-generic-event"]}, "availableRounding": "day"}
