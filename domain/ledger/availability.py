@@ -107,7 +107,7 @@ class Availability:
             "availableAfter": self.after,
             "availableRounding": self.rounding or NONE,
         }
-        return terms if self.on is None else {**terms, "availableOn": dict(self.on)}
+        return terms if self.on is None else {**terms, "availableOn": awaited_event(self.on)}
 
     @property
     def event_types(self) -> Sequence[str]:
@@ -164,7 +164,7 @@ def available_after_event(awaited: Mapping[str, Any], event_at: datetime, zone: 
 
 
 def awaited_event(awaited: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of the stored terms that names the event, as `availableOn` of a request."""
+    """The event of a request or of stored terms with all its fields, as `availableOn` of a request."""
     return {"eventTypes": awaited["eventTypes"], "cancelAfter": awaited.get("cancelAfter")}
 
 

@@ -84,7 +84,6 @@ def test_a_row_says_everything(organization, administration, path, raw):
         "fiatCurrency": "EUR",
         "availability": "available",
         "availableAt": None,
-        "availableOn": None,
         "createdAt": "2026-01-15T12:00:00Z",
         "updatedAt": "2026-01-16T12:00:00Z",
     }

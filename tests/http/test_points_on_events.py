@@ -86,8 +86,9 @@ class TestOrders:
         assert holds(shop, member) == (0, 100)
         confirm(shop, member)
         [row] = points.rows()
-        told = {"status": 0, "availability": "waiting", "availableAt": AVAILABLE_AT, "availableOn": None}
+        told = {"status": 0, "availability": "waiting", "availableAt": AVAILABLE_AT}
         assert {name: row[name] for name in told} == told
+        assert "availableOn" not in row
         assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [
             {"availableAt": AVAILABLE_AT, "amount": 100}
         ]
