@@ -71,7 +71,7 @@ class LockedMembers(Subjects):
     def _lock_and_add(
         self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent]
     ) -> None:
-        """Lock and load members by their ids, and those whose points wait for the orders of the events."""
+        """Lock and load members by their ids, and the owners of points that wait for the orders of the events."""
         order_ids = {order["externalId"] for order in sent_orders(incoming)}
         if not self.is_dry_run:
             events.lock_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids)
