@@ -199,7 +199,7 @@ class UnitOfWork(LockedMembers):
         self.is_open = True
 
     def confirm_mints(self, tracked: TrackedEvent) -> None:
-        """Confirm the mints that wait for such an event; those that are stored are loaded by the first of them."""
+        """Confirm the mints that wait for such an event; the first one loads the stored mints."""
         event_type = tracked.event.event_type
         if event_type in self._awaited_types and not self._has_awaiting:
             self._has_awaiting = True
