@@ -93,7 +93,22 @@ def known_of(organization: Organization) -> dict[str, Any]:
     }
 
 
-SECTIONS = {**sections("campaigns.md"), **sections("recipes.md"), **sections("offline.md"), **sections("payments.md")}
+PAGES = (
+    "campaigns.md",
+    "recipes.md",
+    "offline.md",
+    "payments.md",
+    "coupons.md",
+    "events.md",
+    "ledger.md",
+    "members.md",
+    "missions.md",
+    "referrals.md",
+    "content.md",
+    "reports.md",
+    "webhooks.md",
+)
+SECTIONS = {title: section for page in PAGES for title, section in sections(page).items()}
 IN_A_TEST_ORGANIZATION = sections("testing-time.md")
 RECIPES = {
     "Returns",
@@ -111,7 +126,7 @@ RECIPES = {
 
 def test_ten_campaigns_are_worked_out():
     assert len([title for title in SECTIONS if title[0].isdigit()]) == 10
-    assert all(len(found) > 3 for found in SECTIONS.values())
+    assert all(len(found) > 3 for page in ("campaigns.md", "recipes.md") for found in sections(page).values())
     assert SECTIONS.keys() >= RECIPES
 
 
