@@ -1,0 +1,112 @@
+"""Points that wait for an event, which several calls and a worker settle at the same moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from sqlalchemy import event as listeners
+
+from handlers.services.ledger.expire import expire_next
+from persistence import organizations, transactions
+from tests.builders.campaigns import mint
+from tests.builders.statements import count
+from tests.builders.tracking import ORDER_CREATED, order, running
+from tests.concurrency.together import together
+
+CONFIRMED = "member-purchase-order-confirmed"
+KILLS = 5
+
+
+class Killed(Exception):
+    """The worker was killed."""
+
+
+@pytest.fixture
+def member(shop):
+    """A member, of a shop whose orders give points that wait until they are confirmed."""
+    effect = mint(("=", "floor(order.total)"), availableOn={"eventTypes": [CONFIRMED], "cancelAfter": "P1D"})
+    shop.campaign(running(effect), eventType=ORDER_CREATED)
+    return shop.member()
+
+
+def buy(shop, member, numbers):
+    shop.track(*(order(member, 10, external_id=f"order-{number}") for number in numbers))
+
+
+def holds(shop, member):
+    [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
+    return balance["balance"], balance["pending"]
+
+
+def work(engine, shop, moment):
+    """One step of the worker at a moment."""
+    find = partial(organizations.find, organization_id=shop.organization.id)
+    return transactions.run(engine, lambda db: expire_next(db, find(db), 0, moment))
+
+
+def payloads(shop, field):
+    stored = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
+    return [payload for payload in stored if field in payload]
+
+
+def test_a_confirmation_and_a_cancellation_at_once_leave_nothing_behind(shop, member):
+    buy(shop, member, range(10))
+    send = [
+        partial(shop.track, order(member, None, status, f"order-{number}"))
+        for number in range(10)
+        for status in ("confirmed", "cancelled")
+    ]
+    together(send)
+    assert [row[0] for row in shop.rows("purchase_orders", "status")] == ["cancelled"] * 10
+    assert holds(shop, member) == (0, 0)
+    ids = [lot["ledgerTransactionId"] for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_confirmation_and_the_worker_at_once_settle_each_mint_once(busy_api, shop, member):
+    buy(shop, member, range(10))
+    later = datetime.now(UTC) + timedelta(days=2)
+    confirm = [partial(shop.track, order(member, None, "confirmed", f"order-{number}")) for number in range(10)]
+    together([*confirm, partial(work, busy_api.engine, shop, later)])
+    work(busy_api.engine, shop, later)
+    available = [lot for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
+    cancelled = [lot for payload in payloads(shop, "cancelledAt") for lot in payload["lots"]]
+    ids = [lot["ledgerTransactionId"] for lot in (*available, *cancelled)]
+    assert len(ids) == len(set(ids)) == 10
+    assert holds(shop, member) == (10 * len(available), 0)
+
+
+def test_a_worker_that_is_killed_reports_each_cancellation_once(busy_api, shop, member):
+    engine, later = busy_api.engine, datetime.now(UTC) + timedelta(days=2)
+    other = shop.member()
+    buy(shop, member, range(3))
+    # How many statements the work takes is counted with one member, before the other one has any points.
+    total = count(engine, lambda: work(engine, shop, later))
+    buy(shop, other, range(3, 6))
+    for kill in range(KILLS):
+        _work_until(engine, shop, later, total * (kill + 1) // (KILLS + 1))
+        assert len(payloads(shop, "cancelledAt")) == 1
+        assert holds(shop, other) == (0, 30)
+    work(engine, shop, later)
+    assert work(engine, shop, later) is None
+    assert [payload["amount"] for payload in payloads(shop, "cancelledAt")] == [30, 30]
+    assert (holds(shop, member), holds(shop, other)) == ((0, 0), (0, 0))
+
+
+def _work_until(engine, shop, moment, last):
+    """One step of the worker, killed at a statement: its transaction is rolled back."""
+    remaining = [last]
+
+    def kill(*args):
+        remaining[0] -= 1
+        if remaining[0] < 0:
+            raise Killed
+
+    listeners.listen(engine, "before_cursor_execute", kill)
+    try:
+        with pytest.raises(Killed):
+            work(engine, shop, moment)
+    finally:
+        listeners.remove(engine, "before_cursor_execute", kill)
