@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.idempotency import refuse_reuse
-from domain.ledger.postings import Details, Fiat
+from domain.ledger.postings import NO_FIAT, Details, Fiat
 from domain.ledger.records import SETTLED
 from domain.ledger.views import TransactionRow
 from domain.members import Member, refuse_erased, refuse_inactive
@@ -198,7 +198,7 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
             transactions[allowance.ledger_transaction_id],
             unit.ledger.accounts[allowance.ledger_account_id],
             request.amount,
-            fiat if fiat else None,
+            None if fiat == NO_FIAT else fiat,
             request.external_event_date,
         )
     redemption = {
