@@ -1,7 +1,13 @@
-"""Points that are held for members for a time: released when the members can use them no more."""
+"""Points that are held for members for a time, for offline allowances and payments with points."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
 
+from domain.ledger.holds import HoldState
+from domain.ledger.postings import Details, Stored
+from domain.ledger.records import LedgerAccount
 from domain.members import Member
 from domain.offline_allowances import OfflineAllowance
 from domain.points_payments import PointsPayment
@@ -11,9 +17,48 @@ from handlers.services.ledger.post_transactions import MOVED
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
-from persistence.holds import find_held
+from persistence.holds import find_held, find_hold_states
+from persistence.ledger import ACCOUNTS
 from persistence.offline_allowances import ALLOWANCES
 from persistence.points_payments import PAYMENTS
+
+Hold = OfflineAllowance | PointsPayment
+
+
+def hold_points(
+    unit: UnitOfWork, member: Member, account: LedgerAccount, amount: Decimal, details: Details, held_until: datetime
+) -> int:
+    """Hold points of a locked member until they are captured, or time ends the hold; returns the transaction's id."""
+    with open_unit(unit, MOVED, account_ids={account.ledger_account_id}):
+        account = unit.ledger.accounts[account.ledger_account_id]
+        hold = unit.ledger.burn(account, member.wallet_id, amount, details, manual=True, held_until=held_until)
+    return unit.id_of(hold)
+
+
+@contextmanager
+def open_hold(call: Call, hold: Hold) -> Iterator[UnitOfWork]:
+    """Lock the member of a hold, and open the unit of work that moves what it holds; flush it at the end."""
+    unit = UnitOfWork(call)
+    unit.lock(member_ids=[hold.member_id])
+    with open_unit(unit, MOVED, account_ids={hold.ledger_account_id}):
+        yield unit
+
+
+def find_transaction(unit: UnitOfWork, hold: Hold) -> tuple[Stored, LedgerAccount]:
+    """The transaction of a hold, and its account in the open unit."""
+    transactions = posting.find_stored(unit.db, unit.organization_id, [hold.ledger_transaction_id])
+    return transactions[hold.ledger_transaction_id], unit.ledger.accounts[hold.ledger_account_id]
+
+
+def find_keys_and_states(
+    call: Call, holds: Collection[Hold], until: int | None = None
+) -> tuple[Mapping[int, str], Mapping[int, HoldState]]:
+    """The keys of the accounts of holds, and their states by transaction, by two statements; `until` is a later one."""
+    organization_id = call.organization.organization_id
+    states = find_hold_states(call.db, organization_id, [hold.ledger_transaction_id for hold in holds], until)
+    account_ids = {hold.ledger_account_id for hold in holds}
+    accounts = ACCOUNTS.find_all(call.db, organization_id, ledger_account_id=account_ids) if holds else []
+    return {account.ledger_account_id: account.ledger_account_key for account in accounts}, states
 
 
 def release_holds(call: Call, members: Collection[Member]) -> None:
@@ -25,7 +70,7 @@ def release_holds(call: Call, members: Collection[Member]) -> None:
     member_ids = {member.member_id for member in members}
     allowances = find_held(call.db, ALLOWANCES, unit.organization_id, member_ids, call.now)
     payments = find_held(call.db, PAYMENTS, unit.organization_id, member_ids, call.now)
-    holds: list[OfflineAllowance | PointsPayment] = [*allowances, *payments]
+    holds: list[Hold] = [*allowances, *payments]
     if not holds:
         return
     unit.lock(member_ids={hold.member_id for hold in holds})

@@ -29,13 +29,11 @@ from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.services import tokens
 from handlers.services.idempotency import digest_of
-from handlers.services.ledger.post_transactions import MOVED
+from handlers.services.ledger.holds import find_keys_and_states, find_transaction, hold_points, open_hold
 from handlers.services.references import account_of_members_with_key
-from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import ledger_transactions, posting
-from persistence.holds import find_held, find_hold_states
-from persistence.ledger import ACCOUNTS
+from persistence.holds import find_held
 from persistence.offline_allowances import ALLOWANCES
 from persistence.paging import Page, Paged
 from persistence.rows import fields_of
@@ -103,9 +101,7 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     if find_held(call.db, ALLOWANCES, member.organization_id, member_ids, call.now, account.ledger_account_id):
         raise OfflineAllowanceLimit(f"The member has an open offline allowance on the account {account.name}.")
     details = Details(request.system_unique_key, digest, description=_HOLD)
-    with open_unit(unit, MOVED, account_ids={account.ledger_account_id}):
-        account = unit.ledger.accounts[account.ledger_account_id]
-        hold = unit.ledger.burn(account, member.wallet_id, request.amount, details, manual=True, held_until=held_until)
+    transaction_id = hold_points(unit, member, account, request.amount, details, held_until)
     allowance = ALLOWANCES.add(
         call.db,
         member.organization_id,
@@ -113,7 +109,7 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
             "offline_allowance_key": call.new_key(),
             "member_id": member.member_id,
             "ledger_account_id": account.ledger_account_id,
-            "ledger_transaction_id": unit.id_of(hold),
+            "ledger_transaction_id": transaction_id,
             "amount": request.amount,
             "expires_at": expires_at,
             "held_until": held_until,
@@ -157,17 +153,13 @@ def find_allowances(call: Call, member: Member, query: Mapping[str, Any]) -> Pag
 
 def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[AllowanceView]:
     """The allowances with their accounts and holds, by two statements."""
-    organization_id = call.organization.organization_id
-    holds = find_hold_states(call.db, organization_id, [allowance.ledger_transaction_id for allowance in allowances])
-    account_ids = {allowance.ledger_account_id for allowance in allowances}
-    accounts = ACCOUNTS.find_all(call.db, organization_id, ledger_account_id=account_ids) if allowances else []
-    keys = {account.ledger_account_id: account.ledger_account_key for account in accounts}
+    keys, states = find_keys_and_states(call, allowances)
     names = fields_of(OfflineAllowance)
     return [
         AllowanceView(
             **{name: getattr(allowance, name) for name in names},
             ledger_account_key=keys[allowance.ledger_account_id],
-            status=status_of(allowance, holds[allowance.ledger_transaction_id], call.now),
+            status=status_of(allowance, states[allowance.ledger_transaction_id], call.now),
         )
         for allowance in allowances
     ]
@@ -192,11 +184,9 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
         if request.external_event_date > allowance.expires_at:
             detail = "externalEventDate is after the end of the offline allowance"
             raise InvalidRequest([FieldFault(detail, pointer="/externalEventDate")])
-        transactions = posting.find_stored(call.db, organization_id, [allowance.ledger_transaction_id])
         fiat = Fiat(request.fiat_value, currency=request.fiat_currency)
         unit.ledger.capture(
-            transactions[allowance.ledger_transaction_id],
-            unit.ledger.accounts[allowance.ledger_account_id],
+            *find_transaction(unit, allowance),
             request.amount,
             None if fiat == NO_FIAT else fiat,
             request.external_event_date,
@@ -226,11 +216,9 @@ def _allowance_of(call: Call, token: str) -> OfflineAllowance:
 @contextmanager
 def _locked(call: Call, allowance: OfflineAllowance) -> Iterator[tuple[UnitOfWork, OfflineAllowance, AllowanceView]]:
     """The unit of work that moves what an allowance holds, and the current allowance; flushed at the end."""
-    unit = UnitOfWork(call)
-    unit.lock(member_ids=[allowance.member_id])
-    # Read again, now that nobody else can change it.
-    current = ALLOWANCES.find(call.db, allowance.organization_id, allowance.offline_allowance_id) or allowance
-    with open_unit(unit, MOVED, account_ids={allowance.ledger_account_id}):
+    with open_hold(call, allowance) as unit:
+        # Read again, now that nobody else can change it.
+        current = ALLOWANCES.find(call.db, allowance.organization_id, allowance.offline_allowance_id) or allowance
         yield unit, current, _views(call, [current])[0]
 
 
@@ -256,12 +244,7 @@ def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
         if before.status == CANCELLED:
             return before
         refuse_redemption(before.status, allowance.offline_allowance_key)
-        transactions = posting.find_stored(call.db, allowance.organization_id, [allowance.ledger_transaction_id])
-        unit.ledger.revert(
-            transactions[allowance.ledger_transaction_id],
-            unit.ledger.accounts[allowance.ledger_account_id],
-            Details(call.new_key(), description=_HOLD),
-        )
+        unit.ledger.revert(*find_transaction(unit, allowance), Details(call.new_key(), description=_HOLD))
     cancelled = _views(call, [ALLOWANCES.store(call.db, current, {}, call.now)])[0]
     _audit(call, current, before, cancelled)
     return cancelled

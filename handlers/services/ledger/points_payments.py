@@ -1,7 +1,6 @@
 """Payments with points: quoted, held, captured, released and refunded; each is a hold of the ledger with a value."""
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -26,13 +25,10 @@ from domain.points_payments import (
 from domain.redemptions import Quote, RedemptionPolicy, quote_of, refuse_other_currency
 from handlers.call import Call
 from handlers.services.idempotency import digest_of
-from handlers.services.ledger.post_transactions import MOVED
+from handlers.services.ledger.holds import find_keys_and_states, find_transaction, hold_points, open_hold
 from handlers.services.references import account_of_members_with_key
-from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
-from persistence.holds import find_hold_states
-from persistence.ledger import ACCOUNTS
 from persistence.points_payments import PAYMENTS
 
 HOLD = "Points payment"
@@ -122,9 +118,7 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     details = Details(
         request.system_unique_key, digest, description=HOLD, fiat=Fiat(terms.value, currency=policy.currency)
     )
-    with open_unit(unit, MOVED, account_ids={account.ledger_account_id}):
-        account = unit.ledger.accounts[account.ledger_account_id]
-        hold = unit.ledger.burn(account, member.wallet_id, terms.points, details, manual=True, held_until=held_until)
+    transaction_id = hold_points(unit, member, account, terms.points, details, held_until)
     payment = PAYMENTS.add(
         call.db,
         unit.organization_id,
@@ -132,7 +126,7 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
             "points_payment_key": call.new_key(),
             "member_id": member.member_id,
             "ledger_account_id": account.ledger_account_id,
-            "ledger_transaction_id": unit.id_of(hold),
+            "ledger_transaction_id": transaction_id,
             "points": terms.points,
             "value": terms.value,
             "currency": policy.currency,
@@ -177,25 +171,11 @@ def view_payment(call: Call, payment: PointsPayment, until: int | None = None) -
 
 def view_payments(call: Call, payments: Collection[PointsPayment], until: int | None = None) -> list[PointsPaymentView]:
     """The payments with what became of them, by two statements."""
-    organization_id = call.organization.organization_id
-    transaction_ids = [payment.ledger_transaction_id for payment in payments]
-    holds = find_hold_states(call.db, organization_id, transaction_ids, until)
-    account_ids = {payment.ledger_account_id for payment in payments}
-    accounts = ACCOUNTS.find_all(call.db, organization_id, ledger_account_id=account_ids)
-    keys = {account.ledger_account_id: account.ledger_account_key for account in accounts}
+    keys, states = find_keys_and_states(call, payments, until)
     return [
-        view_of(payment, keys[payment.ledger_account_id], holds[payment.ledger_transaction_id], call.now)
+        view_of(payment, keys[payment.ledger_account_id], states[payment.ledger_transaction_id], call.now)
         for payment in payments
     ]
-
-
-@contextmanager
-def _locked(call: Call, payment: PointsPayment) -> Iterator[tuple[UnitOfWork, PointsPaymentView]]:
-    """The unit of work that moves what a payment holds, and the current payment; flushed at the end."""
-    unit = UnitOfWork(call)
-    unit.lock(member_ids=[payment.member_id])
-    with open_unit(unit, MOVED, account_ids={payment.ledger_account_id}):
-        yield unit, view_payment(call, payment)
 
 
 def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture) -> PointsPaymentView:
@@ -203,31 +183,23 @@ def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture)
 
     Raises PaymentNotHeld, CaptureExceedsHold, AccountInactive, or InvalidRequest for no points.
     """
-    with _locked(call, payment) as (unit, before):
+    with open_hold(call, payment) as unit:
+        before = view_payment(call, payment)
         refuse_unheld(before.status, payment.points_payment_key)
         points = payment.points if request.points is None else request.points
         refuse_nothing(points, None)
         part = captured_part(payment, points)
-        transactions = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
-        unit.ledger.capture(
-            transactions[payment.ledger_transaction_id],
-            unit.ledger.accounts[payment.ledger_account_id],
-            part.points,
-            Fiat(part.value, currency=payment.currency),
-        )
+        fiat = Fiat(part.value, currency=payment.currency)
+        unit.ledger.capture(*find_transaction(unit, payment), part.points, fiat)
     return _store_change(call, payment, before)
 
 
 def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
     """Give back what a payment holds; raises PaymentNotHeld or AccountInactive."""
-    with _locked(call, payment) as (unit, before):
+    with open_hold(call, payment) as unit:
+        before = view_payment(call, payment)
         refuse_unheld(before.status, payment.points_payment_key)
-        transactions = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
-        unit.ledger.revert(
-            transactions[payment.ledger_transaction_id],
-            unit.ledger.accounts[payment.ledger_account_id],
-            Details(call.new_key(), description=HOLD),
-        )
+        unit.ledger.revert(*find_transaction(unit, payment), Details(call.new_key(), description=HOLD))
     return _store_change(call, payment, before)
 
 
@@ -238,7 +210,8 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
     AccountInactive, SupplyExceeded, or InvalidRequest.
     """
     digest = digest_of((_ENTITY, payment.points_payment_key, request.points, request.value))
-    with _locked(call, payment) as (unit, before):
+    with open_hold(call, payment) as unit:
+        before = view_payment(call, payment)
         posted = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
         transaction_id = posted.find(request.system_unique_key, digest)
         if transaction_id is not None:
@@ -246,11 +219,10 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
         refuse_nothing(request.points, request.value)
         if before.status not in (CAPTURED, REFUNDED):
             raise RefundExceedsPayment(f"The points payment {payment.points_payment_key} is {before.status}.")
-        account = unit.ledger.accounts[payment.ledger_account_id]
+        transaction, account = find_transaction(unit, payment)
         part = refunded_part(payment.rate(account.decimals), before.rest, request.points, request.value)
-        transactions = posting.find_stored(call.db, unit.organization_id, [payment.ledger_transaction_id])
         details = Details(request.system_unique_key, digest, description=HOLD)
-        unit.ledger.refund(transactions[payment.ledger_transaction_id], account, *part, details)
+        unit.ledger.refund(transaction, account, *part, details)
     return _store_change(call, payment, before)
 
 
