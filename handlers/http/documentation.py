@@ -57,6 +57,12 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.md")))
 
 
+@functools.cache
+def images() -> tuple[str, ...]:
+    """The files of drawings, below the folder `images`."""
+    return tuple(sorted(path.name for path in (FOLDER / "images").glob("*.svg")))
+
+
 def find(name: str, root: str = "") -> GuidePage | None:
     """A page whose links begin with `root`, the path under which the server is reached; None if there is none."""
     return _read(name, root) if name in names() else None
@@ -177,6 +183,8 @@ def _link(tokens: Sequence[Token], page: str, root: str) -> None:
     for token in tokens:
         stack: list[bool] = []
         for child in token.children or ():
+            if child.type == "image":
+                child.attrSet("src", f"{root}/docs/{child.attrGet('src')}")
             if child.type == "link_open":
                 target = _target(str(child.attrGet("href")), page, root)
                 stack.append(target is not None)

@@ -39,6 +39,7 @@ def add_documentation(
     app.add_url_rule("/problems", "problems", lambda: flask.redirect(f"{root}/docs/problems", 301))
     app.add_url_rule("/docs/search", "search", lambda: _search(root))
     app.add_url_rule("/docs/search.json", "search_index", lambda: cached_page(index(), "application/json", 0))
+    app.add_url_rule("/docs/images/<name>", "image", _image)
     app.add_url_rule("/docs/<path:name>.md", "markdown", lambda name: _markdown(name, base_url))
     app.add_url_rule("/docs/<path:name>", "documentation_page", lambda name: _page(name, root))
     app.add_url_rule("/llms.txt", "guide", lambda: _guide(base_url))
@@ -75,6 +76,12 @@ def _page(name: str, root: str) -> Response:
 def _frame(title: str, root: str) -> dict[str, Any]:
     """The values that each page of the documentation has around its text."""
     return {"root": root, "title": title, "contents": documentation.contents()}
+
+
+def _image(name: str) -> flask.Response:
+    if name not in documentation.images():
+        flask.abort(404)
+    return cached_page((documentation.FOLDER / "images" / name).read_bytes(), "image/svg+xml", 0)
 
 
 def _markdown(name: str, base_url: str) -> flask.Response:
