@@ -99,7 +99,7 @@ const headersView = ({ status, headers }) => (headers.length ? folded(`headers.$
     fieldView(view, { name, schema, about }, `header.${status}.${name}`))}</ul>`) : nothing);
 
 const errorView = ({ status, title, headers }) => html`<li><b class="no">${status}</b> ${inline(title, operations)}
-  ${headersView({ status, headers })}</li>`;
+  ${headersView({ status, headers: headers.filter(([name]) => name !== "X-Request-Id") })}</li>`;
 
 const errorsView = ({ responses }) => {
   const errors = responses.filter(({ status }) => status >= "400");
