@@ -210,6 +210,27 @@ class TestOrders:
         assert (holds(shop, member), holds(shop, sponsor)) == ((0, 0), (50, 0))
         assert points.verify() == []
 
+    def test_rewards_of_missions_wait_for_the_order_by_the_terms_of_their_account(self, clock, shop, points):
+        account = Points.new(clock.organization, defaultAvailability={"availableOn": ON_CONFIRMED})
+        mission = {
+            "name": "One order",
+            "eventType": ORDER_CREATED,
+            "goalCount": 1,
+            "maxRepetitions": 10,
+            "pointsAccrual": 25,
+            "ledgerAccountId": account.account_id,
+        }
+        shop.administration.post("/missions", mission, expect=201)
+        member = shop.member()
+        shop.track(order(member, 100, external_id="order-1"), order(member, 100, external_id="order-2"))
+        confirm(shop, member, "order-2")
+        wallet = account.rows()[0]["toWalletId"]
+        shown = account.wallet_of(wallet)
+        assert (shown["currentBalance"], shown["pending"]) == (25, 25)
+        [payload] = payloads(shop, "points-available")
+        assert payload["orderExternalIds"] == ["order-2"]
+        assert account.verify() == []
+
 
 class TestMembers:
     def test_points_without_an_order_wait_for_an_event_of_the_member(self, clock, shop, points):

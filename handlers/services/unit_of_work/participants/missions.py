@@ -50,6 +50,7 @@ class _Payment:
     external_id: str | None
     description: str | None
     occasion: Occasion | None = None
+    order_external_id: str | None = None
 
 
 class MissionWork:
@@ -242,6 +243,7 @@ class MissionWork:
             description=mission.ledger_transaction_description or payment.description,
             tags=tuple(dict.fromkeys((*cause.tags, *mission.tags))) or None,
             loyalty_event_id=cause.loyalty_event_id,
+            order_external_id=payment.order_external_id,
         )
         wallet_id = self._unit.members[cause.member_id].wallet_id
         expires_at = expiry_of_reward(mission, cause.at)
@@ -293,7 +295,7 @@ class MissionWork:
             loyalty_event_id=event.loyalty_event_id,
         )
         texts = event.external_event_date, event.external_id, event.description
-        return _Payment(cause, event.key, *texts, event.occasion)
+        return _Payment(cause, event.key, *texts, event.occasion, event.order_external_id)
 
 
 def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:

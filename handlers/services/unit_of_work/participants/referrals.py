@@ -213,6 +213,7 @@ class ReferralWork:
             description=(facts.description if is_own else None) or ready_program.program.name,
             tags=ready_program.program.tags or None,
             loyalty_event_id=facts.loyalty_event_id,
+            order_external_id=facts.order_external_id,
         )
         granted_amount, over = ledger.within_max_balance(account, wallet_id, reward.points)
         if granted_amount or over is None:
