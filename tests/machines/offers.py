@@ -1,0 +1,223 @@
+"""Random programs of waiting points, budgets, groups, payments and coupons, and what their members do with them.
+
+Each act is a request. An act that the rules refuse changes nothing; one that succeeds is counted by its name, so that
+a test sees that every rule applied.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
+
+MEMBERS = ("ana", "ben", "cora")
+CENT = Decimal("0.01")
+START = "2026-03-01T09:00:00Z"
+WAITS = (None, {"availableAfter": "P3D"}, {"availableAfter": "PT30H", "availableRounding": "day"})
+
+
+@dataclass
+class Order:
+    """An order that may still be undone: the key of its event, and what has not come back."""
+
+    member: str
+    external_id: str
+    event_key: str
+    left: Decimal
+    is_confirmed: bool = False
+    is_returned: bool = False
+
+
+@dataclass
+class Program:
+    """A random program, its clock, and what of its members can still be undone."""
+
+    clock: Clock
+    chance: random.Random
+    points: Points
+    stars: Points
+    books: list[dict[str, Any]]
+    campaigns: list[dict[str, Any]] = field(default_factory=list)
+    wallets: dict[str, int] = field(default_factory=dict)
+    member_ids: dict[str, int] = field(default_factory=dict)
+    orders: dict[str, Order] = field(default_factory=dict)
+    visits: list[str] = field(default_factory=list)
+    movements: list[tuple[Points, str]] = field(default_factory=list)
+    payments: list[str] = field(default_factory=list)
+    usages: list[str] = field(default_factory=list)
+    holds: list[str] = field(default_factory=list)
+    locks: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    serial: int = 0
+
+    @classmethod
+    def new(cls, api: Any, seed: int) -> Program:
+        """Set up the program of a seed."""
+        chance = random.Random(seed)
+        clock = Clock.new(api, START)
+        clock.organization.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
+        books = CouponBooks(clock.organization)
+        made = [
+            books.make(type="codeless", isValueCoupon=True, faceValue=12, maxCouponCount=30),
+            books.make(type="codeless", restoreOnCancel=False, maxCouponCount=30),
+        ]
+        accounts = _accounts(clock, chance)
+        program = cls(clock, chance, *accounts, made)
+        for name in MEMBERS:
+            member = clock.organization.member(name)
+            program.wallets[name], program.member_ids[name] = member["ledgerWalletId"], member["memberId"]
+        _add_campaigns(program)
+        return program
+
+    @property
+    def shop(self) -> Shop:
+        return Shop(self.clock.organization)
+
+    @property
+    def integration(self) -> Any:
+        return self.clock.organization.integration
+
+    @property
+    def administration(self) -> Any:
+        return self.clock.organization.administration
+
+    def name(self) -> str:
+        """A name that nothing has yet."""
+        self.serial += 1
+        return f"n-{self.serial}"
+
+    def ask(self, what: str, surface: Any, path: str, body: Any, *refusals: str) -> Any:
+        """Send a request and count it; None if it was refused for one of the reasons."""
+        reply = surface.request("POST", path, body)
+        if reply.status >= 400:
+            slug = reply.json["type"].removeprefix("/problems/")
+            assert slug in refusals, (what, body, reply.text)
+            self.counts[f"{what}: {slug}"] += 1
+            return None
+        self.counts[what] += 1
+        return reply.json
+
+    def track(self, what: str, *events: Any, **more: Any) -> list[dict[str, Any]]:
+        """Track events, which succeed, and count what their effects became."""
+        results = self.shop.track(*events, **more)
+        assert {result["status"] for result in results} == {"success"}, results
+        self.counts[what] += 1
+        for result in results:
+            for applied in result["effects"]:
+                reason = applied.get("error", {}).get("type", "").removeprefix("/problems/")
+                self.counts[f"{applied['effectId']} {applied['status']} {reason}".strip()] += 1
+                self.counts["waiting effect"] += applied.get("availableAt") is not None
+            _check_discounts(events, result)
+        return results
+
+
+def _accounts(clock: Clock, chance: random.Random) -> tuple[Points, Points]:
+    """The default account with points that wait, expire and pay, and another one with an overdraft."""
+    organization = clock.organization
+    [default] = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
+    months = chance.choice([None, 1, 2])
+    body = {
+        "name": "Points",
+        "alias": "points",
+        "active": True,
+        "isRevolving": True,
+        "chainSyncEnabled": False,
+        "pointTrackingEnabled": True,
+        "fiatPerPoint": Decimal("0.05"),
+        "redemption": {"pointsPerUnit": 3, "currency": "EUR", "multipleOf": chance.choice([1, 2]), "maxShare": 0.5},
+        "maxBalance": chance.choice([None, 150, 300]),
+        "restoredExpiryDays": chance.choice([0, 15]),
+        "defaultAvailability": chance.choice(WAITS),
+    }
+    if months:
+        body |= {"expiresInMonths": months, "expiryRounding": chance.choice(["none", "month"])}
+    points = Points(organization, default)
+    points.account.update(organization.administration.put(points.path, body)["ledgerAccount"])
+    if chance.random() < 0.3:
+        organization.administration.put(f"{points.path}/max-supply", {"maxSupply": 700})
+    return points, Points.new(organization, alias="stars", overdraftLimit=40)
+
+
+def _cents(number: int) -> Decimal:
+    return Decimal(number) / 100
+
+
+def _add_campaigns(program: Program) -> None:
+    chance, shop = program.chance, program.shop
+
+    def add(*actions: Any, **body: Any) -> None:
+        program.campaigns.append(shop.campaign(*actions, **{"eventType": ORDER_CREATED, **body}))
+
+    shared = {"scope": "campaign", "type": "points", "period": "total", "limit": 400, "sharedKey": "points"}
+    partial = {"allowPartialApplicationOnLimit": chance.random() < 0.7}
+    wait = {
+        "availableAfter": chance.choice(["P2D", "PT50H", "P10D"]),
+        "availableRounding": chance.choice(["none", "day"]),
+    }
+    add(running(mint(("=", "floor(order.moneyTotal)"), **wait)), limitRules=[shared], **partial)
+    monthly = {"scope": "member", "type": "points", "period": "monthly", "limit": 60}
+    add(running(mint(("=", "floor(order.total / 3.0)"))), limitRules=[monthly, shared], **partial)
+    add(
+        running(mint(5, ledgerAccountKey=program.stars.account["ledgerAccountKey"])),
+        limitRules=[{"scope": "member", "type": "transactions", "period": "weekly", "limit": 2}],
+        cooldown=chance.choice(["PT24H", "P3D"]),
+    )
+    group = {"name": "Offers", "mode": chance.choice(["first", "best", "worst", "all"])}
+    group["scope"] = chance.choice(["order", "item"]) if group["mode"] != "all" else "order"
+    made = program.administration.post("/stacking-groups", group)["stackingGroup"]
+    offers = [
+        effect("discount", type="percentage", value=chance.randint(5, 60), base=chance.choice(["reduced", "initial"])),
+        effect(
+            "discount", type="amount", value=Decimal(chance.randint(1, 900)) / 100, per=chance.choice(["order", "item"])
+        ),
+        effect("discount", type="percentage", value=40, maxAmount=7, itemFilter=("=", 'item.productCode != "p-1"')),
+    ]
+    budgets = [
+        {"scope": "campaign", "type": "money", "period": "total", "limit": 120},
+        {"scope": "location", "type": "money", "period": "monthly", "limit": 40, "locationLimits": {"MAD": 25}},
+    ]
+    joined = {"stackingGroupKey": made["stackingGroupKey"]}
+    actions = [running(offer, priority=n, **joined) for n, offer in enumerate(offers, 1)]
+    if made["mode"] in ("best", "worst") and made["scope"] == "order":
+        actions.append(running(mint(30), priority=9, **joined))
+    add(*actions, limitRules=budgets, allowPartialApplicationOnLimit=chance.random() < 0.6)
+    add(
+        running(effect("discount", type="percentage", value=15), priority=20),
+        code="fifteen",
+        exclusive=chance.random() < 0.1,
+    )
+    first, second = (book["couponBookKey"] for book in program.books)
+    coupons = {"scope": "location", "type": "coupons", "period": "total", "limit": 8}
+    add(
+        running(effect("assign-coupon", couponBookKey=first, amount=1), rule="order.total >= 40.0"),
+        limitRules=[coupons],
+    )
+    use = effect("use-coupon", couponBookKey=second)
+    add(running(effect("assign-coupon", couponBookKey=second, amount=1), use, rule="order.total >= 90.0"))
+    extend = effect("extend-expiry", months=1)
+    add(running(extend, effect("burn-points", amount=4)), eventType=GENERIC)
+
+
+def _check_discounts(events: Any, result: dict[str, Any]) -> None:
+    """Each discount is spread to the cent, and all of them take no more than there is."""
+    discounts = [each for each in result["effects"] if each.get("discountAmount")]
+    sent = next(each for each in events if each["systemUniqueKey"] == result["systemUniqueKey"])
+    details = sent.get("payload", {}).get("order", {})
+    items = [Decimal(each["total"]) for each in details.get("items", ())]
+    taken: Counter[int] = Counter()
+    for each in discounts:
+        shares = each.get("allocation") or []
+        assert not items or sum(Decimal(share["amount"]) for share in shares) == each["discountAmount"]
+        for share in shares:
+            taken[share["itemIndex"]] += Decimal(share["amount"])
+    assert all(taken[place] <= items[place] for place in taken)
+    if discounts:
+        assert sum(Decimal(each["discountAmount"]) for each in discounts) <= details["total"]

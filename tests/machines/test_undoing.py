@@ -1,0 +1,226 @@
+"""Whatever members of a random program do: once everything is undone, nothing is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from tests.builders.api import running_api
+from tests.machines.offer_acts import Acts
+from tests.machines.offers import Program
+
+# What a sum of nothing is made of; each number of it has to be 0 in the end.
+LEFT = {
+    "balances": "sum(current_balance + pending_debit_balance + pending_credit_balance + earned) FROM ledger_balances",
+    "debt": "sum(current_overdraft_balance) FROM ledger_balances",
+    "lots": "sum(remaining) FROM ledger_lots",
+    "issued": "sum(minted - burned) FROM ledger_account_supplies",
+    "shortfalls": "sum(missing) FROM ledger_transactions",
+    "pending": "count(*) FROM ledger_transactions WHERE status = 0",
+    "expiries": "count(*) FROM ledger_transactions WHERE is_expiry",
+    "limits": "sum(used) FROM campaign_limit_counters",
+    "coupons": "sum(total_assigned + total_usages) FROM coupon_books",
+    "coupons of members": "sum(amount_assigned + amount_used) FROM member_coupons",
+    "values": "sum(remaining_value) FROM coupon_lots",
+    "locks": "count(*) FROM coupon_locks WHERE ended_at IS NULL AND expires_at > :now",
+}
+
+# What a run has to have brought about: each act, and each limit that a rule sets to one.
+RULES = (
+    "waiting effect",
+    "release",
+    "expired points",
+    "extend",
+    "extend-expiry executed",
+    "mint-points partial limit-reached",
+    "mint-points skipped limit-reached",
+    "mint-points partial balance-limit",
+    "mint-points skipped cooldown",
+    "discount executed",
+    "discount partial limit-reached",
+    "discount skipped limit-reached",
+    "discount partial discount-exceeds-total",
+    "order paid with points",
+    "capture",
+    "refund",
+    "release payment",
+    "burn: overdraft-limit",
+    "give: balance-limit",
+    "hold",
+    "capture held",
+    "partial return",
+    "return",
+    "cancelEvent",
+    "cancelled",
+    "rejected",
+    "revert",
+    "use coupon",
+    "use lock",
+    "release lock",
+    "use-coupon executed",
+    "revert coupon",
+)
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    """The application; responses are validated by other tests; here there are many."""
+    with running_api(replace(settings, validate_responses=False)) as api:
+        yield api
+
+
+def left(program):
+    """What of everything is left, without what is 0."""
+    found, now = {}, program.clock.get()["now"]
+    with program.shop.engine.connect() as db:
+        for name, columns in LEFT.items():
+            condition = " AND " if "WHERE" in columns else " WHERE "
+            statement = text(f"SELECT {columns}{condition}organization_id = :id")
+            values = {"id": program.clock.organization.id} | ({"now": now} if ":now" in columns else {})
+            found[name] = db.execute(statement, values).scalar()
+    payments = [program.integration.get(f"/points-payments/{key}")["pointsPayment"] for key in program.payments]
+    found["payments"] = sum(payment["status"] in ("held", "captured") for payment in payments)
+    if found.pop("expiries"):
+        # A reversal may have used other points in place of points that expired later.
+        del found["shortfalls"]
+    return {name: number for name, number in found.items() if number}
+
+
+def undo_everything(program, acts):
+    """Undo all in a random order, again and again, since one reversal may have to wait for another."""
+    for _ in range(4):
+        tasks = [(acts.cancel, one) for one in program.orders.values() if one.left]
+        tasks += [(undo_visit, program, acts, key) for key in program.visits]
+        tasks += [(refund, program, key) for key in program.payments]
+        tasks += [(unlock, program, key) for _, _, key in program.locks]
+        tasks += [(revert_usage, program, usage) for usage in reversed(program.usages)]
+        tasks += [(take_back, program, *movement) for movement in program.movements]
+        program.chance.shuffle(tasks)
+        for act, *arguments in tasks:
+            act(*arguments)
+        revert_effects(program)
+    program.shop.check_ledger()
+
+
+def undo_visit(program, acts, key):
+    program.ask("cancel visit", program.integration, f"/events/{key}/cancel", {}, "event-cancelled", "supply-exceeded")
+
+
+def refund(program, key):
+    payment = program.integration.get(f"/points-payments/{key}")["pointsPayment"]
+    rest = Decimal(payment["points"]) - Decimal(payment["refundedPoints"])
+    if payment["status"] == "held":
+        program.ask("release payment", program.integration, f"/points-payments/{key}/release", None)
+    elif payment["status"] == "captured" and rest:
+        body = {"points": rest, "systemUniqueKey": program.name()}
+        program.ask("refund", program.integration, f"/points-payments/{key}/refund", body, "supply-exceeded")
+
+
+def unlock(program, key):
+    program.ask("release lock", program.integration, f"/coupon-locks/{key}/release", None, "coupon-lock-ended")
+
+
+def revert_usage(program, usage):
+    path, refusals = f"/coupon-usages/{usage}/revert", ("coupon-usage-reverted", "coupon-assignment-used")
+    program.ask("revert coupon", program.administration, path, {}, *refusals)
+
+
+def revert_effects(program):
+    """Uses that outlive their order, and the assignments that these needed."""
+    rows = program.shop.rows("coupon_usages", "coupon_usage_id, amount_assigned, reverted_usage_id, loyalty_event_id")
+    for row in rows:
+        if row.reverted_usage_id is None:
+            path = f"/coupon-usages/{row.coupon_usage_id}/revert"
+            refusals = ("coupon-usage-reverted", "coupon-assignment-used", "coupon-usage-not-revertible")
+            program.ask("revert effect", program.administration, path, {}, *refusals)
+
+
+def take_back(program, account, transaction_id):
+    """Revert a movement as far as it can be."""
+    body = {"transactionIds": [str(transaction_id)], "burnAvailableBalance": True}
+    found = program.administration.post("/ledger-transactions/batch-revert", body, expect=200)
+    slugs = {each["error"]["type"].removeprefix("/problems/") for each in found["failed"]}
+    assert slugs <= {"already-reverted", "supply-exceeded"}, found
+
+
+def run(api, seed, steps):
+    """Let a random program live, and undo it; what happened."""
+    program = Program.new(api, seed)
+    acts = Acts(program)
+    acts.some(steps)
+    program.shop.check_ledger()
+    assert left(program), "nothing happened"
+    undo_everything(program, acts)
+    assert left(program) == {}
+    now = datetime.fromisoformat(program.clock.get()["now"])
+    program.clock.advance((now + timedelta(days=700)).isoformat())
+    assert left(program) == {}
+    assert {name: program.shop.balance(name) for name in program.wallets} == dict.fromkeys(program.wallets, 0)
+    program.shop.check_ledger()
+    program.counts["expired points"] = sum(
+        row.is_expiry for row in program.shop.rows("ledger_transactions", "is_expiry")
+    )
+    return program.counts
+
+
+def check_counts(counts, least):
+    """Every kind of act, and every rule that limits one, has had an effect so often."""
+    rare = {name: counts[name] for name in RULES if counts[name] < least}
+    assert not rare, (rare, counts)
+
+
+def test_nothing_is_left_once_everything_is_undone(api):
+    check_counts(sum((run(api, seed, 90) for seed in range(6)), Counter()), 1)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_nothing_is_left_of_long_histories(api, seed):
+    check_counts(sum((run(api, 100 * seed + n, 200) for n in range(6)), Counter()), 3)
+
+
+def in_parts(acts, one):
+    """Return an order in three parts."""
+    for share in (Decimal("0.34"), Decimal("0.5"), Decimal(1)):
+        if one.left:
+            acts.bring_back(one, share)
+
+
+def returned(api, seed, steps, bring_back):
+    """What a program looks like once all of its orders have come back."""
+    program = Program.new(api, seed)
+    acts = Acts(program)
+    acts.some(steps, "bring_back", "undo")
+    orders = [one for one in program.orders.values() if one.left]
+    for one in orders:
+        bring_back(acts, one)
+    program.shop.check_ledger()
+    members = [program.integration.get(f"/members/{name}")["loyaltyMember"] for name in program.wallets]
+    balances = [sorted((each["balance"], each["pending"]) for each in member["ledgerBalances"]) for member in members]
+    payments = [program.integration.get(f"/points-payments/{key}")["pointsPayment"] for key in program.payments]
+    paid = [(each["status"], each["refundedPoints"], each["refundedValue"]) for each in payments]
+    limits = program.shop.rows("campaign_limit_counters", "type, member_id, period_start, location, used", "1,2,3,4,5")
+    held = [len(program.integration.get(f"/members/{name}/coupons")["results"]) for name in program.wallets]
+    return len(orders), balances, paid, [(row[0], *row[2:]) for row in limits], held, left(program)
+
+
+def check_returns(api, seed, steps):
+    """Returns in parts leave what one return of everything leaves."""
+    at_once = returned(api, seed, steps, lambda acts, one: acts.bring_back(one, Decimal(1)))
+    assert at_once == returned(api, seed, steps, in_parts)
+    assert at_once[0] > 5
+
+
+def test_returns_in_parts_leave_what_one_return_of_everything_leaves(api):
+    check_returns(api, seed=1, steps=60)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("seed", range(10, 30))
+def test_long_histories_come_back_in_parts_or_at_once(api, seed):
+    check_returns(api, seed, 150)
