@@ -107,6 +107,7 @@ PAGES = (
     "content.md",
     "reports.md",
     "webhooks.md",
+    "privacy.md",
 )
 SECTIONS = {title: section for page in PAGES for title, section in sections(page).items()}
 IN_A_TEST_ORGANIZATION = sections("testing-time.md")
