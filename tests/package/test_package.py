@@ -63,14 +63,14 @@ def test_the_wheel_has_all_that_the_server_needs_and_no_more(built: Path) -> Non
     [wheel] = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert found == belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html")
+    assert found == belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg")
 
 
 def test_the_source_archive_has_the_project(built: Path) -> None:
     [archive] = built.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         found = {name.partition("/")[2] for name in opened.getnames()}
-    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html") <= found
+    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg") <= found
     for name in ("deploy/Dockerfile", "tests/conftest.py", "bench/__init__.py", "constraints.txt", "CHANGELOG.md"):
         assert name in found
 
