@@ -145,9 +145,9 @@ def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> 
         raise unknown_event_type(configuration, event_type)
 
 
-def refuse_unknown_event_types(configuration: Configuration, availability: Availability | None) -> None:
+def refuse_unknown_event_types(configuration: Configuration, availability: Availability) -> None:
     """Refuse points that wait for an event of an unknown type; raises UnknownEventType."""
-    for event_type in () if availability is None else availability.event_types:
+    for event_type in availability.event_types:
         refuse_unknown_event_type(configuration, event_type)
 
 

@@ -203,7 +203,8 @@ class MovementBatch:
             raise UnknownLedgerAccount(unknown_account(movement.ledger_id, movement.ledger_account_id))
         source, target = movement.from_wallet_id, movement.to_wallet_id
         _check(movement, self._unit.now)
-        references.refuse_unknown_event_types(self._unit.configuration, movement.availability)
+        if movement.availability is not None:
+            references.refuse_unknown_event_types(self._unit.configuration, movement.availability)
         for wallet_id in (source, target):
             if wallet_id is not None and ledger_ids.get(wallet_id) != account.ledger_id:
                 raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")

@@ -72,7 +72,7 @@ class LockedMembers(Subjects):
         self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent]
     ) -> None:
         """Lock and load members by their ids, and the owners of points that wait for the orders of the events."""
-        order_ids = {order["externalId"] for order in sent_orders(incoming)}
+        order_ids = {order["externalId"] for order in sent_orders(incoming)} if incoming else set()
         if not self.is_dry_run:
             events.lock_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids)
         matches = events.find_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids)
