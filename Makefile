@@ -26,7 +26,7 @@ help:
 	@echo "make fuzz stress  the server against its documents, concurrent calls and histories, both at length"
 	@echo "make sdks         generated clients in many languages, each on a journey"
 	@echo "make upgrade      an older version on the newest schema, alone and beside this one"
-	@echo "make dist         the wheel and the source archive, in dist; \`make package\` tries both"
+	@echo "make dist         the wheel, the source archive and the clients, in dist; \`make package\` tries them"
 	@echo "make demo bench   real purchases turned into points; how fast it is"
 	@echo "make revision MESSAGE=...   the migration to the tables in code"
 	@echo "make constraints  the exact versions of all packages, anew"

@@ -11,6 +11,7 @@ import tarfile
 import time
 import urllib.request
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -63,16 +64,31 @@ def test_the_wheel_has_all_that_the_server_needs_and_no_more(built: Path) -> Non
     [wheel] = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert found == belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg")
+    assert found == belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts")
 
 
 def test_the_source_archive_has_the_project(built: Path) -> None:
     [archive] = built.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         found = {name.partition("/")[2] for name in opened.getnames()}
-    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg") <= found
+    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts") <= found
     for name in ("deploy/Dockerfile", "tests/conftest.py", "bench/__init__.py", "constraints.txt", "CHANGELOG.md"):
         assert name in found
+
+
+def test_the_clients_are_built_from_the_source_archive(built: Path, temporary_directory: Path) -> None:
+    folder, found = temporary_directory / "clients", temporary_directory / "built"
+    [archive] = built.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(temporary_directory / "unpacked", filter="data")
+    [source] = (temporary_directory / "unpacked").iterdir()
+    run(sys.executable, "-m", "openapi.clients", folder, found, cwd=source)
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", found, folder / "python", cwd=source)
+    version = metadata.version("loyalty-server")
+    assert {path.name for path in found.iterdir()} == {
+        f"loyalty-client-{version}.tgz",
+        f"loyalty_client-{version}-py3-none-any.whl",
+    }
 
 
 @pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"])

@@ -1,0 +1,184 @@
+"""The operations of a document as clients need them: parameters, body, result, pages and keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import openapi
+
+KEY = "systemUniqueKey"
+JSON = "application/json"
+METHODS = ("get", "put", "post", "patch", "delete")
+_PAGING = ("page", "cursor")
+# The scope of a client of the administration, which its constructor takes once.
+ORGANIZATION = "organizationId"
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Paging:
+    """How a list is paged: the field with its items, their schema, and whether cursors lead on."""
+
+    field: str
+    item: Schema
+    has_cursor: bool
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation. `key_path` is where its keys are: "" for the body itself, a name for the items of a list."""
+
+    name: str
+    summary: str
+    method: str
+    path: str
+    path_parameters: tuple[dict[str, Any], ...]
+    query: tuple[dict[str, Any], ...]
+    body: Schema | None
+    body_type: str | None
+    body_is_required: bool
+    result: Schema | None
+    result_type: str | None
+    key_path: str | None
+    paging: Paging | None
+    # Whether it takes no token.
+    is_open: bool
+
+    @property
+    def query_of_iterator(self) -> tuple[dict[str, Any], ...]:
+        """The parameters of a list without those that lead from page to page."""
+        return tuple(parameter for parameter in self.query if parameter["name"] not in _PAGING)
+
+    @property
+    def iterator_name(self) -> str:
+        """`iterateMembers` for `listMembers`."""
+        subject = self.name.removeprefix("list")
+        return f"iterate{subject[0].upper()}{subject[1:]}"
+
+    @property
+    def own_parameters(self) -> tuple[dict[str, Any], ...]:
+        """The parameters of the path that a call gives."""
+        return tuple(parameter for parameter in self.path_parameters if parameter["name"] != ORGANIZATION)
+
+
+def operations(document: dict[str, Any]) -> list[Operation]:
+    """All operations of a bundled document, in its order."""
+    return [
+        _read_operation(document, path, method, item)
+        for path, item in document["paths"].items()
+        for method in METHODS
+        if method in item
+    ]
+
+
+def schemas() -> dict[str, Schema]:
+    """The schemas of both documents by name. Those of requests need no key, since the client makes one."""
+    found: dict[str, Schema] = {}
+    returned: set[str] = set()
+    for surface in openapi.SURFACES:
+        document = openapi.bundle(surface)
+        found |= document["components"]["schemas"]
+        results = [operation.result for operation in operations(document)]
+        returned |= _reach(document, references(results))
+    for name, schema in found.items():
+        if name not in returned and KEY in schema.get("required", ()):
+            schema["required"].remove(KEY)
+    return dict(sorted(found.items()))
+
+
+def snake_case(name: str) -> str:
+    """`loyalty_member_id` for `loyaltyMemberId`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
+
+
+def references(node: Any) -> Iterator[str]:
+    """The names of the schemas that a node refers to."""
+    if isinstance(node, dict):
+        if "$ref" in node:
+            yield node["$ref"].rpartition("/")[2]
+        for child in node.values():
+            yield from references(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from references(child)
+
+
+def _reach(document: dict[str, Any], names: Iterator[str]) -> set[str]:
+    reached: set[str] = set()
+    to_do = list(names)
+    while to_do:
+        name = to_do.pop()
+        if name not in reached:
+            reached.add(name)
+            to_do += references(document["components"]["schemas"][name])
+    return reached
+
+
+def _read_operation(document: dict[str, Any], path: str, method: str, item: dict[str, Any]) -> Operation:
+    operation = item[method]
+    declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
+    parameters = [_read_parameter(document, parameter) for parameter in declared]
+    in_path = {parameter["name"]: parameter for parameter in parameters if parameter["in"] == "path"}
+    query = tuple(parameter for parameter in parameters if parameter["in"] == "query")
+    request = openapi.resolved(document, operation.get("requestBody", {}))
+    body_type, body = _read_content(request)
+    success = next(status for status in operation["responses"] if status.startswith("2"))
+    result_type, result = _read_content(openapi.resolved(document, operation["responses"][success]))
+    return Operation(
+        name=operation.get("x-operation-name", operation["operationId"]),
+        summary=operation["summary"],
+        method=method.upper(),
+        path=path,
+        path_parameters=tuple(in_path[name] for name in re.findall(r"\{(\w+)\}", path)),
+        query=query,
+        body=body,
+        body_type=body_type,
+        body_is_required=request.get("required", False),
+        result=result,
+        result_type=result_type,
+        key_path=_find_keys(document, body),
+        paging=_read_paging(document, query, result),
+        is_open=not operation["security"],
+    )
+
+
+def _read_parameter(document: dict[str, Any], parameter: dict[str, Any]) -> dict[str, Any]:
+    parameter = openapi.resolved(document, parameter)
+    if "x-parameter-family" in parameter:
+        values = {"type": "object", "additionalProperties": {"type": "string"}}
+        return {**parameter, "schema": values, "required": False}
+    return parameter
+
+
+def _read_content(node: dict[str, Any]) -> tuple[str | None, Schema | None]:
+    """The media type and schema of a body; JSON if the operation has several."""
+    content = node.get("content", {})
+    media_type = JSON if JSON in content else next(iter(content), None)
+    return (media_type, content[media_type]["schema"]) if media_type else (None, None)
+
+
+def _find_keys(document: dict[str, Any], body: Schema | None) -> str | None:
+    fields = openapi.resolved(document, body).get("properties", {}) if body else {}
+    if KEY in fields:
+        return ""
+    for name, field in fields.items():
+        items = openapi.resolved(document, field).get("items", {})
+        if KEY in openapi.resolved(document, items).get("properties", {}):
+            return str(name)
+    return None
+
+
+def _read_paging(document: dict[str, Any], query: tuple[dict[str, Any], ...], result: Schema | None) -> Paging | None:
+    names = {parameter["name"] for parameter in query}
+    if not names & set(_PAGING) or result is None:
+        return None
+    fields = {
+        name: openapi.resolved(document, field)
+        for name, field in openapi.resolved(document, result)["properties"].items()
+    }
+    [(field, schema)] = [(name, schema) for name, schema in fields.items() if schema.get("type") == "array"]
+    return Paging(field, schema["items"], "cursor" in names and "nextCursor" in fields)

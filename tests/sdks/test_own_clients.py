@@ -1,0 +1,234 @@
+"""The project's own clients: a journey of each, types that are checked strictly, and what is retried."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import tarfile
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from openapi.clients.packages import write_packages
+from tests import npm
+from tests.sdks.running import FIFTEEN_DIGITS, JOURNEYS, TWENTY_DIGITS, Running, python, run
+
+JOURNEY = JOURNEYS / "loyalty_client_journey.py"
+STRICT = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noUnusedLocals")
+TARGET = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.asynciterable")
+
+
+def journey_result(decimal: str) -> dict[str, Any]:
+    return {
+        "decimal": decimal,
+        "earned": decimal.partition(".")[0],
+        "returned": "0",
+        "coupons": ["FLAT-1", "FLAT-1"],
+        "refusal": {"status": 409, "type": "/problems/coupon-not-assigned", "hasRequestId": True},
+        "pointers": ["/loyaltyMemberId"],
+        "members": ["ana", "ben", "cleo", "dora", "eve"],
+        "campaigns": ["spend"],
+    }
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both packages."""
+    folder = tmp_path_factory.mktemp("clients")
+    write_packages(folder, folder, "1.2.3")
+    return folder
+
+
+@pytest.fixture
+def client_of(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Makes a client whose requests a function responds to; waits take no time and are listed in `client.waits`."""
+    monkeypatch.syspath_prepend(packages / "python")
+    import loyalty_client
+    import loyalty_client.runtime as runtime
+
+    def make(respond: Callable[[httpx.Request], httpx.Response], **options: Any) -> Any:
+        client = loyalty_client.IntegrationClient(
+            "http://loyalty.test/v2", transport=httpx.MockTransport(respond), **{"token": "t", **options}
+        )
+        client.waits = []
+        monkeypatch.setattr(runtime.time, "sleep", client.waits.append)
+        return client
+
+    return make
+
+
+def test_the_python_client_makes_the_journey(running: Running, packages: Path) -> None:
+    folder = packages / "python"
+    saw = running.journey(python(JOURNEY), cwd=folder, decimal=TWENTY_DIGITS, PYTHONPATH=str(folder))
+    assert saw == journey_result(TWENTY_DIGITS)
+
+
+def test_a_call_is_repeated_with_its_key_after_the_time_that_the_server_says(client_of: Callable[..., Any]) -> None:
+    bodies: list[Any] = []
+    answers = iter([429, 503])
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        status = next(answers, 200)
+        if status == 200 and len(bodies) == 3:
+            raise httpx.ReadTimeout("too slow", request=request)
+        return httpx.Response(status, headers={"Retry-After": "7"}, json={"couponUsage": {}})
+
+    client = client_of(respond)
+    client.use_coupon("ana", "book", {"code": "A"})
+    assert len(bodies) == 4
+    assert len(bodies[0]["systemUniqueKey"]) == 36
+    assert bodies[1:] == [bodies[0]] * 3
+    assert client.waits[:2] == [7.0, 7.0]
+
+
+def test_each_event_gets_a_key_of_its_own_unless_it_has_one(client_of: Callable[..., Any]) -> None:
+    bodies: list[Any] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        return httpx.Response(200, json={"results": []})
+
+    client_of(respond).track_events({"events": [{"eventType": "a"}, {"eventType": "b"}, {"systemUniqueKey": "mine"}]})
+    keys = [event["systemUniqueKey"] for event in bodies[0]["events"]]
+    assert keys[2] == "mine"
+    assert len(set(keys)) == 3
+
+
+def test_a_post_without_a_key_is_repeated_only_where_nothing_happened(client_of: Callable[..., Any]) -> None:
+    import loyalty_client
+
+    calls: list[str] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        calls.append(request.url.path)
+        if len(calls) == 1:
+            raise httpx.ConnectError("refused", request=request)
+        if len(calls) == 2:
+            return httpx.Response(429)
+        return httpx.Response(503, json={"type": "/problems/unavailable", "title": "Away", "status": 503})
+
+    with pytest.raises(loyalty_client.Problem) as caught:
+        client_of(respond).create_member({"loyaltyMemberId": "ana"})
+    assert (caught.value.status, caught.value.type, len(calls)) == (503, "/problems/unavailable", 3)
+
+
+@pytest.mark.parametrize(("headers", "calls"), [({"Retry-After": "31"}, 1), ({}, 5)])
+def test_a_call_ends_after_four_repetitions_or_before_a_long_wait(
+    client_of: Callable[..., Any], headers: dict[str, str], calls: int
+) -> None:
+    import loyalty_client
+
+    requests: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(429, headers=headers, text="wait")
+
+    with pytest.raises(loyalty_client.Problem, match="429 about:blank: wait"):
+        client_of(respond).get_member("ana")
+    assert len(requests) == calls
+
+
+def test_the_forms_of_paths_queries_and_decimals(client_of: Callable[..., Any]) -> None:
+    requests: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(200, headers={"Content-Type": "application/json"}, content=b'{"amount": 0.10}')
+
+    client = client_of(respond)
+    result = client.list_member_coupons("a/b", coupon_book_tags=["x", "y"], limit=None)
+    client.search_documents("menu", range={"price": "1,2"})
+    client.assign_coupon("ana", "book", {"amount": Decimal("12345678901234.567891"), "validTo": None})
+    assert result == {"amount": Decimal("0.10")}
+    assert requests[0].url.raw_path == b"/v2/members/a%2Fb/coupons?couponBookTags=x%2Cy"
+    assert requests[1].url.params["range.price"] == "1,2"
+    assert b'"amount":12345678901234.567891,"validTo":null' in requests[2].content
+
+
+def test_a_token_is_fetched_once_and_renewed_before_it_expires(client_of: Callable[..., Any]) -> None:
+    tokens = iter("ab")
+    sent: list[str] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v2/oauth/token":
+            return httpx.Response(200, json={"access_token": next(tokens), "expires_in": 3600})
+        sent.append(request.headers["Authorization"])
+        return httpx.Response(200, json={})
+
+    client = client_of(respond, client_id="till", client_secret="secret")
+    client.get_member("ana")
+    client.get_member("ana")
+    client._expires_at -= 3600
+    client.get_member("ana")
+    assert sent == ["Bearer a", "Bearer a", "Bearer b"]
+
+
+@pytest.mark.sdks
+def test_the_python_client_its_journey_and_its_readme_are_typed(packages: Path) -> None:
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("needs mypy")
+    folder = packages / "python"
+    example = folder / "example.py"
+    example.write_text(_example(folder, "python"))
+    run(
+        python("-m", "mypy", "--strict", "--no-incremental", "loyalty_client", JOURNEY, example),
+        cwd=folder,
+        MYPYPATH=str(folder),
+    )
+
+
+@pytest.mark.sdks
+def test_the_typescript_client_makes_the_journey_and_its_readme_is_typed(
+    running: Running, packages: Path, tmp_path: Path
+) -> None:
+    node = _install_typescript(packages, tmp_path)
+    shutil.copy(JOURNEYS / "loyalty_client_journey.ts", tmp_path / "journey.ts")
+    (tmp_path / "example.ts").write_text(_example(packages / "typescript", "typescript"))
+    modules = npm.installed("typescript@5.9.3")
+    options = (*STRICT, *TARGET, "--outDir", "out", "journey.ts", "example.ts")
+    run([node, modules / "typescript/bin/tsc", *options], cwd=tmp_path)
+    saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    assert saw == journey_result(FIFTEEN_DIGITS)
+
+
+@pytest.mark.sdks
+def test_the_typescript_client_repeats_calls_with_their_keys(packages: Path, tmp_path: Path) -> None:
+    node = _install_typescript(packages, tmp_path)
+    shutil.copy(JOURNEYS / "loyalty_client_retries.js", tmp_path / "retries.js")
+    saw = json.loads(run([node, "retries.js"], cwd=tmp_path))
+    assert saw == {
+        "keyedCalls": 4,
+        "differentBodies": 1,
+        "keyLength": 36,
+        "eventKeys": ["string", "mine"],
+        "unkeyed": [2, 503, "/problems/unavailable"],
+        "longWait": [1, 429],
+        "tokens": ["Bearer a", "Bearer a"],
+        "url": "http://loyalty.test/v2/members/a%2Fb/coupons?couponBookTags=x%2Cy",
+        "timeout": "TimeoutError",
+    }
+
+
+def _install_typescript(packages: Path, folder: Path) -> str:
+    """Unpack the archive of the package where programs of the folder find it; return Node."""
+    node = npm.node()
+    if node is None:
+        pytest.skip("needs Node")
+    (folder / "package.json").write_text('{"type": "module"}\n')
+    with tarfile.open(packages / "loyalty-client-1.2.3.tgz") as archive:
+        archive.extractall(folder / "node_modules", filter="data")
+    (folder / "node_modules/package").rename(folder / "node_modules/loyalty-client")
+    return node
+
+
+def _example(package: Path, language: str) -> str:
+    [example] = re.findall(rf"```{language}\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
+    return str(example)
