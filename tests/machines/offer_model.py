@@ -1,0 +1,153 @@
+"""Waiting points, budgets and competing discounts as plainly as can be: no database, no code of the product.
+
+An order earns a point for each whole euro, which wait three days and then live three months, by the calendar of Madrid.
+It gets the better of a percentage and an amount. Both come from budgets, which give what is left of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
+
+from tests.machines.year_model import MADRID, months_later
+
+CENT = Decimal("0.01")
+DAYS, POINTS, MONEY = 3, 900, Decimal(150)
+PERCENT, AMOUNT = 20, Decimal("7.77")
+
+
+def to_cents(amount: Decimal) -> Decimal:
+    """Rounded half away from zero."""
+    return amount.quantize(CENT, ROUND_HALF_UP)
+
+
+def days_later(moment: datetime) -> datetime:
+    """The same time of day in Madrid some days later."""
+    return (moment.astimezone(MADRID) + timedelta(days=DAYS)).astimezone(moment.tzinfo)
+
+
+def allocate(amount: Decimal, totals: list[Decimal]) -> list[Decimal]:
+    """The amount spread in proportion, the cents that remain by largest remainder."""
+    exact = [amount * total / sum(totals) for total in totals]
+    shares = [share.quantize(CENT, ROUND_FLOOR) for share in exact]
+    order = sorted(range(len(totals)), key=lambda place: (shares[place] - exact[place], place))
+    for place in order[: int((amount - sum(shares)) / CENT)]:
+        shares[place] += CENT
+    return shares
+
+
+@dataclass
+class Lot:
+    """The points of an order."""
+
+    amount: int
+    available: datetime
+    ends: datetime
+    left: int = 0
+    expired: int = 0
+    is_waiting: bool = True
+
+
+@dataclass
+class Sale:
+    """An order with what it got and what has not come back."""
+
+    member: str
+    total: Decimal
+    left: Decimal
+    lot: Lot
+    discount: Decimal
+    winner: str | None
+    allocation: list[Decimal]
+    is_cut: bool
+
+    @property
+    def points(self) -> int:
+        """The points that the budget counts."""
+        return int(self.lot.amount * self.left / self.total)
+
+    @property
+    def money(self) -> Decimal:
+        """The money that the budget counts."""
+        return to_cents(self.discount * self.left / self.total)
+
+
+@dataclass
+class OfferModel:
+    """The sales, and the lots of each member in the order of their age."""
+
+    lots: dict[str, list[Lot]]
+    sales: list[Sale] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def pass_time(self, now: datetime) -> None:
+        """Let points become available, and expire."""
+        for lot in (lot for lots in self.lots.values() for lot in lots):
+            if lot.is_waiting and lot.available <= now:
+                lot.is_waiting, lot.left = False, lot.left or lot.amount
+                self.counts["available"] += lot.left > 0
+            if not lot.is_waiting and lot.ends <= now and lot.left:
+                lot.expired, lot.left = lot.expired + lot.left, 0
+                self.counts["expired"] += 1
+
+    def used(self) -> tuple[int, Decimal]:
+        """What the budgets have counted."""
+        return sum(sale.points for sale in self.sales), sum((sale.money for sale in self.sales), Decimal(0))
+
+    def buy(self, member: str, totals: list[Decimal], now: datetime) -> Sale:
+        """An order of items."""
+        points, money = self.used()
+        total = sum(totals, Decimal(0))
+        earned = min(int(total), POINTS - points)
+        self.counts["points cut"] += 0 < earned < int(total)
+        offers = {"percentage": to_cents(total * PERCENT / 100), "amount": min(AMOUNT, total)}
+        worths = {name: min(worth, MONEY - money) for name, worth in offers.items()}
+        winner = max(worths, key=worths.__getitem__)
+        discount = worths[winner]
+        is_cut = 0 < discount < offers[winner]
+        self.counts["discount cut"] += is_cut
+        self.counts[winner] += discount > 0
+        available = days_later(now)
+        lot = Lot(earned, available, months_later(available))
+        self.lots[member].append(lot)
+        lot.left = 0
+        allocation = allocate(discount, totals) if discount else []
+        sale = Sale(member, total, total, lot, discount, winner if discount else None, allocation, is_cut)
+        self.sales.append(sale)
+        return sale
+
+    def holds(self, member: str) -> tuple[int, int, tuple[int, datetime] | None]:
+        """The balance, what is pending, and the next of it."""
+        waiting = [lot for lot in self.lots[member] if lot.is_waiting and lot.amount]
+        first = min((lot.available for lot in waiting), default=None)
+        coming = first and (sum(lot.amount for lot in waiting if lot.available == first), first)
+        return sum(lot.left for lot in self.lots[member]), sum(lot.amount for lot in waiting), coming
+
+    def spend(self, member: str, amount: int, first: Lot | None = None) -> None:
+        """Use points of one lot first, then of the soonest to expire."""
+        lots = sorted(enumerate(self.lots[member]), key=lambda each: (each[1] is not first, each[1].ends, each[0]))
+        for _, lot in lots:
+            used = min(lot.left, amount)
+            lot.left, amount = lot.left - used, amount - used
+
+    def extend(self, member: str) -> int:
+        """Let the points of a member live three months longer; the number of lots."""
+        lots = [lot for lot in self.lots[member] if lot.left]
+        for lot in lots:
+            lot.ends = months_later(lot.ends)
+        self.counts["extended"] += len(lots)
+        return len(lots)
+
+    def give_up(self, sale: Sale) -> None:
+        """Cancel an order: what waits is gone, of the rest what has not expired and is there."""
+        lot = sale.lot
+        if lot.is_waiting:
+            self.counts["cancelled while waiting"] += 1
+            lot.amount = 0
+        else:
+            wanted = lot.amount - lot.expired
+            self.counts["cancelled"] += 1
+            self.spend(sale.member, min(wanted, self.holds(sale.member)[0]), lot)
+        self.sales.remove(sale)

@@ -1,0 +1,172 @@
+"""Random orders on a test clock, compared with a model after each step: points, budgets, winners and allocations."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.builders.api import running_api
+from tests.builders.campaigns import effect, mint
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+from tests.machines.offer_model import AMOUNT, CENT, DAYS, MONEY, PERCENT, POINTS, OfferModel
+from tests.machines.year_model import MONTHS, START
+
+MEMBERS = ("ana", "ben")
+RULES = ("available", "expired", "extended", "points cut", "discount cut", "percentage", "amount", "spent", "refused")
+CANCELLED = ("cancelled", "cancelled while waiting")
+
+
+@pytest.fixture(scope="module")
+def api(settings):
+    with running_api(replace(settings, validate_responses=False)) as api:
+        yield api
+
+
+class Offers:
+    """The program of the model, and the keys of the events of its sales."""
+
+    def __init__(self, api):
+        self.clock = Clock.new(api, START.isoformat())
+        organization = self.clock.organization
+        self.shop = Shop(organization)
+        organization.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
+        [account] = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
+        self.points = Points(organization, account)
+        body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+        organization.administration.put(self.points.path, {**body, "expiresInMonths": MONTHS})
+        group = organization.administration.post("/stacking-groups", {"name": "Best", "mode": "best"})
+        joined = {"stackingGroupKey": group["stackingGroup"]["stackingGroupKey"]}
+        percentage = running(effect("discount", type="percentage", value=PERCENT), name="percentage", **joined)
+        amount = running(effect("discount", type="amount", value=AMOUNT), name="amount", **{**joined, "priority": 2})
+        waiting = running(mint(("=", "floor(order.total)"), availableAfter=f"P{DAYS}D"))
+        self.campaigns = [
+            self.shop.campaign(
+                *actions,
+                eventType=ORDER_CREATED,
+                allowPartialApplicationOnLimit=True,
+                limitRules=[{"scope": "campaign", "type": kind, "period": "total", "limit": limit}],
+            )
+            for actions, kind, limit in (([waiting], "points", POINTS), ([percentage, amount], "money", MONEY))
+        ]
+        self.members = {name: organization.member(name) for name in MEMBERS}
+        self.keys = {}
+
+    def holds(self, name):
+        [balance] = self.shop.integration.get(f"/members/{name}")["loyaltyMember"]["ledgerBalances"]
+        coming = balance.get("nextAvailable")
+        coming = coming and (coming["amount"], datetime.fromisoformat(coming["availableAt"]))
+        return balance["balance"], balance["pending"], coming
+
+    def used(self):
+        rows = [
+            self.shop.administration.get(f"/campaigns/{made['campaignId']}", include="limits")["campaign"]["limits"][0]
+            for made in self.campaigns
+        ]
+        assert [Decimal(row["used"]) + Decimal(row["left"]) for row in rows] == [POINTS, MONEY]
+        return tuple(Decimal(row["used"]) for row in rows)
+
+    def buy(self, name, totals):
+        """The event's key, the action that won, its discount, and what each item got of it."""
+        items = [{"productCode": f"p-{n}", "quantity": 1, "total": total} for n, total in enumerate(totals)]
+        result = self.shop.track_one(order(name, sum(totals), items=items))
+        discounts = [each for each in result["effects"] if each.get("discountAmount")]
+        assert len(discounts) <= 1
+        if not discounts:
+            return result["loyaltyEventKey"], None, Decimal(0), []
+        shares = {share["itemIndex"]: Decimal(share["amount"]) for share in discounts[0]["allocation"]}
+        allocation = [shares.get(place, Decimal(0)) for place in range(len(totals))]
+        return (
+            result["loyaltyEventKey"],
+            discounts[0]["actionName"],
+            Decimal(discounts[0]["discountAmount"]),
+            allocation,
+        )
+
+
+def step(offers, model, chance, number):
+    """One act, on both sides."""
+    name = chance.choice(MEMBERS)
+    kind = chance.choices(["buy", "spend", "cancel", "extend"], [50, 15, 20, 6])[0]
+    if kind == "buy":
+        totals = [Decimal(chance.randint(1, 4000)) / 100 for _ in range(chance.randint(1, 4))]
+        now = datetime.fromisoformat(offers.clock.get()["now"])
+        sale = model.buy(name, totals, now)
+        key, *seen = offers.buy(name, totals)
+        assert seen[:2] == [sale.winner, sale.discount]
+        check_allocation(seen[2], sale)
+        offers.keys[id(sale)] = key
+    elif kind == "spend":
+        amount, balance = chance.randint(1, 40), model.holds(name)[0]
+        path = f"/members/by-loyalty-member-id/{name}/burn"
+        status = offers.shop.administration.request("POST", path, {"amount": amount}).status
+        assert status == (200 if amount <= balance else 409)
+        model.counts["spent" if status == 200 else "refused"] += 1
+        if status == 200:
+            model.spend(name, amount)
+    elif kind == "cancel" and model.sales:
+        sale = chance.choice(model.sales[-6:])
+        offers.shop.integration.post(f"/events/{offers.keys[id(sale)]}/cancel", {}, expect=200)
+        model.give_up(sale)
+    elif kind == "extend":
+        body = {"ledgerAccountId": offers.points.account_id, "memberId": offers.members[name]["memberId"]}
+        body |= {"months": MONTHS, "systemUniqueKey": f"extension-{number}"}
+        done = offers.shop.administration.post("/expiry-extensions", body, expect=200)
+        assert done["lots"] == model.extend(name)
+
+
+def check_allocation(allocation, sale):
+    """The allocation of a discount; one that the budget cut is cut item by item, which may differ by a cent."""
+    assert sum(allocation) == sale.discount
+    limit = CENT if sale.is_cut else 0
+    assert all(abs(share - expected) <= limit for share, expected in zip(allocation, sale.allocation, strict=True))
+
+
+def advance(offers, model, chance):
+    """Let time pass, often to the very moment at which points become available or expire, or to just before."""
+    now = datetime.fromisoformat(offers.clock.get()["now"])
+    lots = [lot for lots in model.lots.values() for lot in lots if lot.amount]
+    moments = [lot.available if lot.is_waiting else lot.ends for lot in lots]
+    moments = [moment - chance.choice([timedelta(0), timedelta(seconds=1)]) for moment in moments]
+    later = now + timedelta(hours=chance.choice([0, 1, 40, 24 * 12]))
+    soon = min((moment for moment in moments if moment > now), default=later)
+    moment = chance.choice([soon, later])
+    if moment > now:
+        offers.clock.advance(moment.isoformat())
+        model.pass_time(moment)
+
+
+def run(api, seed, steps):
+    """Live a random history, and compare after each step; what the rules did."""
+    chance, offers = random.Random(seed), Offers(api)
+    model = OfferModel({name: [] for name in MEMBERS})
+    for number in range(steps):
+        advance(offers, model, chance)
+        step(offers, model, chance, number)
+        assert {name: offers.holds(name) for name in MEMBERS} == {name: model.holds(name) for name in MEMBERS}
+        if any(model.used()):
+            assert offers.used() == model.used()
+    offers.shop.check_ledger()
+    return model.counts
+
+
+def check(counts, least):
+    """Every rule had an effect so often."""
+    rare = {name: counts[name] for name in (*RULES, *CANCELLED) if counts[name] < least}
+    assert not rare, (rare, counts)
+
+
+def test_points_budgets_and_discounts_are_those_of_the_model(api):
+    check(sum((run(api, seed, 70) for seed in range(2)), Counter()), 1)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("seed", range(10, 20))
+def test_long_histories_are_those_of_the_model(api, seed):
+    check(run(api, seed, 300), 3)
