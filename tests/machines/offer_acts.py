@@ -163,6 +163,8 @@ class Acts:
             self.program.movements.append((account, transaction_id))
             if what == "hold":
                 self.program.holds.append(transaction_id)
+            elif made["transactions"][0].get("availability") == "waiting":
+                self.program.waiting.append((account, transaction_id))
 
     def give(self) -> None:
         """Mint by request, perhaps to wait."""
@@ -195,8 +197,8 @@ class Acts:
         """Release points that wait, or capture what is reserved."""
         if self.program.holds:
             self.settle_movement("capture held", self.program.points, self.program.holds.pop())
-        elif self.program.movements:
-            self.settle_movement("release", *self.chance.choice(self.program.movements[-12:]))
+        elif self.program.waiting:
+            self.settle_movement("release", *self.program.waiting.pop())
 
     def settle_movement(self, what: str, account: Points, transaction_id: str) -> None:
         path = f"{account.path}/{'releases' if what == 'release' else 'captures'}"

@@ -53,6 +53,7 @@ class Program:
     movements: list[tuple[Points, str]] = field(default_factory=list)
     payments: list[str] = field(default_factory=list)
     usages: list[str] = field(default_factory=list)
+    waiting: list[tuple[Points, str]] = field(default_factory=list)
     holds: list[str] = field(default_factory=list)
     locks: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)

@@ -169,4 +169,4 @@ def test_points_budgets_and_discounts_are_those_of_the_model(api):
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_long_histories_are_those_of_the_model(api, seed):
-    check(run(api, seed, 300), 3)
+    check(sum((run(api, 10 * seed + n, 200) for n in range(2)), Counter()), 1)
