@@ -19,6 +19,7 @@ from domain.ledger.refusals import (
     PointsNotTracked,
     SupplyExceeded,
 )
+from domain.ledger.session.fiat_values import fiat_sum
 from domain.problems import FieldFault, InvalidRequest
 from domain.undo_log import Savepoint, UndoLog
 
@@ -273,7 +274,7 @@ class Balances(ABC):
             self._undo_log.put(
                 self._holdings,
                 (wallet_id, account.ledger_account_id),
-                replace(balance, fiat=_WIDE.add(balance.fiat, value)),
+                replace(balance, fiat=fiat_sum(balance.fiat, value)),
             )
 
     def _add_step(self, step: AnyStep) -> AnyStep:
@@ -299,9 +300,6 @@ def _nothing_waits(wallet_id: int, ledger_account_id: int) -> str:
 
 def _no_tiers(wallet_id: int, at: datetime) -> Collection[str]:
     return ()
-
-
-_FIAT_DIGITS = Decimal("0.000001")
 
 
 # Wider than any number of a request or an expression: nothing is rounded before it is cut.
@@ -349,16 +347,6 @@ def refuse_untracked_expiry(account: LedgerAccount, expires_at: datetime | None)
     """Refuse an expiry of points on an account without point tracking."""
     if expires_at is not None and not account.point_tracking_enabled:
         raise PointsNotTracked(f"expirationDate is given, but the ledger account {account.name} does not track points.")
-
-
-def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
-    """The share of a fiat value that belongs to `part` of `whole`, to six digits."""
-    return fiat if part == whole else (fiat * part / whole).quantize(_FIAT_DIGITS)
-
-
-def rest_of(fiat: Decimal | None, returned_fiat: Decimal) -> Decimal | None:
-    """The exact rest of a fiat value, of which a part was given back."""
-    return None if fiat is None else _WIDE.subtract(fiat, returned_fiat)
 
 
 def lot_takes(

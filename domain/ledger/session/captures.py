@@ -9,7 +9,8 @@ from domain.ledger.lots import LotMove, LotUse, NewLot, SettleLots, TakeLots, sp
 from domain.ledger.postings import ZERO, Capture, Confirmation, Entry, Fiat, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import CaptureExceedsHold, NotPending
-from domain.ledger.session.balances import check_amount, expired_on_arrival, prorated
+from domain.ledger.session.balances import check_amount, expired_on_arrival
+from domain.ledger.session.fiat_values import prorated
 from domain.ledger.session.returns import Returns
 
 

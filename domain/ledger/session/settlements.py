@@ -21,10 +21,10 @@ from domain.ledger.refusals import (
 from domain.ledger.session.balances import (
     lot_takes,
     overdraft_of,
-    rest_of,
 )
 from domain.ledger.session.claims import reversal
 from domain.ledger.session.confirmations import ConfirmationSession
+from domain.ledger.session.fiat_values import fiat_sum, rest_of
 from domain.ledger.session.returns import returned_by
 
 
@@ -77,7 +77,8 @@ class LedgerSession(ConfirmationSession):
         posting = replace(self._give_back(transaction, account, details, amount, fiat), is_partial=True)
         transaction_id = transaction.ledger_transaction_id
         self._undo_log.put(self._taken_back, transaction_id, returned_before + amount)
-        self._undo_log.put(self._fiat_returned, transaction_id, self.fiat_returned_of(transaction) + fiat)
+        fiat_returned = fiat_sum(self.fiat_returned_of(transaction), fiat)
+        self._undo_log.put(self._fiat_returned, transaction_id, fiat_returned)
         self._add_step(posting)
         cause = f"refund-{transaction_id}-{returned_before}"
         self._settle_returned(account, transaction, amount, returned_by(posting), before, cause, posting)

@@ -74,6 +74,14 @@ def test_the_last_refund_reverts_the_burn_with_the_rest_of_its_money():
         refund(opened, paid, 1, "0.01")
 
 
+def test_the_money_of_refunds_adds_up_to_the_last_digit():
+    opened, paid = session(fiat=10), burn(fiat_value=Decimal("18446744073709.0000000000000000000003"))
+    refund(opened, paid, 40, "9446744073709.0000000000000000000001")
+    refund(opened, paid, 20, "0.0000000000000000000001")
+    step = refund(opened, paid, 40, 0)
+    assert (step.is_partial, step.fiat_value) == (False, Decimal("9000000000000.0000000000000000000001"))
+
+
 def test_a_revert_gives_back_what_earlier_refunds_have_left():
     opened, paid = session(), burn(taken_back=Decimal(40), fiat_returned=Decimal(4))
     step = opened.revert(paid, POINTS, Details("k"))

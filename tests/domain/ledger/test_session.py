@@ -467,3 +467,15 @@ def test_fiat_values_of_many_digits_are_counted_exactly():
     stored = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, burned.fiat_value, None, None, None, 2)
     opened.revert(stored, points, details("c"))
     assert opened.holding(1, 1).fiat == 1
+
+
+def test_the_smallest_fiat_values_are_counted_beside_the_largest():
+    largest, smallest, points = Decimal(18446744073709), Decimal("2.2250738585e-308"), account()
+    opened = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
+    opened.burn(points, 1, Decimal(5), details("a", fiat=Fiat(largest)))
+    opened.burn(points, 1, Decimal(5), details("b", fiat=Fiat(smallest)))
+    assert opened.holding(1, 1).fiat.as_tuple().digits == (
+        *map(int, "18446744073709"),
+        *[0] * 307,
+        *map(int, "22250738585"),
+    )

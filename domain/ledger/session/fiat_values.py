@@ -1,0 +1,24 @@
+"""Fiat values: what burned points were worth in money. Sums of them are exact, however many digits they have."""
+
+from decimal import Context, Decimal
+
+_SHARE_DIGITS = Decimal("0.000001")
+# Wider than any sum of amounts of money, which go down to the smallest double.
+_WIDE = Context(prec=1000)
+
+
+def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
+    """The share of a fiat value that belongs to `part` of `whole`, to six digits."""
+    if part == whole:
+        return fiat
+    return _WIDE.divide(_WIDE.multiply(fiat, part), whole).quantize(_SHARE_DIGITS, context=_WIDE)
+
+
+def fiat_sum(fiat: Decimal, other: Decimal) -> Decimal:
+    """The sum of two fiat values."""
+    return _WIDE.add(fiat, other)
+
+
+def rest_of(fiat: Decimal | None, returned_fiat: Decimal) -> Decimal | None:
+    """The rest of a fiat value, of which a part was given back."""
+    return None if fiat is None else _WIDE.subtract(fiat, returned_fiat)
