@@ -16,7 +16,7 @@ import httpx
 from sqlalchemy import Engine
 
 from handlers.http.app import create_app
-from handlers.services import tokens
+from handlers.services import configuration, tokens
 from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.settings import Settings
 from persistence import transactions
@@ -185,5 +185,8 @@ def running_api(settings: Settings) -> Iterator[Api]:
         lock_timeout_ms=settings.lock_timeout_ms,
         application_name="loyalty-tests-api",
     )
+    # Organizations of different databases have the same ids.
+    configuration._cache.clear()
     yield Api(create_app(settings, engine), engine, settings)
+    configuration._cache.clear()
     engine.dispose()
