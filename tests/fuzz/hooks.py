@@ -475,7 +475,8 @@ def _movement(body: Body, path: Body) -> None:
     body["fromWalletId"], body["toWalletId"] = choices[next(_numbers) % len(choices)]
     is_mint, is_burn = body["fromWalletId"] is None, body["toWalletId"] is None
     (_points if is_mint else _burn)(body, path)
-    _available(body, is_mint=is_mint)
+    # A mint that waits for its capture waits for nothing else.
+    _available(body, is_mint=is_mint and body.get("captureMethod") != "manual")
     if not is_mint and not is_burn:
         body.pop("countsAsActivity", None)
     if not is_burn and not _now_and_then():
