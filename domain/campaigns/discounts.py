@@ -63,12 +63,13 @@ class Discount:
     """A computed discount: the `requested` amount, and the `amount` that the order and its items have left for it.
 
     `allocation` has every item that it applies to, and adds up to the amount. It is empty if there are no items, or the
-    whole order is discounted and one of them has no total.
+    whole order is discounted and one of them has no total. `weights` are those of the same items, by which it is spread.
     """
 
     requested: Decimal
     amount: Decimal
     allocation: tuple[ItemDiscount, ...] = ()
+    weights: tuple[Decimal, ...] = ()
 
     @property
     def refusal(self) -> DiscountExceedsTotal | None:
@@ -136,21 +137,25 @@ class Basket:
             return Discount(requested, min(requested, self.left))
         amount = min(requested, self.left, sum(limits, _ZERO))
         shares = allocate(amount, weights, limits, self._unit)
-        return Discount(requested, amount, tuple(map(ItemDiscount, places, shares)))
+        return Discount(requested, amount, tuple(map(ItemDiscount, places, shares)), tuple(weights))
 
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
         """The part of a discount, computed at this point, that is taken off some of its items only."""
-        shares = tuple(share for share in discount.allocation if share.item_index in items)
-        requested = sum((share.amount for share in shares), _ZERO)
-        return self.cut(Discount(requested, requested, shares), self.left)
+        weighted = zip(discount.allocation, discount.weights, strict=True)
+        kept = [(share, weight) for share, weight in weighted if share.item_index in items]
+        requested = sum((share.amount for share, _ in kept), _ZERO)
+        part = Discount(requested, requested, tuple(share for share, _ in kept), tuple(weight for _, weight in kept))
+        return self.cut(part, self.left)
 
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
-        """A discount that was computed at this point, cut to an amount; each item keeps its part of it."""
-        shares = [share.amount for share in discount.allocation]
-        cut = discount.cut(amount)
-        allocated = allocate(cut.amount, shares, shares, self._unit) if shares else []
-        places = (share.item_index for share in discount.allocation)
-        return replace(cut, allocation=tuple(map(ItemDiscount, places, allocated)))
+        """A discount that was computed at this point, cut to an amount, which is spread over the same items anew."""
+        if amount >= discount.amount:
+            return discount
+        cut, places = discount.cut(amount), [share.item_index for share in discount.allocation]
+        if not places:
+            return cut
+        shares = allocate(cut.amount, discount.weights, [self._left[place] for place in places], self._unit)
+        return replace(cut, allocation=tuple(map(ItemDiscount, places, shares)), weights=discount.weights)
 
     def take(self, discount: Discount) -> None:
         """Take a discount off the total and the items."""

@@ -61,7 +61,6 @@ class Sale:
     discount: Decimal
     winner: str | None
     allocation: list[Decimal]
-    is_cut: bool
 
     @property
     def points(self) -> int:
@@ -106,15 +105,14 @@ class OfferModel:
         worths = {name: min(worth, MONEY - money) for name, worth in offers.items()}
         winner = max(worths, key=worths.__getitem__)
         discount = worths[winner]
-        is_cut = 0 < discount < offers[winner]
-        self.counts["discount cut"] += is_cut
+        self.counts["discount cut"] += 0 < discount < offers[winner]
         self.counts[winner] += discount > 0
         available = days_later(now)
         lot = Lot(earned, available, months_later(available))
         self.lots[member].append(lot)
         lot.left = 0
         allocation = allocate(discount, totals) if discount else []
-        sale = Sale(member, total, total, lot, discount, winner if discount else None, allocation, is_cut)
+        sale = Sale(member, total, total, lot, discount, winner if discount else None, allocation)
         self.sales.append(sale)
         return sale
 

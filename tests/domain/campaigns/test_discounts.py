@@ -162,6 +162,14 @@ def test_a_discount_that_is_cut_is_partial_and_one_that_finds_nothing_is_skipped
     assert found.discount_total == 10
 
 
+def test_what_a_budget_cuts_is_spread_by_the_totals_of_the_items():
+    """By the shares of the whole discount, which are rounded, 0.61 and 1.69 would come off the second and the last."""
+    purchase = basket("101.67", "27.88", "9.10", "39.76", "24.93")
+    cut = purchase.cut(purchase.discount(terms(PERCENTAGE, 20)), Decimal("6.87"))
+    assert shares(cut) == [(0, "1.88"), (1, "0.62"), (2, "2.69"), (3, "1.68")]
+    assert (str(cut.requested), str(cut.amount)) == ("20.33", "6.87")
+
+
 def test_without_a_purchase_the_amount_of_a_discount_is_not_known():
     [outcome] = Bench(campaign(action(1, off(AMOUNT, 8)))).run(facts()).effects
     assert (outcome.status, outcome.discount, outcome.worth) == ("executed", None, None)
