@@ -62,7 +62,7 @@ def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[
     page = ledger_transactions.rows_of_account(
         call.db, account.organization_id, account.ledger_account_id, _filters(query), Page.of(query)
     )
-    return _with_lots(call, page, query)
+    return _shown(call, page, query)
 
 
 @operation("listMemberLedgerTransactions", answer=walked(TRANSACTION_ROW))
@@ -71,13 +71,14 @@ def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[s
     page = ledger_transactions.rows_of_wallet(
         call.db, member.organization_id, member.wallet_id, _filters(query), Page.of(query)
     )
-    return _with_lots(call, page, query)
+    return _shown(call, page, query)
 
 
-def _with_lots(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
-    if "lots" not in query.get("include", ()) or not page.results:
-        return page
-    rows = ledger_lots.with_consumed_lots(call.db, call.organization.organization_id, page.results)
+def _shown(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
+    """The page by now, with the lots of its rows if the query includes them."""
+    rows = [row.by_now(call.now) for row in page.results]
+    if "lots" in query.get("include", ()) and rows:
+        rows = ledger_lots.with_consumed_lots(call.db, call.organization.organization_id, rows)
     return page.showing(rows)
 
 

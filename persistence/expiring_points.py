@@ -8,6 +8,7 @@ from decimal import Decimal
 from sqlalchemy import Connection
 
 from domain.ledger.expiring import expiring_points
+from domain.ledger.lots import end_of_lot
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import WalletView
 from domain.organizations import Organization
@@ -75,8 +76,18 @@ def with_expiring(
     amounts: dict[int, dict[datetime, Decimal]] = {}
     for _, account_id, moment, amount in find_expiring(db, organization.organization_id, ends, now, now):
         amounts.setdefault(account_id, {})[moment] = amount
+    for view, (_, account_id, end) in zip(tracked, ends, strict=True):
+        _add_arrived(amounts.setdefault(account_id, {}), view, end, now)
     return [
         replace(view, expiring=expiring_points(amounts.get(i, {}), now, accounts[i].expiry_calendar(zone).zone))
         for view in views
         for i in (view.ledger_account_id,)
     ]
+
+
+def _add_arrived(amounts: dict[datetime, Decimal], view: WalletView, end: datetime | None, now: datetime) -> None:
+    """Add what has become available and is not posted yet: it has no lots."""
+    for mint in view.arrived:
+        moment = end_of_lot(mint.expires_at, end)
+        if moment is not None and moment > now:
+            amounts[moment] = amounts.get(moment, Decimal(0)) + mint.amount

@@ -63,7 +63,7 @@ class Discount:
     """A computed discount: the `requested` amount, and the `amount` that the order and its items have left for it.
 
     `allocation` has every item that it applies to, and adds up to the amount. It is empty if there are no items, or the
-    whole order is discounted and one of them has no total. `weights` are those of the same items, by which it is spread.
+    whole order is discounted and one of them has no total. It is spread over them by `weights`.
     """
 
     requested: Decimal

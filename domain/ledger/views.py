@@ -1,12 +1,15 @@
 """Views of the ledger: a wallet's holding of an account at a moment, and the rows of transactions."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.fields import Internal
+from domain.ledger.availability import AVAILABLE
 from domain.ledger.expiring import ExpiringPoints
 from domain.ledger.lots import ArrivedMint
 
@@ -145,3 +148,9 @@ class TransactionRow:
     created_at: datetime
     updated_at: datetime
     lots: ConsumedLots | None = None
+
+    def by_now(self, now: datetime) -> TransactionRow:
+        """The row at a moment: time makes points available that are not posted yet."""
+        if self.available_at is None or self.available_at > now:
+            return self
+        return replace(self, availability=AVAILABLE, available_at=None)

@@ -1,0 +1,68 @@
+"""Points that time has released, cancelled or expired are read the same before the worker settles them and after."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import Shop, event
+
+AWAITED = {"eventTypes": ["member-generic-event"], "cancelAfter": "P20D"}
+# No moment lies a number of days after another one.
+MOMENTS = ("2026-03-06T10:00", "2026-03-19T10:10", "2026-04-02T10:20", "2026-05-11T10:30", "2026-06-30T10:40")
+
+
+@pytest.fixture
+def clock(api):
+    return Clock.new(api, "2026-03-01T09:00:00Z")
+
+
+def balances(clock, points, member):
+    """Everything that says what a member has, what is coming and what will expire, in both interfaces."""
+    record = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
+    administered = clock.organization.administration.get(f"/members/{member['memberId']}", include="expiring")
+    wallet = points.wallet_of(member["ledgerWalletId"], include="lots")
+    # Posting changes the record.
+    del wallet["updatedAt"]
+    return record["ledgerBalances"], administered["loyalMember"]["ledgerBalances"], wallet
+
+
+def available_mints(points):
+    """The newest mints that are available, of those that nothing has reverted."""
+    mints = [row for row in points.rows() if row["transactionType"] == "mint" and row["status"] != 2]
+    return {row["ledgerTransactionId"]: row["availableAt"] for row in mints if row["availability"] == "available"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_reads_of_a_random_history_do_not_depend_on_the_worker(clock, seed):
+    random, shop = Random(seed), Shop(clock.organization)
+    expiry = {"expiresInMonths": random.randint(1, 3), "expiryRounding": random.choice(["none", "month"])}
+    points = Points.new(clock.organization, **expiry)
+    member = clock.organization.member("ana")
+    wallet = member["ledgerWalletId"]
+    for moment in MOMENTS:
+        for _ in range(random.randint(1, 3)):
+            points.mint(wallet, random.randint(1, 100), availableAfter=f"P{random.randint(0, 30)}D")
+            points.mint(
+                wallet, random.randint(1, 100), availableOn=AWAITED, availableAfter=random.choice(["P3D", None])
+            )
+        if random.random() < 0.5:
+            shop.track_one(event("ana"))
+        spent = random.randint(0, int(points.balance(wallet)))
+        if spent:
+            points.move(wallet, None, spent)
+        # The clock shows a later time, and no job has run.
+        points.change(
+            "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
+            now=f"{moment}:00Z",
+            id=clock.organization.id,
+        )
+        before, mints = balances(clock, points, member), available_mints(points)
+        clock.advance(f"{moment}:01Z")
+        assert balances(clock, points, member) == before
+        # Expiries and reverts of the worker displace some from the page.
+        assert available_mints(points).items() <= mints.items()
+    assert points.verify() == []
