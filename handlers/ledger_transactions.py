@@ -62,7 +62,7 @@ def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[
     page = ledger_transactions.rows_of_account(
         call.db, account.organization_id, account.ledger_account_id, _filters(query), Page.of(query)
     )
-    return _shown(call, page, query)
+    return _page_by_now(call, page, query)
 
 
 @operation("listMemberLedgerTransactions", answer=walked(TRANSACTION_ROW))
@@ -71,10 +71,10 @@ def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[s
     page = ledger_transactions.rows_of_wallet(
         call.db, member.organization_id, member.wallet_id, _filters(query), Page.of(query)
     )
-    return _shown(call, page, query)
+    return _page_by_now(call, page, query)
 
 
-def _shown(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
+def _page_by_now(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """The page by now, with the lots of its rows if the query includes them."""
     rows = [row.by_now(call.now) for row in page.results]
     if "lots" in query.get("include", ()) and rows:

@@ -142,13 +142,13 @@ class Basket:
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
         """The part of a discount, computed at this point, that is taken off some of its items only."""
         weighted = zip(discount.allocation, discount.weights, strict=True)
-        kept = [(share, weight) for share, weight in weighted if share.item_index in items]
-        requested = sum((share.amount for share, _ in kept), _ZERO)
-        part = Discount(requested, requested, tuple(share for share, _ in kept), tuple(weight for _, weight in kept))
+        pairs = [(share, weight) for share, weight in weighted if share.item_index in items]
+        requested = sum((share.amount for share, _ in pairs), _ZERO)
+        part = Discount(requested, requested, tuple(share for share, _ in pairs), tuple(weight for _, weight in pairs))
         return self.cut(part, self.left)
 
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
-        """A discount that was computed at this point, cut to an amount, which is spread over the same items anew."""
+        """A discount that was computed at this point, cut to an amount, which is spread over the same items again."""
         if amount >= discount.amount:
             return discount
         cut, places = discount.cut(amount), [share.item_index for share in discount.allocation]

@@ -21,7 +21,7 @@ def clock(api):
 
 
 def balances(clock, points, member):
-    """Everything that says what a member has, what is coming and what will expire, in both interfaces."""
+    """The balances of a member, with what is coming and what will expire, in both interfaces."""
     record = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
     administered = clock.organization.administration.get(f"/members/{member['memberId']}", include="expiring")
     wallet = points.wallet_of(member["ledgerWalletId"], include="lots")
@@ -31,7 +31,7 @@ def balances(clock, points, member):
 
 
 def available_mints(points):
-    """The newest mints that are available, of those that nothing has reverted."""
+    """The newest mints that are available and not reverted."""
     mints = [row for row in points.rows() if row["transactionType"] == "mint" and row["status"] != 2]
     return {row["ledgerTransactionId"]: row["availableAt"] for row in mints if row["availability"] == "available"}
 
