@@ -22,12 +22,18 @@ SELECT organization_id, created_at AS at, coupon_book_id AS subject, '' AS label
 FROM coupon_usages
 """
 
+# A mint that waited counts from when it was available. Each part is read by an index of its own.
 _MINTS = """
-SELECT t.organization_id, coalesce(t.external_event_date, t.created_at) AS at, t.ledger_account_id AS subject,
+SELECT t.organization_id, t.at, t.ledger_account_id AS subject,
     tag.label, CASE WHEN o.transaction_type = 1 THEN o.to_wallet_id ELSE t.to_wallet_id END AS wallet_id,
     -e.amount AS a, CAST(CASE WHEN t.transaction_type = 1 THEN 1 ELSE 0 END AS numeric) AS b,
     CAST(0 AS numeric) AS c, CAST(0 AS numeric) AS d
-FROM ledger_transactions t
+FROM (
+    SELECT *, coalesce(external_event_date, created_at) AS at FROM ledger_transactions
+    WHERE transaction_type IN (1, 3) AND available_at IS NULL
+    UNION ALL
+    SELECT *, captured_at FROM ledger_transactions WHERE transaction_type = 1 AND available_at IS NOT NULL
+) t
 JOIN ledger_entries e ON e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id
 LEFT JOIN ledger_transactions o ON o.organization_id = t.organization_id
     AND o.ledger_transaction_id = t.reverted_ledger_transaction_id
@@ -35,7 +41,7 @@ CROSS JOIN LATERAL (SELECT CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.t
 CROSS JOIN LATERAL unnest(
     CASE WHEN tagged.tags IS NULL THEN ARRAY[''] ELSE ARRAY(SELECT '' UNION SELECT unnest(tagged.tags)) END
 ) AS tag(label)
-WHERE t.transaction_type IN (1, 3) AND (t.transaction_type = 1 OR o.transaction_type = 1)
+WHERE (t.transaction_type = 1 OR o.transaction_type = 1)
     AND e.wallet_id IS NULL AND e.amount <> 0
 """
 

@@ -192,6 +192,8 @@ ledger_transactions = tenant_table(
         text("coalesce(external_event_date, created_at)"),
         where="transaction_type IN (1, 3)",
     ),
+    # Mints that waited, for reports: they were captured as of the moment when they became available.
+    index("ix_ledger_transactions_released", "captured_at", where="available_at IS NOT NULL"),
     # A wallet's earnings by time, for tiers by points of a period.
     index(
         "ix_ledger_transactions_earned",

@@ -140,15 +140,17 @@ _EVENT_CHANGED = _noting(
     values=("new", "old"),
 )
 
-# Entries of the issuance side are minted; the revert of a mint counts for the tags and the wallet of that mint. Each
-# transaction is looked up, for the reason that `persistence/tables/guards.py` gives.
+# Entries of the issuance side are minted. A mint that waited counts from when it was available, the revert of a mint
+# for the tags and the wallet of that mint. Each transaction is looked up, for the reason that
+# `persistence/tables/guards.py` gives.
 _MINTS = _noting(
     "report_entries_added",
     "ledger_entries",
     """
     INSERT INTO {report_changes} (organization_id, report_change_id, kind, at, subject, wallet_id, tags, a, b)
     SELECT t.organization_id, nextval('report_changes_report_change_id_seq'), 'mints',
-        coalesce(t.external_event_date, t.created_at), t.ledger_account_id,
+        CASE WHEN t.available_at IS NULL THEN coalesce(t.external_event_date, t.created_at) ELSE t.captured_at END,
+        t.ledger_account_id,
         CASE WHEN o.transaction_type = 1 THEN o.to_wallet_id ELSE t.to_wallet_id END,
         CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.tags END,
         -n.amount, CASE WHEN t.transaction_type = 1 THEN 1 ELSE 0 END

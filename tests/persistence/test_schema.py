@@ -3,12 +3,15 @@ from __future__ import annotations
 import hashlib
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, make_url, text
 
+from handlers.services.reports import verify_reports
 from persistence import schema
 from persistence.engine import autocommit, create_engine
 from persistence.migrations import new
@@ -137,6 +140,34 @@ def test_migrations_that_only_expand_are_noted_for_the_versions_before(
         newer.setattr(schema, "_DIRECTORY", directory)
         assert schema.migrate(empty_database)[-1] == "9002"
     assert schema.state(empty_database) == schema.SchemaState((), "9002", True)
+
+
+# Without the triggers of a newer schema: 100 points of 1 March that were released on 15 March, as 1031 reported them.
+_RELEASED_BEFORE = (
+    "SET LOCAL session_replication_role = replica",
+    "INSERT INTO ledger_transactions (organization_id, ledger_transaction_id, ledger_account_id, transaction_type,"
+    " status, amount, system_unique_key, external_event_date, tags, to_wallet_id, available_at, captured_at,"
+    " created_at, updated_at)"
+    " VALUES (1, 1, 1, 1, 1, 100, 'minted', '2026-03-01T09:00Z', ARRAY['spring'], 1, '2026-03-15T09:00Z',"
+    " '2026-03-15T09:00Z', '2026-03-01T09:00Z', '2026-03-15T09:00Z')",
+    "INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id,"
+    " amount)"
+    " VALUES (1, 1, 0, 1, 1, 100), (1, 1, 1, 1, NULL, -100)",
+    "INSERT INTO report_changes (organization_id, kind, at, subject, wallet_id, tags, a, b)"
+    " VALUES (1, 'mints', '2026-03-01T09:00Z', 1, 1, ARRAY['spring'], 100, 1)",
+)
+
+
+def test_points_released_before_are_reported_on_the_day_of_their_release(empty_database):
+    with empty_database.begin() as db:
+        command.upgrade(schema.config(db), "1031")
+        for statement in _RELEASED_BEFORE:
+            db.exec_driver_sql(statement)
+    schema.migrate(empty_database)
+    statement = "SELECT at, sum(a), sum(b) FROM report_changes GROUP BY 1 HAVING sum(a) <> 0 OR sum(b) <> 0"
+    with empty_database.connect() as db:
+        assert db.exec_driver_sql(statement).all() == [(datetime(2026, 3, 15, 9, tzinfo=UTC), 100, 1)]
+        assert verify_reports(db, 1) == []
 
 
 def test_no_statistics_are_kept_of_the_tenant(db):

@@ -1,0 +1,204 @@
+"""Reports of points that waited: they count on the day on which they became available, whenever they were settled."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from handlers.services.ledger.expire import expire_next
+from handlers.services.reports import verify_reports
+from persistence import organizations, transactions
+from persistence.reports.totals import move_changes
+from tests.builders.campaigns import mint
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
+
+START = "2026-03-01T09:00:00Z"
+MARCH = {"sinceFrom": "2026-02-28T23:00:00Z", "sinceTo": "2026-03-31T22:00:00Z", "tz": "Europe/Madrid"}
+
+
+@pytest.fixture(params=["changes", "totals"])
+def settle(request, api):
+    """Have everything in the totals, or nothing of it, before reports are read; the figures agree with the records."""
+
+    def settle(shop):
+        if request.param == "totals":
+            while transactions.run(api.engine, move_changes):
+                pass
+        with api.engine.connect() as db:
+            assert verify_reports(db, shop.organization.id) == []
+
+    return settle
+
+
+@pytest.fixture
+def clock(api):
+    """A clock at 1 March 2026, 10:00 in Madrid."""
+    return Clock.new(api, START)
+
+
+@pytest.fixture
+def shop(clock):
+    return Shop(clock.organization)
+
+
+def series(shop, **query):
+    """The days on which anything was minted, and how much."""
+    rows = shop.administration.get("/reports/tag-series", **query)["results"]
+    return {row["date"]: row["amount"] for row in rows if row["amount"]}
+
+
+def figures(shop, since, until, **query):
+    """The total of a range, that of its top member, that of the account, and its average."""
+    asked = {"sinceFrom": since, "sinceTo": until, **query}
+    account = shop.organization.created.ledger_account_id
+    top = shop.administration.get("/reports/top-members", **asked)["results"]
+    of_account = {name: value for name, value in asked.items() if name != "tag"}
+    totals = shop.administration.get(f"/reports/ledger-accounts/{account}/totals", **of_account)["result"]
+    return (
+        shop.administration.get("/reports/tag-total", **asked)["result"]["amount"],
+        [row["amount"] for row in top],
+        (totals["totalAmount"], totals["avgAmountPerUser"]),
+    )
+
+
+def release(shop, *minted):
+    """Make transactions available now."""
+    created = shop.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/releases"
+    body = {"transactions": [{"ledgerTransactionId": str(each["ledgerTransactionId"])} for each in minted]}
+    shop.administration.post(path, body, expect=200)
+
+
+def revert(shop, minted):
+    """Revert a transaction."""
+    created = shop.organization.created
+    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    shop.administration.post(f"{path}/{minted['ledgerTransactionId']}/revert", {}, expect=200)
+
+
+def test_points_count_on_the_day_on_which_they_become_available(clock, shop, settle):
+    member = shop.member()
+    shop.give(member, 100, availableAfter="P14D", tags=["spring"])
+    shop.give(member, 7, tags=["spring"])
+    settle(shop)
+    assert series(shop, **MARCH) == {"2026-03-01": 7}
+    clock.advance("2026-03-20T09:00:00Z")
+    settle(shop)
+    assert series(shop, **MARCH) == {"2026-03-01": 7, "2026-03-15": 100}
+    assert series(shop, tag="spring", **MARCH) == {"2026-03-01": 7, "2026-03-15": 100}
+    first_week = ("2026-03-01T00:00:00Z", "2026-03-08T00:00:00Z")
+    third_week = ("2026-03-15T00:00:00Z", "2026-03-22T00:00:00Z")
+    assert figures(shop, *first_week, tag="spring") == (7, [7], (7, 7))
+    assert figures(shop, *third_week, tag="spring") == (100, [100], (100, 100))
+
+
+def test_a_range_ends_before_the_moment_or_begins_at_it(clock, shop, settle):
+    """09:00:00.5 lies within a quarter of an hour, whose records are read."""
+    shop.give(shop.member(), 100, availableAt="2026-03-15T09:00:00.5Z")
+    clock.advance("2026-03-20T09:00:00Z")
+    settle(shop)
+    assert figures(shop, "2026-03-01T08:59:59Z", "2026-03-15T09:00:00.5Z") == (0, [], (0, 0))
+    assert figures(shop, "2026-03-15T09:00:00.5Z", "2026-03-15T09:00:00.500001Z") == (100, [100], (100, 100))
+    assert figures(shop, "2026-03-01T08:59:59Z", "2026-03-01T09:00:01Z") == (0, [], (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"), [("Europe/Madrid", "2026-03-15"), ("UTC", "2026-03-14"), ("Asia/Kathmandu", "2026-03-15")]
+)
+def test_the_day_is_that_of_the_time_zone(clock, shop, settle, zone, day):
+    """Midnight in Madrid is 23:00 of the day before in UTC."""
+    shop.give(shop.member(), 100, availableAfter="P13D", availableRounding="day")
+    clock.advance("2026-03-20T09:00:00Z")
+    settle(shop)
+    assert series(shop, **{**MARCH, "tz": zone}) == {day: 100}
+
+
+@pytest.mark.parametrize("by", ["worker", "movement"])
+def test_points_settled_late_count_on_the_day_on_which_they_were_available(organization, api, settle, by):
+    """The points, minted now, are as if they had been minted in 2024."""
+    shop = Shop(organization)
+    member = shop.member()
+    minted = shop.give(member, 100, availableAfter="P1D")
+    Points(organization).change(
+        "UPDATE ledger_transactions SET external_event_date = '2024-03-01T12:00:00Z',"
+        " available_at = '2024-03-11T03:30:00Z' WHERE ledger_transaction_id = :id",
+        id=minted["ledgerTransactionId"],
+    )
+    march = {"sinceFrom": "2024-03-01T05:00:00Z", "sinceTo": "2024-04-01T04:00:00Z", "tz": "America/New_York"}
+    assert series(shop, **march) == {}
+    if by == "worker":
+        with api.engine.begin() as db:
+            expire_next(db, organizations.find(db, organization.id), 0, datetime.now(UTC))
+    else:
+        shop.give(member, 30, "burn")
+    settle(shop)
+    assert shop.balance(member) == (100 if by == "worker" else 70)
+    assert series(shop, **march) == {"2024-03-10": 100}
+    assert series(shop) == {}
+
+
+def test_points_released_early_count_on_that_day(clock, shop, settle):
+    minted = shop.give(shop.member(), 100, availableAfter="P14D")
+    clock.advance("2026-03-05T22:59:59Z")
+    release(shop, minted)
+    clock.advance("2026-03-20T09:00:00Z")
+    settle(shop)
+    assert series(shop, **MARCH) == {"2026-03-05": 100}
+    assert series(shop, **{**MARCH, "tz": "Asia/Kathmandu"}) == {"2026-03-06": 100}
+
+
+def test_points_that_waited_for_an_event_count_on_the_day_of_their_availability(clock, shop, settle):
+    confirmed, at_once, early = shop.member(), shop.member(), shop.member()
+    awaited = {"availableOn": {"eventTypes": ["member-generic-event"]}}
+    shop.give(confirmed, 100, availableAfter="P2D", **awaited)
+    shop.give(at_once, 10, **awaited)
+    minted = shop.give(early, 1, **awaited)
+    clock.advance("2026-03-05T09:00:00Z")
+    shop.track(event(confirmed), event(at_once))
+    release(shop, minted)
+    clock.advance("2026-03-20T09:00:00Z")
+    settle(shop)
+    assert series(shop, **MARCH) == {"2026-03-05": 11, "2026-03-07": 100}
+
+
+def test_what_a_return_left_of_the_points_counts_when_it_is_available(clock, shop, settle):
+    shop.campaign(running(mint(("=", "floor(order.total)"), availableAfter="P14D")), eventType=ORDER_CREATED)
+    member = shop.member()
+    shop.track_one(order(member, 100, external_id="order-1"))
+    clock.advance("2026-03-10T09:00:00Z")
+    shop.track_one(order(member, None, "confirmed", "order-1"))
+    shop.track_one(order(member, None, "partially-returned", "order-1", items=[{"total": 40}]))
+    settle(shop)
+    assert series(shop, **MARCH) == {}
+    clock.advance("2026-03-20T09:00:00Z")
+    settle(shop)
+    assert series(shop, **MARCH) == {"2026-03-15": 60}
+
+
+def test_a_revert_counts_on_its_own_day(clock, shop, settle):
+    member = shop.member()
+    available, waiting = (shop.give(member, amount, availableAfter="P14D") for amount in (100, 30))
+    clock.advance("2026-03-10T09:00:00Z")
+    revert(shop, waiting)
+    clock.advance("2026-03-20T09:00:00Z")
+    revert(shop, available)
+    settle(shop)
+    assert series(shop, **MARCH) == {"2026-03-15": 100, "2026-03-20": -100}
+
+
+def test_points_that_never_waited_count_on_the_day_of_their_event(clock, shop, settle):
+    """Their moment had passed, or they were held until a capture."""
+    member = shop.member()
+    shop.give(member, 100, availableAfter="P14D", externalEventDate="2026-02-10T12:00:00Z")
+    shop.campaign(running(mint(10)), eventType=ORDER_CREATED)
+    held = order(member, 40, externalEventDate="2026-02-20T12:00:00Z")
+    shop.track(held, executionMode="authorize")
+    clock.advance("2026-03-10T09:00:00Z")
+    [pending] = [row[0] for row in shop.rows("ledger_transactions", "ledger_transaction_id, status") if row[1] == 0]
+    Points(shop.organization, {"ledgerAccountId": shop.organization.created.ledger_account_id}).capture((pending, None))
+    settle(shop)
+    months = {"sinceFrom": "2026-02-01T00:00:00Z", "sinceTo": "2026-04-01T00:00:00Z", "tz": "UTC"}
+    assert series(shop, **months) == {"2026-02-10": 100, "2026-02-20": 10}
