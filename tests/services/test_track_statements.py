@@ -126,16 +126,17 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
         assert count(shop.engine, lambda s=surface, p=path: s.get(p, limit=25)) <= short, path
 
 
+@pytest.fixture(scope="module")
+def plain(settings):
+    """An organization without anything that considers events."""
+    with running_api(settings) as api:
+        yield Shop(api.organization())
+
+
 class TestPointsOnEvents:
     """Points that wait for an event of their member."""
 
     TYPE = "member-profile-completed"
-
-    @pytest.fixture(scope="class")
-    def plain(self, settings):
-        """An organization without anything that considers events."""
-        with running_api(settings) as api:
-            yield Shop(api.organization())
 
     def statements(self, shop, members, size=1):
         def call():
