@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.builders.points import Points
 from tests.builders.tracking import event, order
-from tests.machines.offers import CENT, MEMBERS, WAITS, Order, Program
+from tests.machines.offers import CENT, LEAST, MEMBERS, WAITS, Order, Program
 
 
 class Acts:
@@ -123,6 +123,8 @@ class Acts:
             self.program.track("return", order(one.member, None, "returned", one.external_id))
         else:
             self.program.track("partial return", order(one.member, part, "partially-returned", one.external_id))
+            crosses = one.left >= LEAST > one.left - part
+            self.program.counts["re-evaluated return"] += crosses and self.program.reevaluates
         one.left -= part if share < 1 else one.left
 
     def undo(self) -> None:

@@ -20,8 +20,17 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
 
 MEMBERS = ("ana", "ben", "cora")
 CENT = Decimal("0.01")
+# What an order has to be worth for the points of the first campaign.
+LEAST = 20
 START = "2026-03-01T09:00:00Z"
-WAITS = (None, {"availableAfter": "P3D"}, {"availableAfter": "PT30H", "availableRounding": "day"})
+# Points wait for their order to be confirmed, or for a visit of their member.
+AWAITED = {"eventTypes": ["member-purchase-order-confirmed", GENERIC], "cancelAfter": "P12D"}
+WAITS = (
+    None,
+    {"availableAfter": "P3D"},
+    {"availableAfter": "PT30H", "availableRounding": "day"},
+    {"availableOn": AWAITED, "availableAfter": "P1D"},
+)
 
 
 @dataclass
@@ -57,6 +66,7 @@ class Program:
     holds: list[str] = field(default_factory=list)
     locks: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    reevaluates: bool = False
     serial: int = 0
 
     @classmethod
@@ -163,7 +173,16 @@ def _add_campaigns(program: Program) -> None:
         "availableAfter": chance.choice(["P2D", "PT50H", "P10D"]),
         "availableRounding": chance.choice(["none", "day"]),
     }
-    add(running(mint(("=", "floor(order.moneyTotal)"), **wait)), limitRules=[shared], **partial)
+    if chance.random() < 0.4:
+        wait = {"availableOn": AWAITED}
+    program.reevaluates = chance.random() < 0.5
+    returns = {"onReturn": "reevaluate" if program.reevaluates else "prorate"}
+    add(
+        running(mint(("=", "floor(order.moneyTotal)"), **wait), rule=f"order.total >= {LEAST}.0"),
+        limitRules=[shared],
+        **partial,
+        **returns,
+    )
     monthly = {"scope": "member", "type": "points", "period": "monthly", "limit": 60}
     add(running(mint(("=", "floor(order.total / 3.0)"))), limitRules=[monthly, shared], **partial)
     add(
@@ -189,7 +208,7 @@ def _add_campaigns(program: Program) -> None:
     actions = [running(offer, priority=n, **joined) for n, offer in enumerate(offers, 1)]
     if made["mode"] in ("best", "worst") and made["scope"] == "order":
         actions.append(running(mint(30), priority=9, **joined))
-    add(*actions, limitRules=budgets, allowPartialApplicationOnLimit=chance.random() < 0.6)
+    add(*actions, limitRules=budgets, allowPartialApplicationOnLimit=chance.random() < 0.6, **returns)
     add(
         running(effect("discount", type="percentage", value=15), priority=20),
         code="fifteen",
