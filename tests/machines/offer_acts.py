@@ -19,7 +19,7 @@ class Acts:
 
     def some(self, steps: int, *without: str) -> None:
         """Do so many acts."""
-        weights = {"buy": 30, "visit": 3, "bring_back": 10, "undo": 4, "give": 7, "burn": 8, "revert": 4, "pay": 7}
+        weights = {"buy": 30, "visit": 3, "bring_back": 10, "undo": 4, "give": 9, "burn": 8, "revert": 4, "pay": 9}
         weights |= {"settle": 9, "use": 6, "lock": 6, "unlock": 7, "extend": 3, "wait": 15, "release": 3, "hold": 3}
         kinds = [kind for kind in weights if kind not in without]
         for kind in self.chance.choices(kinds, [weights[kind] for kind in kinds], k=steps):
@@ -88,7 +88,7 @@ class Acts:
         """Capture, release or refund a payment."""
         if self.program.payments:
             path = f"/points-payments/{self.chance.choice(self.program.payments[-3:])}"
-            what = self.chance.choice(["capture", "release", "refund", "refund"])
+            what = self.chance.choice(["capture", "capture", "release", "refund"])
             bodies = {"capture": {}, "release": None, "refund": {"points": 3, "systemUniqueKey": self.program.name()}}
             refusals = (
                 "payment-not-held",
@@ -171,7 +171,7 @@ class Acts:
     def give(self) -> None:
         """Mint by request, perhaps to wait."""
         self.move(
-            "give", self.account(), None, self.program.wallets[self.member()], **(self.chance.choice(WAITS) or {})
+            "give", self.account(), None, self.program.wallets[self.member()], **(self.chance.choice((None, *WAITS)) or {})
         )
 
     def burn(self) -> None:

@@ -179,7 +179,7 @@ def check_counts(counts, least):
 
 
 def test_nothing_is_left_once_everything_is_undone(api):
-    check_counts(sum((run(api, seed, 90) for seed in range(7)), Counter()), 1)
+    check_counts(sum((run(api, seed, 90) for seed in range(9)), Counter()), 1)
 
 
 @pytest.mark.stress
