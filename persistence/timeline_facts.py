@@ -76,13 +76,13 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             a.ledger_account_key, a.name, CAST(e.payload ->> 'amount' AS numeric), ARRAY(
                 SELECT CAST(lot ->> 'ledgerTransactionId' AS bigint) FROM json_array_elements(e.payload -> 'lots') lot
             ), e.cause_loyalty_event_id, (
-                SELECT min(l.actor) FROM audit_log l WHERE l.organization_id = e.organization_id
+                SELECT min(l.actor) FROM audit_log l WHERE l.organization_id = :o
                     AND l.request_id = e.e2e_tracking_id AND l.operation_id = 'releaseLedgerTransactions'
                     AND l.entity_type = 'ledger-transaction'
                     AND l.entity_id = e.payload #>> '{{lots,0,ledgerTransactionId}}'
             )
         FROM {_EVENTS}
-        JOIN ledger_accounts a ON a.organization_id = e.organization_id
+        JOIN ledger_accounts a ON a.organization_id = :o
             AND a.ledger_account_key = CAST(e.payload ->> 'ledgerAccountKey' AS uuid)
         """,
     ),
