@@ -170,9 +170,8 @@ class Acts:
 
     def give(self) -> None:
         """Mint by request, perhaps to wait."""
-        self.move(
-            "give", self.account(), None, self.program.wallets[self.member()], **(self.chance.choice((None, *WAITS)) or {})
-        )
+        wait = self.chance.choice((None, *WAITS)) or {}
+        self.move("give", self.account(), None, self.program.wallets[self.member()], **wait)
 
     def burn(self) -> None:
         """Burn, of the account with an overdraft perhaps into debt."""
