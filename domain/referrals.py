@@ -26,7 +26,8 @@ class ReferralProgram:
     """A stored referral program; its start and end are included, and a missing one means no limit.
 
     `max_redeems_per_referred_member_per_code` None means once; points and coupon books are None where a side gets none,
-    ledger accounts where the loyalty program determines them.
+    ledger accounts where the loyalty program determines them. The points of both sides wait by the terms of
+    availability of the program, else by those of their account; `available_on` is stored in the form of the API.
     """
 
     organization_id: int
@@ -56,6 +57,10 @@ class ReferralProgram:
     referred_ledger_id: int | None
     referred_ledger_account_id: int | None
     referred_coupon_book_key: Key | None
+    available_at: datetime | None
+    available_after: str | None
+    available_rounding: str
+    available_on: Mapping[str, Any] | None
     # An IANA name; null is the organization's.
     timezone: str | None
     external_key: str | None

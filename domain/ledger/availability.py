@@ -84,9 +84,9 @@ class Availability:
         )
 
     @classmethod
-    def named_by(cls, request: TermsOfAvailability) -> Availability | None:
-        """The terms that a request names; None for none."""
-        terms = cls(request.available_at, request.available_after, request.available_rounding, request.available_on)
+    def named_by(cls, source: Any) -> Availability | None:
+        """The terms that a request or a record names in its fields, as TermsOfAvailability; None for none."""
+        terms = cls(source.available_at, source.available_after, source.available_rounding, source.available_on)
         return terms if terms.names else None
 
     @property

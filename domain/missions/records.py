@@ -20,8 +20,9 @@ class Mission:
     An event counts 1, or the value of `count_expression`. With a `currency`, only orders and payments in it count.
 
     In a calendar period of its `timezone`, or else the organization's, it can be achieved at most `period_limit` times.
-    Points go to the organization's default ledger and account unless it names others. `badge_matcher` and
-    `manual_expiration` are stored in the form of the API.
+    Points go to the organization's default ledger and account unless it names others, and wait by its own terms of
+    availability, else by those of the account. `badge_matcher`, `manual_expiration` and `available_on` are stored in
+    the form of the API.
     """
 
     organization_id: int
@@ -50,6 +51,10 @@ class Mission:
     points_accrual: Decimal | None
     ledger_id: int | None
     ledger_account_id: int | None
+    available_at: datetime | None
+    available_after: str | None
+    available_rounding: str
+    available_on: Mapping[str, Any] | None
     coupon_book_key: Key | None
     badge_key: Key | None
     ledger_transaction_description: str | None

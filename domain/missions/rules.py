@@ -10,6 +10,7 @@ from typing import Any
 from domain.calendar import add_days, add_months, zone_named
 from domain.campaigns.context import EventFacts
 from domain.expressions import Program
+from domain.ledger.availability import Availability
 from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate, compile_matcher
 from domain.missions.progress import compile_count
@@ -190,3 +191,9 @@ def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "/ledgerAccountId", "ledgerAccountId is given without pointsAccrual"
     if body["manual_expiration"] is not None and body["points_accrual"] is None:
         yield "/manualExpiration", "manualExpiration is given without pointsAccrual"
+    terms = Availability(
+        body["available_at"], body["available_after"], body["available_rounding"], body["available_on"]
+    )
+    yield from ((f"/{name}", detail) for name, detail in terms.faults())
+    if body["points_accrual"] is None:
+        yield from ((f"/{name}", f"{name} is given without pointsAccrual") for name in terms.names)

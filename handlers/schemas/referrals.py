@@ -30,7 +30,7 @@ NEW_CODES = Body(NewReferralCodes)
 CODE = Shape(ReferralCode, without=("organization_id",))
 LOG = Shape(ReferralLog, without=_NOT_SHOWN)
 LEADERBOARD_ROW = Shape(LeaderboardRow)
-_PROGRAM = Shape(ReferralProgram, ProgramTotals)
+_PROGRAM = Shape(ReferralProgram, ProgramTotals, optional=("available_on",))
 
 
 def program_record(program_and_totals: tuple[ReferralProgram, ProgramTotals]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from domain.badges import UnknownBadge
 from domain.coupons.books import CouponBook, UnknownCouponBook
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.events import UnknownCampaign, UnknownEventType, UnknownMember
-from domain.ledger.availability import Availability
+from domain.ledger.availability import Availability, awaited_event
 from domain.ledger.records import Ledger, LedgerAccount
 from domain.ledger.refusals import (
     UnknownLedger,
@@ -149,6 +149,21 @@ def refuse_unknown_event_types(configuration: Configuration, availability: Avail
     """Refuse points that wait for an event of an unknown type; raises UnknownEventType."""
     for event_type in availability.event_types:
         refuse_unknown_event_type(configuration, event_type)
+
+
+def known_awaited_event(
+    call: Execution, event: Mapping[str, Any] | None, before: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """The event that rewards wait for, with all its fields; raises UnknownEventType.
+
+    The event types of the same event `before` may have been deactivated since.
+    """
+    if event is None:
+        return None
+    awaited = awaited_event(event)
+    if awaited != before:
+        refuse_unknown_event_types(configuration_of(call.db, call.organization), Availability(on=awaited))
+    return awaited
 
 
 def refuse_unknown_tiers(configuration: Configuration, keys: Collection[str]) -> None:

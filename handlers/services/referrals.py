@@ -1,11 +1,13 @@
 """Checks of referral programs before they are saved."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.calendar import localized, zone_faults
+from domain.ledger.availability import NONE, Availability
 from domain.ledger.refusals import UnknownLedgerAccount, unknown_account
 from domain.ledger.session import round_down
 from domain.problems import FieldFault, InvalidRequest
@@ -45,6 +47,10 @@ class ReferralProgramProperties:
     referred_ledger_id: int | None = None
     referred_ledger_account_id: int | None = None
     referred_coupon_book_key: str | None = None
+    available_at: datetime | None = None
+    available_after: str | None = None
+    available_rounding: str = NONE
+    available_on: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
     external_key: str | None = None
 
 
@@ -60,6 +66,7 @@ def validated_program(
     faults = zone_faults(body.timezone)
     if begins and ends and ends < begins:
         faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
+    faults += _faults_of_availability(body)
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)
@@ -70,7 +77,23 @@ def validated_program(
         references.refuse_unknown_event_type(configuration, body.event_type)
     for side in (REFERRER, REFERRED):
         _check_side(call, configuration, body, side)
-    return body
+    return replace(
+        body,
+        available_on=references.known_awaited_event(
+            call, body.available_on, None if before is None else before.available_on
+        ),
+    )
+
+
+def _faults_of_availability(body: ReferralProgramProperties) -> list[FieldFault]:
+    """Contradictions between the terms of availability, or terms of a program that pays no points."""
+    terms = Availability.named_by(body)
+    if terms is None:
+        return []
+    if body.referrer_points_accrual is not None or body.referred_points_accrual is not None:
+        return terms.field_faults()
+    without = "without referrerPointsAccrual and referredPointsAccrual"
+    return [FieldFault(f"{name} is given {without}", pointer=f"/{name}") for name in terms.names]
 
 
 def _check_side(call: Call, configuration: Configuration, body: ReferralProgramProperties, side: str) -> None:

@@ -19,6 +19,7 @@ missions = record_table(
     refers_to("matchers", "matcher_id"),
     refers_to("ledgers", "ledger_id"),
     refers_to("ledger_accounts", "ledger_account_id"),
+    defaults={"available_rounding": "'none'"},
 )
 
 # By member first: every event needs the progress of a few members. The goal is that of `counted`.

@@ -19,6 +19,7 @@ referral_programs = record_table(
     refers_to("ledgers", "referred_ledger_id", target=("ledger_id",)),
     refers_to("ledger_accounts", "referrer_ledger_account_id", target=("ledger_account_id",)),
     refers_to("ledger_accounts", "referred_ledger_account_id", target=("ledger_account_id",)),
+    defaults={"available_rounding": "'none'"},
 )
 
 # The counts of a code change under the lock of its owner, so total_usages is always exact.

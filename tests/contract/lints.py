@@ -91,6 +91,7 @@ CLEARED = {
     "FilterWordsOrNull",
     "GovIdOrNull",
     "ItemMatcherOrNull",
+    "AvailableOnOrNull",
     "DefaultAvailabilityOrNull",
     "OfflineAllowancePolicyOrNull",
     "PointsExpiringOrNull",

@@ -282,6 +282,16 @@ def _available(body: Body, *, is_mint: bool = True) -> None:
         body.pop("availableRounding", None)
 
 
+def _available_rewards(body: Body, *, is_mint: bool) -> None:
+    """As `_available`; an update would keep terms that it leaves out."""
+    _available(body, is_mint=is_mint)
+    if body.get("availableOn"):
+        body["availableOn"]["eventTypes"] = ["member-purchase-order-confirmed"]
+    for name in ("availableAt", "availableAfter", "availableOn"):
+        body.setdefault(name, None)
+    body.setdefault("availableRounding", "none")
+
+
 def _pay(order: Body) -> None:
     """Let the payments of an order add up to its total."""
     if order.get("payments") is not None:
@@ -788,6 +798,7 @@ def _mission(body: Body, path: Body) -> None:
     _whole(body, "pointsAccrual")
     if body.get("pointsAccrual") is None:
         body |= dict.fromkeys(("pointsAccrual", "ledgerId", "ledgerAccountId"))
+    _available_rewards(body, is_mint=bool(body["pointsAccrual"]))
     _one_end(body, "validFrom", "validTo")
 
 
@@ -807,6 +818,7 @@ def _referral_program(body: Body, path: Body) -> None:
         _real(body, f"{side}LedgerAccountId", WORLD.ids["ledgerAccountId"])
         _real(body, f"{side}CouponBookKey", WORLD.ids["couponBookKey"])
         _whole(body, f"{side}PointsAccrual")
+    _available_rewards(body, is_mint=bool(body.get("referrerPointsAccrual") or body.get("referredPointsAccrual")))
     _one_end(body, "validFromDate", "validToDate")
 
 

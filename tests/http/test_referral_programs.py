@@ -49,6 +49,10 @@ def whole_body(shop):
         externalKey="friends-2026",
         referrerCouponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
         referredCouponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
+        availableAt=None,
+        availableAfter="P14D",
+        availableRounding="day",
+        availableOn={"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"},
         **{f"{which}{name}": value for which in ("referrer", "referred") for name, value in side.items()},
     )
 
@@ -75,6 +79,7 @@ def test_what_is_left_out_has_its_default(administration):
         "customAttributes": {},
         "tags": [],
         "maxReferralsPerMember": 9007199254740991,
+        "availableRounding": "none",
         "referredCount": 0,
         "totalCodes": 0,
         "totalLogs": 0,

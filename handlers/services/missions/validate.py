@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.calendar import localized, zone_faults
 from domain.campaigns.references import unknown_keys, unknown_matchers
+from domain.ledger.availability import NONE
 from domain.ledger.session import round_down
 from domain.matchers import compile_matcher
 from domain.missions.progress import count_sources
@@ -48,6 +50,10 @@ class MissionProperties:
     points_accrual: Decimal | None = None
     ledger_id: int | None = None
     ledger_account_id: int | None = None
+    available_at: datetime | None = None
+    available_after: str | None = None
+    available_rounding: str = NONE
+    available_on: Mapping[str, Any] | None = field(default=None, metadata={"omit_none": True})
     coupon_book_key: str | None = None
     badge_key: str | None = None
     ledger_transaction_description: str | None = None
@@ -92,7 +98,12 @@ def validated_mission(call: Call, body: MissionProperties, before: Mission | Non
     if body.coupon_book_key is not None:
         body = replace(body, coupon_book_key=references.coupon_book(call, body.coupon_book_key).coupon_book_key)
     _check_points(call, body)
-    return body
+    return replace(
+        body,
+        available_on=references.known_awaited_event(
+            call, body.available_on, None if before is None else before.available_on
+        ),
+    )
 
 
 def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:

@@ -17,6 +17,7 @@ from domain.campaigns.outcomes import NothingToDo, RuleError
 from domain.event_types import MISSION_ACHIEVED
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
 from domain.hours import Occasion
+from domain.ledger.availability import Availability
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.missions.progress import Advance, Progress, count_of
@@ -250,7 +251,10 @@ class MissionWork:
         granted_amount, over = ledger.within_max_balance(account, wallet_id, amount)
         failed = None
         if granted_amount:
-            failed = _refusal_of(lambda: ledger.mint(account, wallet_id, granted_amount, details, expires_at))
+            terms = Availability.named_by(mission)
+            failed = _refusal_of(
+                lambda: ledger.mint(account, wallet_id, granted_amount, details, expires_at, availability=terms)
+            )
         return Reward(
             POINTS,
             amount,

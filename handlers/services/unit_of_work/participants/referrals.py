@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from domain.campaigns.context import EventFacts
 from domain.campaigns.outcomes import EXECUTED, FAILED, PARTIAL, SKIPPED
 from domain.events import MAX_DEPTH, IncomingEvent
+from domain.ledger.availability import Availability
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.orders import Order
@@ -217,7 +218,8 @@ class ReferralWork:
         )
         granted_amount, over = ledger.within_max_balance(account, wallet_id, reward.points)
         if granted_amount or over is None:
-            ledger.mint(account, wallet_id, granted_amount, details)
+            terms = Availability.named_by(ready_program.program)
+            ledger.mint(account, wallet_id, granted_amount, details, availability=terms)
         return granted_amount, over
 
     def take_derived(self) -> list[DerivedEvent]:

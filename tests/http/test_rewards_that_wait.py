@@ -1,0 +1,158 @@
+"""Rewards of missions and referral programs that wait by terms of their own, at the moments of a test clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders.points import Points
+from tests.builders.referrals import Friends, program_body
+from tests.builders.test_clocks import Clock
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order
+
+CONFIRMED = "member-purchase-order-confirmed"
+AVAILABLE_AT = "2026-03-15T09:00:00Z"
+MISSION = {"name": "One visit", "eventType": GENERIC, "goalCount": 1, "maxRepetitions": 10, "pointsAccrual": 100}
+
+
+@pytest.fixture
+def clock(api):
+    """A clock at 1 March 2026, 10:00 in Madrid."""
+    return Clock.new(api, "2026-03-01T09:00:00Z")
+
+
+@pytest.fixture
+def shop(clock):
+    shop = Shop(clock.organization)
+    yield shop
+    shop.check_ledger()
+
+
+def holds(shop, member):
+    """The balance of a member's default account, and what is pending."""
+    balance = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"][0]
+    return balance["balance"], balance["pending"]
+
+
+def create(shop, expect=201, **more):
+    return shop.administration.post("/missions", {**MISSION, **more}, expect=expect)
+
+
+class TestMissions:
+    def test_the_points_wait_by_the_terms_of_the_mission(self, clock, shop):
+        create(shop, availableAfter="P14D")
+        member = shop.member()
+        shop.track(event(member))
+        assert holds(shop, member) == (0, 100)
+        clock.advance("2026-03-15T08:59:59Z")
+        assert holds(shop, member) == (0, 100)
+        clock.advance(AVAILABLE_AT)
+        assert holds(shop, member) == (100, 0)
+
+    def test_a_moment(self, clock, shop):
+        create(shop, availableAt="2026-03-02T00:00:00Z")
+        member = shop.member()
+        shop.track(event(member))
+        clock.advance("2026-03-02T00:00:00Z")
+        shop.track(event(member))
+        assert holds(shop, member) == (200, 0)
+
+    def test_its_terms_count_in_place_of_those_of_the_account(self, clock, shop):
+        account = Points.new(clock.organization, defaultAvailability={"availableAfter": "P2D"})
+        for name, terms in (("own", {"availableAfter": "P14D"}), ("of the account", {})):
+            create(shop, name=name, ledgerAccountId=account.account_id, **terms)
+        member = shop.member()
+        shop.track(event(member))
+        wallet = account.rows()[0]["toWalletId"]
+        clock.advance("2026-03-03T09:00:00Z")
+        assert account.wallet_of(wallet, include="lots")["lots"]["waiting"] == [
+            {"availableAt": AVAILABLE_AT, "amount": 100}
+        ]
+        assert account.balance(wallet) == 100
+
+    def test_the_points_wait_for_the_order_to_be_confirmed(self, clock, shop):
+        awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
+        made = create(shop, eventType=ORDER_CREATED, availableOn=awaited)["mission"]
+        assert made["availableOn"] == awaited
+        member = shop.member()
+        shop.track(order(member, 100, external_id="order-1"), order(member, 100, external_id="order-2"))
+        assert holds(shop, member) == (0, 200)
+        shop.track_one(order(member, None, "confirmed", "order-2"))
+        assert holds(shop, member) == (100, 100)
+        clock.advance("2026-03-21T09:00:00Z")
+        assert holds(shop, member) == (100, 0)
+
+    def test_a_cancelled_event_takes_what_waits(self, clock, shop):
+        create(shop, availableAfter="P14D")
+        member = shop.member()
+        [result] = shop.track(event(member))
+        shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        assert holds(shop, member) == (0, 0)
+        clock.advance(AVAILABLE_AT)
+        assert holds(shop, member) == (0, 0)
+
+    def test_an_update_changes_the_terms_of_later_rewards(self, clock, shop):
+        made = create(shop, availableOn={"eventTypes": [CONFIRMED]})["mission"]
+        assert made["availableOn"] == {"eventTypes": [CONFIRMED], "cancelAfter": None}
+        path = f"/missions/{made['missionId']}"
+        changes = {**MISSION, "availableOn": None, "availableAfter": "P14D", "availableRounding": "day"}
+        changed = shop.administration.put(path, changes)["mission"]
+        assert "availableOn" not in changed
+        assert (changed["availableAfter"], changed["availableRounding"]) == ("P14D", "day")
+        member = shop.member()
+        shop.track(event(member))
+        clock.advance("2026-03-15T22:59:59Z")
+        assert holds(shop, member) == (0, 100)
+        clock.advance("2026-03-15T23:00:00Z")
+        assert holds(shop, member) == (100, 0)
+
+    @pytest.mark.parametrize(
+        ("more", "pointer"),
+        [
+            ({"availableAt": AVAILABLE_AT, "availableAfter": "P1D"}, "/availableAfter"),
+            ({"availableAfter": "P3Y"}, "/availableAfter"),
+            ({"availableRounding": "day"}, "/availableRounding"),
+            ({"availableOn": {"eventTypes": ["points-available"]}}, "/availableOn"),
+            ({"availableAfter": "P1D", "pointsAccrual": None, "badgeKey": None}, "/availableAfter"),
+        ],
+    )
+    def test_terms_that_cannot_be(self, shop, more, pointer):
+        refused = create(shop, expect=400, **more)
+        assert pointer in [fault["pointer"] for fault in refused["errors"]]
+
+    def test_an_event_type_that_does_not_exist(self, shop):
+        refused = create(shop, expect=404, availableOn={"eventTypes": ["never-heard-of"]})
+        assert refused["type"] == "/problems/unknown-event-type"
+
+
+class TestReferralPrograms:
+    def test_the_points_of_both_sides_wait(self, clock, shop):
+        friends = Friends(shop, availableAfter="P14D")
+        ana, ben = shop.member(), shop.member()
+        shop.track_one(event(ben, payload={"referralCode": friends.code(ana)}))
+        assert (holds(shop, ana), holds(shop, ben)) == ((0, 100), (0, 50))
+        clock.advance(AVAILABLE_AT)
+        assert (holds(shop, ana), holds(shop, ben)) == ((100, 0), (50, 0))
+
+    def test_the_points_of_both_sides_wait_for_the_order_of_the_referred_member(self, clock, shop):
+        awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
+        friends = Friends(shop, eventType=ORDER_CREATED, availableOn=awaited)
+        ana, ben, cora = shop.member(), shop.member(), shop.member()
+        for member, name in ((ben, "order-1"), (cora, "order-2")):
+            sent = order(member, 100, external_id=name)
+            sent["payload"]["referralCode"] = friends.code(ana)
+            shop.track_one(sent)
+        assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((0, 200), (0, 50), (0, 50))
+        shop.track_one(order(ben, None, "confirmed", "order-1"))
+        assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((100, 100), (50, 0), (0, 50))
+        clock.advance("2026-03-21T09:00:00Z")
+        assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((100, 0), (50, 0), (0, 0))
+
+    def test_terms_of_a_program_that_pays_no_points(self, shop):
+        body = program_body(referrerPointsAccrual=None, referredPointsAccrual=None, availableAfter="P1D")
+        refused = shop.administration.post("/referral-programs", body, expect=400)
+        assert [fault["pointer"] for fault in refused["errors"]] == ["/availableAfter"]
+
+    def test_terms_that_contradict_each_other(self, shop):
+        body = program_body(availableAt=AVAILABLE_AT, availableAfter="P1D")
+        refused = shop.administration.post("/referral-programs", body, expect=400)
+        assert [fault["pointer"] for fault in refused["errors"]] == ["/availableAfter"]
