@@ -1,0 +1,108 @@
+"""Terms of availability: the moment from which points can be spent, or the event that they wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from domain.ledger.availability import AT_ONCE, Availability, TermsOfAvailability, available_after_event, awaited_event
+
+MADRID = ZoneInfo("Europe/Madrid")
+BOUGHT = datetime(2026, 3, 1, 9, tzinfo=UTC)
+AWAITED = {"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(TermsOfAvailability):
+    """A request with the fields of terms."""
+
+
+def at(text):
+    return datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize(
+    ("terms", "bought", "available"),
+    [
+        (Availability(after="P14D"), "2026-03-01T09:00Z", "2026-03-15T09:00Z"),
+        (Availability(after="P14D", rounding="day"), "2026-03-01T09:00Z", "2026-03-15T23:00Z"),
+        # Clocks are set on 29 March.
+        (Availability(after="P14D"), "2026-03-20T09:00Z", "2026-04-03T08:00Z"),
+        (Availability(after="PT336H"), "2026-03-20T09:00Z", "2026-04-03T09:00Z"),
+        # It is midnight already.
+        (Availability(after="P14D", rounding="day"), "2026-03-01T23:00Z", "2026-03-15T23:00Z"),
+        (Availability(after="P14D", rounding="day"), "2026-03-01T23:00:01Z", "2026-03-16T23:00Z"),
+        (Availability(at=at("2026-03-10T00:00Z")), "2026-03-01T09:00Z", "2026-03-10T00:00Z"),
+        # What has passed is available at once.
+        (Availability(at=at("2026-02-10T00:00Z")), "2026-03-01T09:00Z", "2026-03-01T09:00Z"),
+    ],
+)
+def test_points_wait_until_their_moment(terms, bought, available):
+    wait = terms.wait(at(bought), MADRID)
+    assert (wait.available_at, wait.awaited, wait.cancelled_at) == (at(available), None, None)
+
+
+def test_points_without_terms_do_not_wait():
+    assert AT_ONCE.wait(BOUGHT, MADRID) is None
+    assert Availability(rounding="none").wait(BOUGHT, MADRID) is None
+    assert Availability.named_by(Request(available_rounding="none")) is None
+    assert Availability.named_by(Request(available_after="P1D")) == Availability(after="P1D")
+
+
+def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
+    wait = Availability(after="P14D", rounding="day", on=AWAITED).wait(BOUGHT, MADRID, "order-1")
+    assert (wait.available_at, wait.cancelled_at) == (None, at("2026-04-30T08:00Z"))
+    assert wait.awaited == {
+        **AWAITED,
+        "availableAfter": "P14D",
+        "availableRounding": "day",
+        "orderExternalId": "order-1",
+    }
+    assert available_after_event(wait.awaited, at("2026-03-05T11:00Z"), MADRID) == at("2026-03-19T23:00Z")
+    forever = Availability(on={"eventTypes": ["a"]}).wait(BOUGHT, MADRID)
+    assert (forever.cancelled_at, forever.awaited["orderExternalId"]) == (None, None)
+    assert available_after_event(forever.awaited, BOUGHT, MADRID) == BOUGHT
+    assert awaited_event(wait.awaited) == AWAITED
+    assert awaited_event({"eventTypes": ["a"]}) == {"eventTypes": ["a"], "cancelAfter": None}
+
+
+@pytest.mark.parametrize(
+    ("terms", "names"),
+    [
+        (Availability(at=BOUGHT), []),
+        (Availability(at=BOUGHT, rounding="none"), []),
+        (Availability(after="P2Y", rounding="day"), []),
+        (Availability(rounding="day", on=AWAITED), []),
+        (
+            Availability(BOUGHT, "P1D", "day", AWAITED),
+            ["availableAfter", "availableRounding", "availableOn"],
+        ),
+        (Availability(rounding="day"), ["availableRounding"]),
+        (Availability(after="P2Y1D"), ["availableAfter"]),
+        (Availability(after="a while"), ["availableAfter"]),
+        (Availability(on={"eventTypes": []}), ["availableOn"]),
+        (Availability(on={"eventTypes": [f"type-{number}" for number in range(21)]}), ["availableOn"]),
+        (Availability(on={"eventTypes": [f"type-{number}" for number in range(20)]}), []),
+        (Availability(on={"eventTypes": ["a", "a"]}), ["availableOn"]),
+        (Availability(on={"eventTypes": [1]}), ["availableOn"]),
+        (Availability(on={"eventTypes": "a"}), ["availableOn"]),
+        (Availability(on={"eventTypes": ["a"], "until": "P1D"}), ["availableOn"]),
+        (Availability(on={"eventTypes": ["points-available"]}), ["availableOn"]),
+        (Availability(on={"eventTypes": ["a"], "cancelAfter": 3}), ["availableOn"]),
+        (Availability(on={"eventTypes": ["a"], "cancelAfter": "P3Y"}), ["availableOn"]),
+    ],
+)
+def test_terms_that_contradict_each_other(terms, names):
+    assert [name for name, _ in terms.faults()] == names
+    assert [fault.pointer for fault in terms.field_faults("/terms")] == [f"/terms/{name}" for name in names]
+
+
+def test_terms_are_the_same_as_a_document():
+    terms = Availability(BOUGHT, "P1D", "day", AWAITED)
+    assert Availability.of(terms.as_document()) == terms
+    assert AT_ONCE.as_document() == {"availableAt": None, "availableAfter": None, "availableRounding": "none"}
+    assert Availability(on=AWAITED).event_types == AWAITED["eventTypes"]
+    assert AT_ONCE.event_types == ()

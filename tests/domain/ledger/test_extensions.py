@@ -1,0 +1,79 @@
+"""Extensions of lots: which lots live longer, and until when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from domain.calendar import LAST_MOMENT
+from domain.ledger.expiry import ExpiryCalendar
+from domain.ledger.extensions import ExtendLots, Extension, total_of
+from domain.ledger.lots import Lot
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+JUNE, JULY, SEPTEMBER = (datetime(2026, month, 1, tzinfo=UTC) for month in (6, 7, 9))
+CALENDAR = ExpiryCalendar(UTC, 1)
+
+
+def lot(expires_at=JUNE, remaining=10, **more):
+    return Lot(1, 1, 1, 1, expires_at, Decimal(20), Decimal(remaining), **more)
+
+
+def extended(old, end=None, only=None, **change):
+    """When a lot expires after an extension, and until when an idle balance keeps it; None if it does not change."""
+    found = ExtendLots(1, 1, Extension(**change), CALENDAR, end, NOW, only).of_lot(old)
+    return found and (found.expires_at, found.kept_until)
+
+
+def test_a_lot_lives_until_a_moment_or_for_months_longer():
+    assert extended(lot(), until=JULY) == (JULY, JULY)
+    assert extended(lot(), months=3) == (SEPTEMBER, SEPTEMBER)
+    assert extended(lot(), months=Decimal(3)) == (SEPTEMBER, SEPTEMBER)
+
+
+def test_lots_that_do_not_change():
+    assert extended(lot(JULY), until=JUNE) is None
+    assert extended(lot(JUNE), until=JUNE) is None
+    assert extended(lot(None), until=JULY) is None
+    assert extended(lot(NOW), until=JULY) is None
+    assert extended(lot(remaining=0), until=JULY) is None
+    assert extended(lot(), only=frozenset({2}), until=JULY) is None
+    assert extended(lot(), only=frozenset({1}), until=JULY) == (JULY, JULY)
+
+
+def test_a_lot_of_an_idle_balance_is_kept_beyond_the_end_of_the_balance():
+    """The balance expires in June."""
+    assert extended(lot(SEPTEMBER), JUNE, until=JULY) == (SEPTEMBER, JULY)
+    assert extended(lot(None), JUNE, until=JULY) == (None, JULY)
+    assert extended(lot(None), JUNE, months=3) == (None, SEPTEMBER)
+    assert extended(lot(None, kept_until=JULY), JUNE, until=SEPTEMBER) == (None, SEPTEMBER)
+    assert extended(lot(None, kept_until=JULY), JUNE, months=2) == (None, SEPTEMBER)
+
+
+def test_no_lot_lives_beyond_the_last_moment():
+    assert extended(lot(datetime(9999, 12, 1, tzinfo=UTC)), months=1200) == (LAST_MOMENT, LAST_MOMENT)
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"months": 1}, []),
+        ({"months": Decimal(1200)}, []),
+        ({"until": JULY}, []),
+        ({}, ["until"]),
+        ({"until": JULY, "months": 1}, ["months"]),
+        ({"months": 0}, ["months"]),
+        ({"months": 1201}, ["months"]),
+        ({"months": Decimal("1.5")}, ["months"]),
+        ({"until": NOW}, ["until"]),
+    ],
+)
+def test_changes_that_cannot_be(change, names):
+    assert [fault.pointer for fault in Extension(**change).field_faults(NOW)] == [f"/{name}" for name in names]
+
+
+def test_the_total_is_what_is_left_of_the_lots():
+    assert total_of([lot(), lot(remaining=3)]) == (2, 13)
+    assert total_of([]) == (0, 0)

@@ -1,0 +1,94 @@
+"""Notices of points that will expire: when they are due, and what they are about."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from domain.ledger.notices import NoticeSchedule, amounts_on, complete_notices
+from tests.builders.campaigns import account
+
+MADRID = ZoneInfo("Europe/Madrid")
+SETTINGS = {"daysBefore": [30, 7], "at": "10:00"}
+
+
+def at(text):
+    return datetime.fromisoformat(text)
+
+
+def schedule(**settings):
+    return NoticeSchedule.of(account(points_expiring={**SETTINGS, **settings}), None, MADRID)
+
+
+def due(after, until, **settings):
+    return [
+        (notice.moment, notice.day.isoformat(), notice.days_before)
+        for notice in schedule(**settings).due(at(after), at(until))
+    ]
+
+
+def test_an_account_has_its_own_schedule_or_that_of_the_organization():
+    own = schedule()
+    assert (own.zone, own.days_before, own.at.isoformat()) == (MADRID, (30, 7), "10:00:00")
+    assert NoticeSchedule.of(account(), SETTINGS, MADRID) == own
+    assert NoticeSchedule.of(account(timezone="UTC"), SETTINGS, MADRID).zone == UTC
+    assert NoticeSchedule.of(account(), None, MADRID) is None
+
+
+def test_notices_are_due_after_one_moment_and_until_another():
+    """10:00 in Madrid is 09:00 in UTC, and 08:00 in summer."""
+    first = (at("2026-03-01T09:00Z"), "2026-03-08", 7)
+    second = (at("2026-03-01T09:00Z"), "2026-03-31", 30)
+    assert due("2026-03-01T08:59:59Z", "2026-03-01T09:00Z") == [first, second]
+    assert due("2026-03-01T09:00Z", "2026-03-02T08:59:59Z") == []
+    assert due("2026-03-31T00:00Z", "2026-03-31T08:00Z", daysBefore=[7]) == [(at("2026-03-31T08:00Z"), "2026-04-07", 7)]
+
+
+def test_of_the_notices_that_were_missed_the_last_one_of_each_day_is_due():
+    found = due("2026-03-01T08:00Z", "2026-03-25T08:00Z")
+    assert (at("2026-03-24T09:00Z"), "2026-03-31", 7) in found
+    assert [notice for notice in found if notice[1] == "2026-03-31"] == [(at("2026-03-24T09:00Z"), "2026-03-31", 7)]
+    # What has expired on an earlier day is no news.
+    assert min(day for _, day, _ in found) == "2026-03-25"
+
+
+def test_the_next_notice_of_a_moment_of_expiry():
+    expiry = at("2026-03-31T12:00Z")
+    assert schedule().next_of(expiry, at("2026-02-01T00:00Z")) == at("2026-03-01T09:00Z")
+    assert schedule().next_of(expiry, at("2026-03-01T09:00Z")) == at("2026-03-24T09:00Z")
+    assert schedule().next_of(expiry, at("2026-03-24T09:00Z")) is None
+    # On the day itself it would come after the points are gone.
+    assert schedule(daysBefore=[0]).next_of(at("2026-03-31T07:00Z"), at("2026-03-01T00:00Z")) is None
+
+
+def test_the_moments_of_expiry_of_which_a_notice_may_be_due():
+    begin, end = schedule().window(7, at("2026-03-01T08:00Z"), at("2026-03-02T12:00Z"))
+    assert (begin, end) == (at("2026-03-07T23:00Z"), at("2026-03-09T23:00Z"))
+    begin, end = schedule().window(7, at("2026-03-01T09:00Z"), at("2026-03-02T12:00Z"))
+    assert (begin, end) == (at("2026-03-08T23:00Z"), at("2026-03-09T23:00Z"))
+    assert schedule().bounds(date(2026, 3, 29)) == (at("2026-03-28T23:00Z"), at("2026-03-29T22:00Z"))
+
+
+def test_the_amounts_of_a_day_by_wallet():
+    begin, noon, end = (at(f"2026-03-0{day}") for day in ("8T00:00Z", "8T12:00Z", "9T00:00Z"))
+    lots = [
+        (1, noon, Decimal(5)),
+        (1, begin, Decimal(2)),
+        (2, noon, Decimal(0)),
+        (3, end, Decimal(9)),
+        (3, noon, Decimal(1)),
+    ]
+    found = amounts_on(lots, begin, end)
+    assert {wallet: (each.wallet_id, each.amount, each.expires_at) for wallet, each in found.items()} == {
+        1: (1, 7, begin),
+        3: (3, 1, noon),
+    }
+
+
+def test_settings_have_a_time():
+    assert complete_notices({"points_expiring": {"daysBefore": [7]}}) == {
+        "points_expiring": {"at": "10:00", "daysBefore": [7]}
+    }
+    assert complete_notices({"points_expiring": None, "name": "Points"}) == {"points_expiring": None, "name": "Points"}
+    assert complete_notices({"points_expiring": SETTINGS}) == {"points_expiring": SETTINGS}

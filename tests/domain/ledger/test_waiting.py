@@ -1,0 +1,197 @@
+"""Mints that wait: what they hold, when they are available, and how an event confirms them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.ledger.availability import Availability, ExpiresBeforeAvailable
+from domain.ledger.lots import NewLot
+from domain.ledger.postings import Capture, Details, Holding, Stored
+from domain.ledger.records import MINT, PENDING, SETTLED
+from domain.ledger.refusals import NotPending
+from domain.ledger.session import LedgerSession
+from tests.builders.campaigns import NOON, account
+
+ANA, BEN = 1, 2
+POINTS = account(1, point_tracking_enabled=True, expires_in_months=1)
+CONFIRMED, ORDER = "member-purchase-order-confirmed", "order-1"
+AWAITED = {"eventTypes": [CONFIRMED], "cancelAfter": "P60D"}
+DAY = timedelta(days=1)
+
+
+def session(*accounts, at=NOON, **holding):
+    accounts = accounts or (POINTS,)
+    holdings = {(ANA, each.ledger_account_id): Holding(**holding) for each in accounts}
+    return LedgerSession({each.ledger_account_id: each for each in accounts}, holdings, {}, at)
+
+
+def details(key="k", **more):
+    return Details(key, **more)
+
+
+def mint(opened, points=POINTS, amount=100, expires_at=None, order=None, **terms):
+    availability = Availability(**terms) if terms else None
+    return opened.mint(
+        points, ANA, Decimal(amount), details(order_external_id=order), expires_at, availability=availability
+    )
+
+
+def waiting(**values):
+    """A stored mint of 100 that is available on the next day."""
+    plain = Stored(8, 1, MINT, PENDING, Decimal(100), None, ANA, False, None, None, NOON, None, 2)
+    fields = {name: getattr(plain, name) for name in Stored.__slots__}
+    return Stored(**fields | {"available_at": NOON + DAY, "policy_expires_at": NOON + 32 * DAY} | values)
+
+
+def awaiting(order=None, after=None, **values):
+    """A stored mint of 100 that waits for an event."""
+    terms = {**AWAITED, "availableAfter": after, "availableRounding": None, "orderExternalId": order}
+    return waiting(**{"available_at": None, "policy_expires_at": None, "awaited": terms, **values})
+
+
+def held(opened, wallet=ANA, account_id=1):
+    holding = opened.holding(wallet, account_id)
+    return holding.current, holding.pending_credit
+
+
+def test_points_that_wait_are_in_no_balance_and_have_no_lot():
+    opened = session()
+    posting = mint(opened, after="P1D")
+    assert held(opened) == (0, 100)
+    assert (posting.status, posting.minted, posting.lot_moves) == (PENDING, 100, ())
+    assert (posting.wait.available_at, posting.held_until) == (NOON + DAY, None)
+    # A month from when they are available; what the points are for happened now.
+    assert posting.policy_expires_at == NOON.replace(month=NOON.month + 1) + DAY
+    assert posting.details.external_event_date == NOON
+
+
+def test_points_of_a_moment_that_has_passed_do_not_wait():
+    opened = session()
+    posting = mint(opened, at=NOON)
+    assert (posting.status, posting.wait) == (SETTLED, None)
+    assert held(opened) == (100, 0)
+
+
+def test_the_terms_of_the_mint_count_in_place_of_those_of_the_account():
+    slow = account(1, default_availability={"availableAfter": "P2D", "availableRounding": "none"})
+    assert mint(session(slow), slow).wait.available_at == NOON + 2 * DAY
+    assert mint(session(slow), slow, after="P1D").wait.available_at == NOON + DAY
+
+
+def test_points_that_would_expire_before_they_are_available():
+    with pytest.raises(ExpiresBeforeAvailable):
+        mint(session(), expires_at=NOON + DAY, after="P1D")
+    posting = mint(session(), expires_at=NOON + 2 * DAY, after="P1D")
+    assert (posting.pending_expires_at, posting.policy_expires_at) == (NOON + 2 * DAY, None)
+
+
+def test_points_become_available_as_of_their_moment():
+    opened = session(at=NOON + 3 * DAY, pending_credit=Decimal(100))
+    capture = opened.make_available(waiting(), POINTS)
+    assert held(opened) == (100, 0)
+    assert (capture.available_at, capture.expires_at) == (NOON + DAY, NOON + 32 * DAY)
+    assert capture.lot_moves == (NewLot(ANA, 1, Decimal(100), NOON + 32 * DAY),)
+    assert (capture.minted, opened.status_of(waiting())) == (0, SETTLED)
+    assert opened.holding(ANA, 1).last_transaction_date == NOON + DAY
+    with pytest.raises(NotPending):
+        opened.make_available(waiting(), POINTS)
+
+
+def test_points_released_early_expire_a_month_from_then():
+    opened = session(at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
+    capture = opened.make_available(waiting(), POINTS, opened.at)
+    assert (capture.available_at, capture.expires_at) == (opened.at, opened.at.replace(month=opened.at.month + 1))
+
+
+def test_an_expiry_that_the_mint_names_stays():
+    opened = session(at=NOON + DAY, pending_credit=Decimal(100))
+    capture = opened.make_available(waiting(pending_expires_at=NOON + 9 * DAY, policy_expires_at=None), POINTS)
+    assert capture.expires_at == NOON + 9 * DAY
+
+
+def test_what_has_expired_when_it_is_settled_is_gone_at_once():
+    opened = session(at=NOON + 40 * DAY, pending_credit=Decimal(100))
+    opened.make_available(waiting(), POINTS)
+    assert held(opened) == (0, 0)
+    _, expiry = opened.steps
+    assert (expiry.is_expiry, expiry.amount, expiry.details.external_event_date) == (True, 100, NOON + 32 * DAY)
+
+
+def test_a_hold_is_no_wait():
+    with pytest.raises(NotPending):
+        session().make_available(waiting(available_at=None), POINTS)
+
+
+class TestEvents:
+    def confirm(self, opened, mint=None, wallet=ANA, order=None, event_type=CONFIRMED, at=NOON):
+        """Let an event come; when the mint is available, if it is confirmed."""
+        if mint is not None:
+            opened.expect_events([mint])
+        opened.confirm(wallet, event_type, order, at)
+        return opened.confirmed.get(8)
+
+    def test_the_time_runs_from_the_event(self):
+        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
+        confirmed = self.confirm(opened, awaiting(after="P14D"), at=NOON + DAY)
+        assert confirmed == (NOON + 15 * DAY, (NOON + 15 * DAY).replace(month=NOON.month + 1))
+        assert (held(opened), opened.steps) == ((0, 100), [])
+
+    def test_without_a_time_the_points_are_available_at_the_event(self):
+        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
+        self.confirm(opened, awaiting(), at=NOON + DAY)
+        [capture] = opened.steps
+        assert isinstance(capture, Capture)
+        assert (capture.available_at, held(opened)) == (NOON + DAY, (100, 0))
+
+    def test_a_time_that_has_passed_is_over_at_the_report_of_the_event(self):
+        opened = session(at=NOON + 9 * DAY, pending_credit=Decimal(100))
+        self.confirm(opened, awaiting(after="P2D"), at=NOON)
+        [capture] = opened.steps
+        assert capture.available_at == NOON + 9 * DAY
+
+    @pytest.mark.parametrize(
+        ("mint", "event", "is_confirmed"),
+        [
+            (awaiting(after="P1D"), {}, True),
+            (awaiting(after="P1D"), {"order": ORDER}, True),
+            (awaiting(after="P1D"), {"wallet": BEN}, False),
+            (awaiting(after="P1D"), {"event_type": "member-generic-event"}, False),
+            (awaiting(ORDER, "P1D"), {"order": ORDER}, True),
+            (awaiting(ORDER, "P1D"), {"order": ORDER, "wallet": BEN}, True),
+            (awaiting(ORDER, "P1D"), {"order": "order-2"}, False),
+            (awaiting(ORDER, "P1D"), {}, False),
+            (awaiting(after="P1D", status=SETTLED), {}, False),
+        ],
+    )
+    def test_an_event_is_about_its_order_or_its_member(self, mint, event, is_confirmed):
+        assert (self.confirm(session(pending_credit=Decimal(100)), mint, **event) is not None) == is_confirmed
+
+    def test_the_first_event_counts(self):
+        opened = session(pending_credit=Decimal(100))
+        first = self.confirm(opened, awaiting(after="P14D"))
+        opened.at = NOON + DAY
+        assert self.confirm(opened, at=NOON + DAY) == first
+
+    def test_an_expiry_that_the_mint_names_is_not_that_of_the_account(self):
+        mint = awaiting(after="P14D", pending_expires_at=NOON + 99 * DAY)
+        assert self.confirm(session(pending_credit=Decimal(100)), mint) == (NOON + 14 * DAY, None)
+
+    def test_a_mint_of_the_same_unit_of_work_is_confirmed_too(self):
+        opened = session()
+        mint(opened, on=AWAITED, order=ORDER)
+        assert held(opened) == (0, 100)
+        opened.confirm(ANA, CONFIRMED, "order-2", NOON)
+        assert held(opened) == (0, 100)
+        opened.confirm(ANA, CONFIRMED, ORDER, NOON)
+        assert held(opened) == (100, 0)
+
+    def test_a_rollback_takes_the_confirmation_back(self):
+        opened = session(pending_credit=Decimal(100))
+        opened.expect_events([awaiting(after="P14D")])
+        savepoint = opened.savepoint()
+        assert self.confirm(opened) is not None
+        opened.rollback_to(savepoint)
+        assert opened.confirmed == {}

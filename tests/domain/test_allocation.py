@@ -1,0 +1,59 @@
+"""Allocations of money: by weight, within limits, exactly."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.allocation import allocate, fraction_digits
+
+CENT = Decimal("0.01")
+AMOUNTS = st.lists(st.decimals(0, 1000, places=2), min_size=1, max_size=8)
+
+
+def shares(amount, weights, limits=None):
+    numbers = [Decimal(str(weight)) for weight in weights]
+    most = numbers if limits is None else [Decimal(str(limit)) for limit in limits]
+    return [str(share) for share in allocate(Decimal(str(amount)), numbers, most, CENT)]
+
+
+@pytest.mark.parametrize(
+    ("amount", "weights", "expected"),
+    [
+        (10, [10, 10, 10], ["3.34", "3.33", "3.33"]),
+        (15, [20, 30, 100], ["2.00", "3.00", "10.00"]),
+        ("6.87", ["27.88", "9.10", "39.76", "24.93"], ["1.88", "0.62", "2.69", "1.68"]),
+        (5, [10, 0, 10], ["2.50", "0.00", "2.50"]),
+        (0, [10, 20], ["0.00", "0.00"]),
+        ("0.01", [1, 1], ["0.01", "0.00"]),
+    ],
+)
+def test_shares_are_by_weight_and_the_largest_remainder_is_rounded_up(amount, weights, expected):
+    assert shares(amount, weights) == expected
+
+
+def test_what_a_full_place_cannot_hold_goes_to_the_others():
+    assert shares(10, [50, 25, 25], limits=[2, 10, 10]) == ["2.00", "4.00", "4.00"]
+    assert shares(10, [50, 25, 25], limits=[2, 3, 10]) == ["2.00", "3.00", "5.00"]
+
+
+def test_finer_amounts_keep_their_digits():
+    assert shares("1.005", [1, 1]) == ["0.503", "0.502"]
+
+
+@given(AMOUNTS, st.decimals(0, 1, places=4))
+def test_shares_add_up_and_none_is_more_than_its_limit(limits, share):
+    amount = (sum(limits) * share).quantize(CENT)
+    found = allocate(amount, limits, limits, CENT)
+    assert sum(found) == amount
+    assert all(0 <= each <= limit for each, limit in zip(found, limits, strict=True))
+    exact = [amount * limit / sum(limits) if amount else 0 for limit in limits]
+    assert all(abs(each - one) <= CENT for each, one in zip(found, exact, strict=True))
+
+
+def test_digits_are_those_of_the_finest_amount():
+    assert fraction_digits() == 0
+    assert fraction_digits(Decimal(100), Decimal("1.50"), Decimal("0.125")) == 3

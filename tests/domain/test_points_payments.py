@@ -1,0 +1,162 @@
+"""Payments with points: what a payment takes, what became of it, and what its parts are worth."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+
+import pytest
+
+from domain.ledger.holds import HoldState
+from domain.ledger.records import PENDING, REVERTED, SETTLED
+from domain.points_payments import (
+    PaymentBelowMinimum,
+    PaymentExceedsShare,
+    PaymentNotHeld,
+    PointsNotMultiple,
+    PointsPayment,
+    RefundExceedsPayment,
+    Tendered,
+    captured_part,
+    captured_value,
+    end_of_hold,
+    new_payment,
+    refunded_part,
+    refuse_unheld,
+    view_of,
+)
+from domain.problems import InvalidRequest
+from domain.redemptions import PointRate, RedemptionPolicy
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+RATE = PointRate(points_per_unit=Decimal(100), currency="EUR", multiple_of=Decimal(1), decimals=0)
+
+
+def policy(per_unit=100, multiple=1, least=0, share=1):
+    return RedemptionPolicy(
+        points_per_unit=Decimal(per_unit),
+        currency="EUR",
+        multiple_of=Decimal(multiple),
+        decimals=0,
+        min_points=Decimal(least),
+        max_share=Decimal(str(share)),
+    )
+
+
+def pay(terms, total=50, points=None, value=None):
+    numbers = (None if number is None else Decimal(str(number)) for number in (points, value))
+    return new_payment(terms, Decimal(total), *numbers)
+
+
+def payment(points=1000, value=10):
+    """A payment held until an hour after now."""
+    plain = dict.fromkeys(field.name for field in fields(PointsPayment))
+    plain |= {"points": Decimal(points), "value": Decimal(str(value)), "currency": "EUR"}
+    return PointsPayment(**plain | {"held_until": NOW + timedelta(hours=1)})
+
+
+def hold(status, is_captured=False, amount=1000, fiat=10, returned=0, fiat_returned=0):
+    numbers = (Decimal(amount), Decimal(fiat), Decimal(returned), Decimal(fiat_returned))
+    return HoldState(status, is_captured, NOW, *numbers, None)
+
+
+def test_points_have_their_value_and_a_value_its_points():
+    assert pay(policy(), points=2500) == (2500, 25)
+    assert pay(policy(per_unit=3), points=10) == (10, Decimal("3.33"))
+    assert pay(policy(per_unit=3), value="3.33") == (10, Decimal("3.33"))
+    assert pay(policy(multiple=50), value="0.99") == (100, Decimal("0.99"))
+
+
+@pytest.mark.parametrize(
+    ("terms", "asked", "refusal"),
+    [
+        (policy(share=0.5), {"points": 2501}, PaymentExceedsShare),
+        (policy(least=100), {"points": 99}, PaymentBelowMinimum),
+        (policy(per_unit=1000), {"points": 9}, PaymentBelowMinimum),
+        (policy(multiple=3), {"points": 10}, PointsNotMultiple),
+        (policy(), {}, InvalidRequest),
+        (policy(), {"points": 1, "value": 1}, InvalidRequest),
+        (policy(), {"points": 0}, InvalidRequest),
+        (policy(), {"value": 0}, InvalidRequest),
+    ],
+)
+def test_payments_that_cannot_be(terms, asked, refusal):
+    with pytest.raises(refusal):
+        pay(terms, **asked)
+
+
+def test_the_limits_themselves_are_allowed():
+    assert pay(policy(share=0.5), points=2500).value == 25
+    assert pay(policy(least=100), points=100).points == 100
+
+
+@pytest.mark.parametrize(
+    ("state", "after", "status"),
+    [
+        (hold(PENDING), timedelta(minutes=59), "held"),
+        (hold(PENDING), timedelta(hours=1), "released"),
+        (hold(SETTLED, is_captured=True), timedelta(hours=2), "captured"),
+        (hold(REVERTED), timedelta(0), "released"),
+        (hold(REVERTED, is_captured=True), timedelta(0), "refunded"),
+    ],
+)
+def test_the_status_is_that_of_the_hold_and_of_the_time(state, after, status):
+    assert view_of(payment(), "key", state, NOW + after).status == status
+
+
+def test_a_captured_payment_is_what_was_captured_less_its_refunds():
+    view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=6, returned=200, fiat_returned=2), NOW)
+    assert (view.points, view.value, view.refunded_points, view.refunded_value) == (600, 6, 200, 2)
+    assert view.rest == (400, 4)
+    assert view_of(payment(), "key", hold(PENDING, amount=600), NOW).points == 1000
+
+
+def test_only_a_held_payment_is_captured():
+    refuse_unheld("held", "key")
+    for status in ("captured", "released", "refunded"):
+        with pytest.raises(PaymentNotHeld):
+            refuse_unheld(status, "key")
+
+
+@pytest.mark.parametrize(
+    ("valid_for", "end"),
+    [
+        (None, timedelta(hours=1)),
+        ("P7D", timedelta(days=7)),
+        ("PT1S", timedelta(seconds=1)),
+        ("PT0S", None),
+        ("P7DT1S", None),
+        ("PT-1H", None),
+        ("later", None),
+    ],
+)
+def test_a_hold_ends_within_a_week(valid_for, end):
+    organization = SimpleNamespace(zone=UTC)
+    if end is not None:
+        assert end_of_hold(organization, valid_for, NOW) == NOW + end
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        end_of_hold(organization, valid_for, NOW)
+    assert [fault.pointer for fault in refused.value.faults] == ["/validFor"]
+
+
+def test_a_part_of_the_points_has_its_share_of_the_value():
+    assert captured_part(payment(10, "3.33"), Decimal(10)) == (10, Decimal("3.33"))
+    assert captured_part(payment(10, "3.33"), Decimal(5)) == (5, Decimal("1.66"))
+    assert captured_value(payment(), RATE, Decimal("2.5")) == (250, Decimal("2.5"))
+    assert captured_value(payment(10, "3.33"), RATE, Decimal("3.33")) == (10, Decimal("3.33"))
+    assert captured_value(payment(10, "3.33"), RATE, Decimal("3.32")) == (10, Decimal("3.32"))
+
+
+def test_refunds_are_of_points_or_of_a_value_and_the_last_one_is_the_rest():
+    rest = Tendered(Decimal(10), Decimal("3.33"))
+    rate = PointRate(points_per_unit=Decimal(3), currency="EUR", multiple_of=Decimal(1), decimals=0)
+    assert refunded_part(rate, rest, Decimal(5), None) == (5, Decimal("1.66"))
+    assert refunded_part(rate, rest, None, Decimal("1.66")) == (4, Decimal("1.66"))
+    assert refunded_part(rate, rest, Decimal(10), None) == rest
+    assert refunded_part(rate, rest, None, Decimal("3.33")) == rest
+    for points, value in ((Decimal(11), None), (None, Decimal("3.34"))):
+        with pytest.raises(RefundExceedsPayment):
+            refunded_part(rate, rest, points, value)

@@ -1,0 +1,56 @@
+"""Test clocks: where they may begin, and how far they may be advanced."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain import test_clocks
+from domain.problems import InvalidRequest
+from domain.test_clocks import EARLIEST, FURTHEST, LONGEST_ADVANCE, refuse_moment, refuse_start, refuse_target
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MOMENT = timedelta(microseconds=1)
+
+
+def clock(target=None, last_error=None):
+    return test_clocks.TestClock(NOW, target, None, 0, last_error)
+
+
+def test_the_status():
+    assert clock().status == "ready"
+    assert clock(NOW).status == "advancing"
+    assert clock(NOW, "a fault").status == "failed"
+
+
+def test_moments_that_no_clock_shows():
+    for moment in (EARLIEST, NOW, NOW + FURTHEST):
+        refuse_moment(moment, NOW, "/startsAt")
+    for moment in (EARLIEST - MOMENT, NOW + FURTHEST + MOMENT):
+        with pytest.raises(InvalidRequest) as refused:
+            refuse_moment(moment, NOW, "/startsAt")
+        [fault] = refused.value.faults
+        assert (fault.pointer, fault.detail.startswith("startsAt is before 1970")) == ("/startsAt", True)
+
+
+def test_a_clock_begins_at_the_newest_record_or_after_it():
+    refuse_start(NOW, None)
+    refuse_start(NOW, NOW)
+    with pytest.raises(test_clocks.TestClockBackwards):
+        refuse_start(NOW - MOMENT, NOW)
+
+
+def test_an_advance_goes_ahead_by_two_years_at_most():
+    refuse_target(clock(), NOW)
+    refuse_target(clock(), NOW + LONGEST_ADVANCE)
+    with pytest.raises(test_clocks.TestClockBackwards):
+        refuse_target(clock(), NOW - MOMENT)
+    with pytest.raises(InvalidRequest):
+        refuse_target(clock(), NOW + LONGEST_ADVANCE + MOMENT)
+
+
+def test_an_advance_under_way_comes_first():
+    refuse_target(clock(NOW + MOMENT), NOW + MOMENT)
+    with pytest.raises(test_clocks.TestClockAdvancing):
+        refuse_target(clock(NOW + MOMENT), NOW + 2 * MOMENT)
