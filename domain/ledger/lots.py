@@ -46,13 +46,17 @@ class LotUse:
 
 @dataclass(frozen=True, slots=True)
 class NewLot:
-    """Creation of a lot; an idle balance keeps it until `kept_until`, if that is later than the end of the balance."""
+    """Creation of a lot; an idle balance keeps it until `kept_until`, if that is later than the end of the balance.
+
+    It `replaces` a lot that has expired, and then is of the transaction that made that one.
+    """
 
     wallet_id: int
     ledger_account_id: int
     amount: Decimal
     expires_at: datetime | None
     kept_until: datetime | None = None
+    replaces: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,10 @@ class Allocator:
     def apply(self, ledger_transaction_id: int, move: LotMove) -> None:
         """Apply one move of a transaction; raises LotsMissing."""
         if isinstance(move, NewLot):
-            self._make(ledger_transaction_id, move)
+            made_by = (
+                ledger_transaction_id if move.replaces is None else self._lots[move.replaces].ledger_transaction_id
+            )
+            self._make(made_by, move)
         elif isinstance(move, TakeLots):
             self._take(ledger_transaction_id, move)
         elif isinstance(move, MoveLots):

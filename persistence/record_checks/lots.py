@@ -21,12 +21,14 @@ FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_tra
 WHERE {OF.format("l")} AND (l.ledger_account_id <> t.ledger_account_id OR l.wallet_id <> t.to_wallet_id)
 """
 
+# A lot that was given back after its expiry, or extended, may stand for points that were of another lot before.
 _TOO_MUCH = f"""
 SELECT t.organization_id, format('transaction %s: gave %s in lots, but moved %s', t.ledger_transaction_id,
     trim_scale(made.amount), trim_scale(t.amount))
 FROM ledger_transactions t JOIN (
     SELECT l.organization_id, l.ledger_transaction_id, sum(l.amount) AS amount
-    FROM ledger_lots l WHERE {OF.format("l")} GROUP BY l.organization_id, l.ledger_transaction_id
+    FROM ledger_lots l WHERE {OF.format("l")} AND l.kept_until IS NULL
+    GROUP BY l.organization_id, l.ledger_transaction_id
 ) made USING (organization_id, ledger_transaction_id)
 WHERE {OF.format("t")} AND t.to_wallet_id IS NOT NULL AND made.amount > t.amount
 """

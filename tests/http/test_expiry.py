@@ -210,6 +210,21 @@ class TestReverts:
         assert lots_of(points, ana) == {"2025-03-20T09:00:00Z": 50, "2025-04-13T09:00:00Z": 50}
         assert points.verify() == []
 
+    @pytest.mark.parametrize("moment", ["2025-04-01T10:00:00Z", "2025-05-01T10:00:00Z"])
+    def test_a_reverted_mint_takes_nothing_but_its_own_points(self, clock, moment):
+        """Of 7 points 5 expire; 2 are burned, given back, and expire in April. 30 others are of another mint."""
+        points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
+        ana = points.wallet()
+        mint = points.mint(ana, 7)
+        burn = points.move(ana, None, 2)[0]["ledgerTransactionId"]
+        clock.advance("2025-03-14T10:00:00Z")
+        points.revert(burn)
+        clock.advance(moment)
+        points.mint(ana, 30)
+        points.revert(mint)
+        assert points.balance(ana) == 30
+        assert points.verify() == []
+
     def test_the_release_of_a_hold_gives_nothing_back_of_what_has_expired(self, clock):
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()

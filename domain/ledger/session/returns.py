@@ -23,7 +23,7 @@ class Returns(Claims):
     ) -> tuple[LotMove, ...]:
         """The lots of `amount` of a reverted debit, `to_lots` in total: the last to expire come back first.
 
-        What was of lots that have expired becomes one lot that lives for a while, if the account `revives` it.
+        What was of lots that have expired becomes lots that live for a while, if the account `revives` it.
         """
         if not account.point_tracking_enabled:
             return ()
@@ -45,7 +45,7 @@ class Returns(Claims):
         )
         if revived:
             end = add_days(self.at, account.restored_expiry_days, account.expiry_calendar(self.zone).zone)
-            moves += (NewLot(*pair, _total(revived), end, end),)
+            moves += tuple(NewLot(*pair, use.amount, end, end, use.ledger_lot_id) for use in revived)
         return moves
 
     def _uses_left(self, transaction: Stored) -> tuple[LotUse, ...]:
