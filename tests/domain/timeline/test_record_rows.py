@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from domain.timeline.contacts import MessageFact, ProfileFact
-from domain.timeline.holdings import BadgeFact, CouponFact
+from domain.timeline.holdings import BadgeFact, CouponFact, CouponLockFact
 from domain.timeline.rows import amount_text
 
 RECORDED = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
@@ -78,6 +78,27 @@ def test_a_coupon_has_its_ids(reversal):
         "revertedUsageId": None,
         "reversalUsageId": reversal,
     }
+
+
+LOCK = CouponLockFact(1, RECORDED, "key-1", 3, "book-3", "Free coffee", RECORDED, None, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "end", "is_reversed"),
+    [
+        ({}, "", False),
+        ({"ended_at": RECORDED}, ", and released", True),
+        ({"ended_at": RECORDED, "coupon_usage_id": 9}, ", and used", False),
+    ],
+)
+def test_a_lock_of_a_coupon_says_how_it_ended(changes, end, is_reversed):
+    row = replace(LOCK, **changes).row("shop")
+    assert row.text == f"The coupon Free coffee was locked until 2026-03-02T08:15:00Z{end}."
+    assert (row.is_reversed, row.by, row.details["couponUsageId"]) == (
+        is_reversed,
+        "shop",
+        changes.get("coupon_usage_id"),
+    )
 
 
 BADGE = BadgeFact(
