@@ -37,6 +37,8 @@ from loyalty_client.administration import AdministrationClient as Administration
 from loyalty_client.integration import IntegrationClient as IntegrationClient
 from loyalty_client.runtime import Options as Options
 from loyalty_client.runtime import Problem as Problem
+from loyalty_client.webhooks import InvalidWebhook as InvalidWebhook
+from loyalty_client.webhooks import verify_webhook as verify_webhook
 '''
 
 
@@ -57,7 +59,8 @@ def write_python(folder: Path, version: str) -> None:
     (folder / "README.md").write_text(_read("python_readme.md"), encoding="utf-8")
     (package / "py.typed").touch()
     (package / "__init__.py").write_text(_INIT, encoding="utf-8")
-    (package / "runtime.py").write_text(_read("python_runtime.py"), encoding="utf-8")
+    for name in ("runtime.py", "webhooks.py"):
+        (package / name).write_text(_read(f"python_{name}"), encoding="utf-8")
     (package / "types.py").write_text(python.write_types(schemas()), encoding="utf-8")
     for surface in openapi.SURFACES:
         text = python.write_client(surface, operations(openapi.bundle(surface)), surface == "administration")
@@ -80,7 +83,7 @@ def write_typescript(folder: Path, version: str) -> None:
     }
     (folder / "package.json").write_text(json.dumps(package, indent=2) + "\n", encoding="utf-8")
     (folder / "README.md").write_text(_read("typescript_readme.md"), encoding="utf-8")
-    for name in ("runtime.js", "runtime.d.ts"):
+    for name in ("runtime.js", "runtime.d.ts", "webhooks.js", "webhooks.d.ts"):
         (folder / name).write_text(_read(f"typescript_{name}"), encoding="utf-8")
     (folder / "types.d.ts").write_text(typescript.write_types(schemas()), encoding="utf-8")
     for surface in openapi.SURFACES:

@@ -29,6 +29,7 @@ def write_index(*, has_types: bool) -> str:
         'export { AdministrationClient } from "./administration.js";',
         'export { IntegrationClient } from "./integration.js";',
         'export { Problem } from "./runtime.js";',
+        'export { InvalidWebhook, verifyWebhook } from "./webhooks.js";',
     ]
     if has_types:
         lines += ['export type { ClientOptions } from "./runtime.js";', 'export type * as types from "./types.js";']

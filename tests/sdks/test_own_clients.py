@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
 import re
 import shutil
 import tarfile
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from standardwebhooks.webhooks import Webhook
 
 from openapi.clients.packages import write_packages
 from tests import npm
@@ -169,6 +172,66 @@ def test_a_token_is_fetched_once_and_renewed_before_it_expires(client_of: Callab
     client._expires_at -= 3600
     client.get_member("ana")
     assert sent == ["Bearer a", "Bearer a", "Bearer b"]
+
+
+SECRET, OTHER_SECRET = ("whsec_" + base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
+MESSAGE = b'{"type":"member.created","data":{"total":12345678901234.567891}}'
+
+
+def _headers(*secrets: str, body: bytes = MESSAGE, age: int = 0) -> dict[str, str]:
+    """The headers of a message that was signed by the library a while ago."""
+    sent_at = datetime.now(UTC) - timedelta(seconds=age)
+    signatures = [Webhook(secret).sign("message-1", sent_at, body.decode()) for secret in secrets]
+    timestamp = str(int(sent_at.timestamp()))
+    return {"Webhook-Id": "message-1", "webhook-timestamp": timestamp, "webhook-signature": " ".join(signatures)}
+
+
+REFUSED = {
+    "other secret": (_headers(OTHER_SECRET), MESSAGE),
+    "other body": (_headers(SECRET), MESSAGE.replace(b"created", b"deleted")),
+    "other id": ({**_headers(SECRET), "Webhook-Id": "message-2"}, MESSAGE),
+    "too old": (_headers(SECRET, age=3600), MESSAGE),
+    "too new": (_headers(SECRET, age=-3600), MESSAGE),
+    "no time": ({**_headers(SECRET), "webhook-timestamp": "soon"}, MESSAGE),
+    "no signature": ({**_headers(SECRET), "webhook-signature": "v1,?"}, MESSAGE),
+    "no headers": ({}, MESSAGE),
+}
+
+
+def test_a_webhook_is_parsed_if_one_signature_is_right(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(packages / "python")
+    from loyalty_client import InvalidWebhook, verify_webhook
+
+    for secrets in ((SECRET,), (OTHER_SECRET, SECRET)):
+        message = verify_webhook(SECRET, _headers(*secrets), MESSAGE)
+        assert message["data"]["total"] == Decimal("12345678901234.567891")
+    for headers, body in REFUSED.values():
+        with pytest.raises(InvalidWebhook):
+            verify_webhook(SECRET, headers, body)
+
+
+@pytest.mark.sdks
+def test_the_typescript_client_verifies_webhooks(packages: Path, tmp_path: Path) -> None:
+    node = _install_typescript(packages, tmp_path)
+    accepted = {"one": (_headers(SECRET), MESSAGE), "two": (_headers(OTHER_SECRET, SECRET), MESSAGE)}
+    cases = {name: [headers, body.decode()] for name, (headers, body) in {**accepted, **REFUSED}.items()}
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    (tmp_path / "verify.js").write_text(VERIFY.replace("SECRET", SECRET))
+    saw = json.loads(run([node, "verify.js"], cwd=tmp_path))
+    assert saw == {**dict.fromkeys(accepted, "member.created"), **dict.fromkeys(REFUSED, "InvalidWebhook")}
+
+
+VERIFY = """
+import { readFileSync } from "node:fs";
+import { verifyWebhook } from "loyalty-client";
+
+const saw = {};
+for (const [name, [headers, body]] of Object.entries(JSON.parse(readFileSync("cases.json", "utf8")))) {
+  const bytes = new TextEncoder().encode(body);
+  saw[name] = await verifyWebhook("SECRET", headers, bytes).then((message) => message.type, (error) => error.name);
+}
+console.log(JSON.stringify(saw));
+"""
 
 
 @pytest.mark.sdks
