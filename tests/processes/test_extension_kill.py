@@ -1,0 +1,74 @@
+"""kill -9 of the worker that extends the expiry of a whole account: each lot is extended once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+
+from sqlalchemy import text
+
+from handlers.services.verify import verify
+from handlers.settings import Settings
+from persistence import embedded
+from persistence.engine import create_engine
+from tests.builders.api import running_api
+from tests.builders.points import Points
+from tests.processes.fleet import disposed
+from tests.processes.loyalty import ROOT, environment, loyalty
+
+MEMBERS, KILLS, AT_ONCE = 240, 5, 8
+EXPIRES, EXTENDED = datetime(2031, 1, 31, 12, tzinfo=UTC), datetime(2031, 4, 30, 12, tzinfo=UTC)
+
+# A worker that takes few wallets at a time, so that there is time to kill it.
+WORKER = f"""
+from handlers.server.cli import main
+from handlers.services.ledger import extend_expiry
+extend_expiry.WALLETS_AT_ONCE = {AT_ONCE}
+main(["worker"])
+"""
+
+
+def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(temporary_directory):
+    home = temporary_directory / "extension-kill" / "home"
+    home.parent.mkdir(mode=0o755)
+    with embedded.server(home) as url:
+        assert loyalty(home, "migrate").returncode == 0
+        with running_api(Settings(database_url=url, home=home)) as api:
+            organization = api.organization(timezone="UTC")
+            points = Points.new(organization, pointTrackingEnabled=True)
+            for number in range(MEMBERS):
+                points.mint(organization.member()["ledgerWalletId"], number + 1, EXPIRES)
+            body = {"ledgerAccountId": points.account_id, "months": 3, "systemUniqueKey": "three-months"}
+            answer = organization.administration.post("/expiry-extensions", body, expect=200)
+            assert (answer["status"], answer["lots"]) == ("running", 0)
+        with disposed(create_engine(url, threads=1)) as engine:
+            seen = []
+            for _ in range(KILLS):
+                before = _extended(engine)
+                process = subprocess.Popen([sys.executable, "-c", WORKER], env=environment(home), cwd=ROOT)
+                while _extended(engine) < before + AT_ONCE and process.poll() is None:
+                    time.sleep(0.002)
+                process.kill()
+                process.wait()
+                seen.append(_extended(engine))
+                with engine.begin() as db:
+                    # At once, and not after the interval of the job.
+                    db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
+            assert 0 < seen[0] < seen[-1] < MEMBERS
+            done = loyalty(home, "worker", "--once")
+            assert done.returncode == 0, done.stderr
+            with engine.connect() as db:
+                ends = db.execute(text("SELECT expires_at, count(*) FROM ledger_lots GROUP BY 1")).all()
+                assert [tuple(row) for row in ends] == [(EXTENDED, MEMBERS)]
+                [extension] = db.execute(text("SELECT status, lots, amount FROM expiry_extensions")).all()
+                assert tuple(extension) == ("done", MEMBERS, MEMBERS * (MEMBERS + 1) // 2)
+                assert verify(db, organization.id) == []
+
+
+def _extended(engine):
+    """How many lots are extended."""
+    with engine.connect() as db:
+        statement = text("SELECT count(*) FROM ledger_lots WHERE expires_at = :end")
+        return db.execute(statement, {"end": EXTENDED}).scalar_one()
