@@ -121,6 +121,16 @@ def matcher(organization: Organization) -> Sequence[Changeable]:
     return [Changeable(f"/matchers/{made['matcherId']}", body)]
 
 
+# When points become available: from a moment on, or some time after an event.
+AT_A_MOMENT = {"availableAt": "2031-01-01T00:00:00Z"}
+AFTER_AN_EVENT = {
+    "availableAfter": "P14D",
+    "availableRounding": "day",
+    "availableOn": {"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"},
+}
+AT_ONCE = {"availableAt": None, "availableAfter": None, "availableRounding": "none", "availableOn": None}
+
+
 def missions(organization: Organization) -> Sequence[Changeable]:
     a, created = organization.administration, organization.created
     campaign = a.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
@@ -156,18 +166,19 @@ def missions(organization: Organization) -> Sequence[Changeable]:
     }
     [hot] = matcher(organization)
     hot_id = int(hot.path.rsplit("/", 1)[1])
-    on_orders = {"matcherId": hot_id, "inlineMatcher": LATTE, "minSpendValue": 5, "currency": "EUR"}
+    on_orders = {"matcherId": hot_id, "inlineMatcher": LATTE, "minSpendValue": 5, "currency": "EUR", **AFTER_AN_EVENT}
     condition = {"badgeKey": badge_key(organization), "value": 1, "operator": ">="}
     on_badges = {
         "code": "badges",
         "externalKey": "own-2",
         "eventType": "badge-assigned",
         "badgeMatcher": {"operator": "OR", "conditions": [condition]},
+        **AT_A_MOMENT,
     }
     together = {
         "repetitionPeriod": {"periodLimit": None},
         "periodLimit": {"repetitionPeriod": None},
-        "pointsAccrual": {"ledgerId": None, "ledgerAccountId": None, "manualExpiration": None},
+        "pointsAccrual": {"ledgerId": None, "ledgerAccountId": None, "manualExpiration": None, **AT_ONCE},
     }
     found = []
     for whole in (body | on_orders, body | on_badges):
@@ -202,12 +213,14 @@ def referral_program(organization: Organization) -> Sequence[Changeable]:
         "campaignId": campaign["campaignId"],
         "audienceId": audience(organization)["audienceId"],
         "tags": ["x"],
-        "code": "friends",
-        "externalKey": "own-1",
         "eventType": "member-created",
         **sides,
         **TEXTS,
         **ATTRIBUTES,
     }
-    made = a.post("/referral-programs", body)["referralProgram"]
-    return [Changeable(f"/referral-programs/{made['referralProgramId']}", body)]
+    found = []
+    for name, terms in (("friends", AT_A_MOMENT), ("neighbours", AFTER_AN_EVENT)):
+        whole = {**body, **terms, "code": name, "externalKey": name}
+        made = a.post("/referral-programs", whole)["referralProgram"]
+        found.append(Changeable(f"/referral-programs/{made['referralProgramId']}", whole))
+    return found
