@@ -21,16 +21,23 @@ FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_tra
 WHERE {OF.format("l")} AND (l.ledger_account_id <> t.ledger_account_id OR l.wallet_id <> t.to_wallet_id)
 """
 
-# A lot that was given back after its expiry, or extended, may stand for points that were of another lot before.
+# What a revert gave back of an expired lot is a lot of its own, while the revert keeps the use of the expired one.
 _TOO_MUCH = f"""
 SELECT t.organization_id, format('transaction %s: gave %s in lots, but moved %s', t.ledger_transaction_id,
     trim_scale(made.amount), trim_scale(t.amount))
 FROM ledger_transactions t JOIN (
-    SELECT l.organization_id, l.ledger_transaction_id, sum(l.amount) AS amount
-    FROM ledger_lots l WHERE {OF.format("l")} AND l.kept_until IS NULL
-    GROUP BY l.organization_id, l.ledger_transaction_id
+    SELECT l.organization_id, l.ledger_transaction_id, sum(l.amount) AS amount,
+        coalesce(sum(l.amount) FILTER (WHERE l.kept_until IS NOT NULL), 0) AS kept
+    FROM ledger_lots l WHERE {OF.format("l")} GROUP BY l.organization_id, l.ledger_transaction_id
 ) made USING (organization_id, ledger_transaction_id)
-WHERE {OF.format("t")} AND t.to_wallet_id IS NOT NULL AND made.amount > t.amount
+WHERE {OF.format("t")} AND t.to_wallet_id IS NOT NULL AND made.amount > t.amount AND made.amount - least(made.kept, (
+    SELECT coalesce(sum(u.amount), 0)
+    FROM ledger_lots l JOIN ledger_lot_uses u USING (organization_id, ledger_lot_id)
+    JOIN ledger_transactions r ON r.organization_id = u.organization_id
+        AND r.ledger_transaction_id = u.ledger_transaction_id
+    WHERE l.organization_id = t.organization_id AND l.ledger_transaction_id = t.ledger_transaction_id
+        AND r.transaction_type = 3
+)) > t.amount
 """
 
 # Transferred points keep their expiry, and a captured mint keeps the expiry of its reservation, unless it was extended.
