@@ -18,10 +18,7 @@ from domain.ledger.refusals import (
     InsufficientBalance,
     NotRevertible,
 )
-from domain.ledger.session.balances import (
-    lot_takes,
-    overdraft_of,
-)
+from domain.ledger.session.balances import lot_takes, overdraft_of
 from domain.ledger.session.claims import reversal
 from domain.ledger.session.confirmations import ConfirmationSession
 from domain.ledger.session.fiat_values import fiat_sum, rest_of
