@@ -151,11 +151,10 @@ class Basket:
         """A discount that was computed at this point, cut to an amount, which is spread over the same items again."""
         if amount >= discount.amount:
             return discount
-        cut, places = discount.cut(amount), [share.item_index for share in discount.allocation]
-        if not places:
-            return cut
-        shares = allocate(cut.amount, discount.weights, [self._left[place] for place in places], self._unit)
-        return replace(cut, allocation=tuple(map(ItemDiscount, places, shares)), weights=discount.weights)
+        places = [share.item_index for share in discount.allocation]
+        limits = [self._left[place] for place in places]
+        shares = allocate(amount, discount.weights, limits, self._unit) if places else []
+        return replace(discount, amount=amount, allocation=tuple(map(ItemDiscount, places, shares)))
 
     def take(self, discount: Discount) -> None:
         """Take a discount off the total and the items."""
