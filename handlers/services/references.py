@@ -1,6 +1,7 @@
 """Records that a request names: one lookup for each kind of them, and one text for the refusal of unknown ones."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -20,9 +21,10 @@ from domain.ledger.refusals import (
 )
 from domain.matchers import UnknownMatcher
 from domain.members import Member
-from domain.missions.records import UnknownMission
+from domain.missions.records import Mission, UnknownMission
 from domain.problems import LONGEST_NAME, Refusal, did_you_mean, unknown_key
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownPortal, UnknownTier
+from domain.referrals import ReferralProgram
 from domain.scalars import is_key
 from handlers.call import Execution
 from handlers.services.configuration import Configuration, configuration_of
@@ -36,6 +38,8 @@ from persistence.portals import PORTALS
 from persistence.programs import PROGRAMS, TIERS
 
 Record = TypeVar("Record")
+# A body with terms of availability.
+RewardingBody = TypeVar("RewardingBody", bound=Any)
 
 # A batch may name a thousand types that are not there.
 _MOST_COMPARED = 50
@@ -151,19 +155,17 @@ def refuse_unknown_event_types(configuration: Configuration, availability: Avail
         refuse_unknown_event_type(configuration, event_type)
 
 
-def known_awaited_event(
-    call: Execution, event: Mapping[str, Any] | None, before: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
-    """The event that rewards wait for, with all its fields; raises UnknownEventType.
+def with_known_event(call: Execution, body: RewardingBody, before: Mission | ReferralProgram | None) -> RewardingBody:
+    """The body with all fields of the event that its rewards wait for, if they do; raises UnknownEventType.
 
-    The event types of the same event `before` may have been deactivated since.
+    The types of the event that the record `before` names may have been deactivated since.
     """
-    if event is None:
-        return None
-    awaited = awaited_event(event)
-    if awaited != before:
+    if body.available_on is None:
+        return body
+    awaited = awaited_event(body.available_on)
+    if before is None or awaited != before.available_on:
         refuse_unknown_event_types(configuration_of(call.db, call.organization), Availability(on=awaited))
-    return awaited
+    return replace(body, available_on=awaited)
 
 
 def refuse_unknown_tiers(configuration: Configuration, keys: Collection[str]) -> None:

@@ -1,7 +1,7 @@
 """Checks of referral programs before they are saved."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -77,12 +77,7 @@ def validated_program(
         references.refuse_unknown_event_type(configuration, body.event_type)
     for side in (REFERRER, REFERRED):
         _check_side(call, configuration, body, side)
-    return replace(
-        body,
-        available_on=references.known_awaited_event(
-            call, body.available_on, None if before is None else before.available_on
-        ),
-    )
+    return references.with_known_event(call, body, before)
 
 
 def _faults_of_availability(body: ReferralProgramProperties) -> list[FieldFault]:

@@ -98,12 +98,7 @@ def validated_mission(call: Call, body: MissionProperties, before: Mission | Non
     if body.coupon_book_key is not None:
         body = replace(body, coupon_book_key=references.coupon_book(call, body.coupon_book_key).coupon_book_key)
     _check_points(call, body)
-    return replace(
-        body,
-        available_on=references.known_awaited_event(
-            call, body.available_on, None if before is None else before.available_on
-        ),
-    )
+    return references.with_known_event(call, body, before)
 
 
 def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:
