@@ -285,8 +285,6 @@ def _available(body: Body, *, is_mint: bool = True) -> None:
 def _available_rewards(body: Body, *, is_mint: bool) -> None:
     """As `_available`; an update would keep terms that it leaves out."""
     _available(body, is_mint=is_mint)
-    if body.get("availableOn"):
-        body["availableOn"]["eventTypes"] = ["member-purchase-order-confirmed"]
     for name in ("availableAt", "availableAfter", "availableOn"):
         body.setdefault(name, None)
     body.setdefault("availableRounding", "none")
