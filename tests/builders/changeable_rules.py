@@ -218,9 +218,9 @@ def referral_program(organization: Organization) -> Sequence[Changeable]:
         **TEXTS,
         **ATTRIBUTES,
     }
-    found = []
+    programs = []
     for name, terms in (("friends", AT_A_MOMENT), ("neighbours", AFTER_AN_EVENT)):
         whole = {**body, **terms, "code": name, "externalKey": name}
         made = a.post("/referral-programs", whole)["referralProgram"]
-        found.append(Changeable(f"/referral-programs/{made['referralProgramId']}", whole))
-    return found
+        programs.append(Changeable(f"/referral-programs/{made['referralProgramId']}", whole))
+    return programs

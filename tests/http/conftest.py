@@ -6,6 +6,7 @@ import pytest
 
 from handlers.settings import Settings
 from tests.builders.api import Api, Organization, running_api
+from tests.builders.test_clocks import Clock
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,12 @@ def api(settings: Settings) -> Iterator[Api]:
 def organization(api: Api) -> Organization:
     """An organization of the test's own."""
     return api.organization()
+
+
+@pytest.fixture
+def clock(api: Api) -> Clock:
+    """The clock of a test organization of the test's own, at 1 March 2026, 10:00 in Madrid."""
+    return Clock.new(api, "2026-03-01T09:00:00Z")
 
 
 @pytest.fixture(scope="session")

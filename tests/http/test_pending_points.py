@@ -16,12 +16,6 @@ IN_TIME, BEFORE = "2026-03-15T09:00:00Z", "2026-03-15T08:59:59Z"
 
 
 @pytest.fixture
-def clock(api):
-    """A clock at 1 March 2026, 10:00 in Madrid."""
-    return Clock.new(api, START)
-
-
-@pytest.fixture
 def shop(clock):
     return Shop(clock.organization)
 
@@ -154,16 +148,11 @@ class TestWaiting:
         wallet = points.wallet()
         minted = points.mint(wallet, 10, availableAfter="P1D")
         settled = points.mint(wallet, 5)
-
-        def release(*ids, expect=200):
-            body = {"transactions": [{"ledgerTransactionId": str(i)} for i in ids]}
-            return points.admin.post(f"{points.path}/releases", body, expect=expect)
-
-        assert release(minted, settled, expect=409)["type"] == "/problems/not-pending"
+        assert points.release(minted, settled, expect=409)["type"] == "/problems/not-pending"
         assert points.balance(wallet) == 5
-        assert release(minted) == {"ok": True}
+        assert points.release(minted) == {"ok": True}
         assert points.balance(wallet) == 15
-        assert release(minted, expect=409)["type"] == "/problems/not-pending"
+        assert points.release(minted, expect=409)["type"] == "/problems/not-pending"
         clock.advance("2026-03-03T09:00:00Z")
         assert points.balance(wallet) == 15
         assert points.verify() == []
@@ -245,8 +234,7 @@ class TestWaiting:
         ]
         assert [(row["points"]["amount"], row["points"]["pending"]) for row in rows()[1]] == [(0, 5), (0, 30), (0, 70)]
         clock.advance("2026-03-02T09:00:00Z")
-        body = {"transactions": [{"ledgerTransactionId": str(early["ledgerTransactionId"])}]}
-        points.admin.post(f"{points.path}/releases", body, expect=200)
+        points.release(early["ledgerTransactionId"])
         clock.advance(IN_TIME)
         found, [release, *_, row] = rows()
         assert found == [

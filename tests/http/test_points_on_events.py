@@ -6,19 +6,11 @@ import pytest
 
 from tests.builders.campaigns import mint as mint_effect
 from tests.builders.points import Points
-from tests.builders.test_clocks import Clock
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
 
-START = "2026-03-01T09:00:00Z"
 CONFIRMED = "member-purchase-order-confirmed"
 CONFIRMED_AT, AVAILABLE_AT, CANCELLED_AT = "2026-03-05T11:00:00Z", "2026-03-19T11:00:00Z", "2026-04-30T08:00:00Z"
 ON_CONFIRMED = {"eventTypes": [CONFIRMED], "cancelAfter": "P60D"}
-
-
-@pytest.fixture
-def clock(api):
-    """A clock at 1 March 2026, 10:00 in Madrid."""
-    return Clock.new(api, START)
 
 
 @pytest.fixture
@@ -288,8 +280,7 @@ class TestMembers:
     def test_what_waits_for_an_event_is_released_early(self, clock, shop, points):
         member = shop.member()
         minted = mint(shop, member, 30, availableOn=ON_CONFIRMED)
-        body = {"transactions": [{"ledgerTransactionId": str(minted["ledgerTransactionId"])}]}
-        points.admin.post(f"{points.path}/releases", body, expect=200)
+        points.release(minted["ledgerTransactionId"])
         assert holds(shop, member) == (30, 0)
         clock.advance(CANCELLED_AT)
         assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((30, 0), [])

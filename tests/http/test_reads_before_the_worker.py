@@ -7,17 +7,11 @@ from random import Random
 import pytest
 
 from tests.builders.points import Points
-from tests.builders.test_clocks import Clock
 from tests.builders.tracking import Shop, event
 
 AWAITED = {"eventTypes": ["member-generic-event"], "cancelAfter": "P20D"}
 # No moment lies a number of days after another one.
 MOMENTS = ("2026-03-06T10:00", "2026-03-19T10:10", "2026-04-02T10:20", "2026-05-11T10:30", "2026-06-30T10:40")
-
-
-@pytest.fixture
-def clock(api):
-    return Clock.new(api, "2026-03-01T09:00:00Z")
 
 
 def balances(clock, points, member):

@@ -12,10 +12,8 @@ from persistence import organizations, transactions
 from persistence.reports.totals import move_changes
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
-from tests.builders.test_clocks import Clock
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
 
-START = "2026-03-01T09:00:00Z"
 MARCH = {"sinceFrom": "2026-02-28T23:00:00Z", "sinceTo": "2026-03-31T22:00:00Z", "tz": "Europe/Madrid"}
 
 
@@ -31,12 +29,6 @@ def settle(request, api):
             assert verify_reports(db, shop.organization.id) == []
 
     return settle
-
-
-@pytest.fixture
-def clock(api):
-    """A clock at 1 March 2026, 10:00 in Madrid."""
-    return Clock.new(api, START)
 
 
 @pytest.fixture
@@ -64,19 +56,9 @@ def figures(shop, since, until, **query):
     )
 
 
-def release(shop, *minted):
-    """Make transactions available now."""
-    created = shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/releases"
-    body = {"transactions": [{"ledgerTransactionId": str(each["ledgerTransactionId"])} for each in minted]}
-    shop.administration.post(path, body, expect=200)
-
-
-def revert(shop, minted):
-    """Revert a transaction."""
-    created = shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
-    shop.administration.post(f"{path}/{minted['ledgerTransactionId']}/revert", {}, expect=200)
+def default_account(shop):
+    """The account that members are given points of."""
+    return Points(shop.organization, {"ledgerAccountId": shop.organization.created.ledger_account_id})
 
 
 def test_points_count_on_the_day_on_which_they_become_available(clock, shop, settle):
@@ -143,7 +125,7 @@ def test_points_settled_late_count_on_the_day_on_which_they_were_available(organ
 def test_points_released_early_count_on_that_day(clock, shop, settle):
     minted = shop.give(shop.member(), 100, availableAfter="P14D")
     clock.advance("2026-03-05T22:59:59Z")
-    release(shop, minted)
+    default_account(shop).release(minted["ledgerTransactionId"])
     clock.advance("2026-03-20T09:00:00Z")
     settle(shop)
     assert series(shop, **MARCH) == {"2026-03-05": 100}
@@ -158,7 +140,7 @@ def test_points_that_waited_for_an_event_count_on_the_day_of_their_availability(
     minted = shop.give(early, 1, **awaited)
     clock.advance("2026-03-05T09:00:00Z")
     shop.track(event(confirmed), event(at_once))
-    release(shop, minted)
+    default_account(shop).release(minted["ledgerTransactionId"])
     clock.advance("2026-03-20T09:00:00Z")
     settle(shop)
     assert series(shop, **MARCH) == {"2026-03-05": 11, "2026-03-07": 100}
@@ -182,9 +164,9 @@ def test_a_revert_counts_on_its_own_day(clock, shop, settle):
     member = shop.member()
     available, waiting = (shop.give(member, amount, availableAfter="P14D") for amount in (100, 30))
     clock.advance("2026-03-10T09:00:00Z")
-    revert(shop, waiting)
+    default_account(shop).revert(waiting["ledgerTransactionId"])
     clock.advance("2026-03-20T09:00:00Z")
-    revert(shop, available)
+    default_account(shop).revert(available["ledgerTransactionId"])
     settle(shop)
     assert series(shop, **MARCH) == {"2026-03-15": 100, "2026-03-20": -100}
 
@@ -198,7 +180,7 @@ def test_points_that_never_waited_count_on_the_day_of_their_event(clock, shop, s
     shop.track(held, executionMode="authorize")
     clock.advance("2026-03-10T09:00:00Z")
     [pending] = [row[0] for row in shop.rows("ledger_transactions", "ledger_transaction_id, status") if row[1] == 0]
-    Points(shop.organization, {"ledgerAccountId": shop.organization.created.ledger_account_id}).capture((pending, None))
+    default_account(shop).capture((pending, None))
     settle(shop)
     months = {"sinceFrom": "2026-02-01T00:00:00Z", "sinceTo": "2026-04-01T00:00:00Z", "tz": "UTC"}
     assert series(shop, **months) == {"2026-02-10": 100, "2026-02-20": 10}

@@ -6,18 +6,11 @@ import pytest
 
 from tests.builders.points import Points
 from tests.builders.referrals import Friends, program_body
-from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order
 
 CONFIRMED = "member-purchase-order-confirmed"
 AVAILABLE_AT = "2026-03-15T09:00:00Z"
 MISSION = {"name": "One visit", "eventType": GENERIC, "goalCount": 1, "maxRepetitions": 10, "pointsAccrual": 100}
-
-
-@pytest.fixture
-def clock(api):
-    """A clock at 1 March 2026, 10:00 in Madrid."""
-    return Clock.new(api, "2026-03-01T09:00:00Z")
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ def lot(expires_at=JUNE, remaining=10, **more):
 
 def extended(old, end=None, only=None, **change):
     """When a lot expires after an extension, and until when an idle balance keeps it; None if it does not change."""
-    found = ExtendLots(1, 1, Extension(**change), CALENDAR, end, NOW, only).of_lot(old)
-    return found and (found.expires_at, found.kept_until)
+    new = ExtendLots(1, 1, Extension(**change), CALENDAR, end, NOW, only).of_lot(old)
+    return new and (new.expires_at, new.kept_until)
 
 
 def test_a_lot_lives_until_a_moment_or_for_months_longer():

@@ -46,11 +46,11 @@ def test_notices_are_due_after_one_moment_and_until_another():
 
 
 def test_of_the_notices_that_were_missed_the_last_one_of_each_day_is_due():
-    found = due("2026-03-01T08:00Z", "2026-03-25T08:00Z")
-    assert (at("2026-03-24T09:00Z"), "2026-03-31", 7) in found
-    assert [notice for notice in found if notice[1] == "2026-03-31"] == [(at("2026-03-24T09:00Z"), "2026-03-31", 7)]
+    notices = due("2026-03-01T08:00Z", "2026-03-25T08:00Z")
+    assert (at("2026-03-24T09:00Z"), "2026-03-31", 7) in notices
+    assert [notice for notice in notices if notice[1] == "2026-03-31"] == [(at("2026-03-24T09:00Z"), "2026-03-31", 7)]
     # What has expired on an earlier day is no news.
-    assert min(day for _, day, _ in found) == "2026-03-25"
+    assert min(day for _, day, _ in notices) == "2026-03-25"
 
 
 def test_the_next_notice_of_a_moment_of_expiry():
@@ -79,8 +79,8 @@ def test_the_amounts_of_a_day_by_wallet():
         (3, end, Decimal(9)),
         (3, noon, Decimal(1)),
     ]
-    found = amounts_on(lots, begin, end)
-    assert {wallet: (each.wallet_id, each.amount, each.expires_at) for wallet, each in found.items()} == {
+    amounts = amounts_on(lots, begin, end)
+    assert {wallet: (each.wallet_id, each.amount, each.expires_at) for wallet, each in amounts.items()} == {
         1: (1, 7, begin),
         3: (3, 1, noon),
     }

@@ -52,7 +52,7 @@ def awaiting(order=None, after=None, **values):
     return waiting(**{"available_at": None, "policy_expires_at": None, "awaited": terms, **values})
 
 
-def held(opened, wallet=ANA, account_id=1):
+def balance_and_pending(opened, wallet=ANA, account_id=1):
     holding = opened.holding(wallet, account_id)
     return holding.current, holding.pending_credit
 
@@ -60,7 +60,7 @@ def held(opened, wallet=ANA, account_id=1):
 def test_points_that_wait_are_in_no_balance_and_have_no_lot():
     opened = session()
     posting = mint(opened, after="P1D")
-    assert held(opened) == (0, 100)
+    assert balance_and_pending(opened) == (0, 100)
     assert (posting.status, posting.minted, posting.lot_moves) == (PENDING, 100, ())
     assert (posting.wait.available_at, posting.held_until) == (NOON + DAY, None)
     # A month from when they are available; what the points are for happened now.
@@ -72,7 +72,7 @@ def test_points_of_a_moment_that_has_passed_do_not_wait():
     opened = session()
     posting = mint(opened, at=NOON)
     assert (posting.status, posting.wait) == (SETTLED, None)
-    assert held(opened) == (100, 0)
+    assert balance_and_pending(opened) == (100, 0)
 
 
 def test_the_terms_of_the_mint_count_in_place_of_those_of_the_account():
@@ -91,7 +91,7 @@ def test_points_that_would_expire_before_they_are_available():
 def test_points_become_available_as_of_their_moment():
     opened = session(at=NOON + 3 * DAY, pending_credit=Decimal(100))
     capture = opened.make_available(waiting(), POINTS)
-    assert held(opened) == (100, 0)
+    assert balance_and_pending(opened) == (100, 0)
     assert (capture.available_at, capture.expires_at) == (NOON + DAY, NOON + 32 * DAY)
     assert capture.lot_moves == (NewLot(ANA, 1, Decimal(100), NOON + 32 * DAY),)
     assert (capture.minted, opened.status_of(waiting())) == (0, SETTLED)
@@ -115,7 +115,7 @@ def test_an_expiry_that_the_mint_names_stays():
 def test_what_has_expired_when_it_is_settled_is_gone_at_once():
     opened = session(at=NOON + 40 * DAY, pending_credit=Decimal(100))
     opened.make_available(waiting(), POINTS)
-    assert held(opened) == (0, 0)
+    assert balance_and_pending(opened) == (0, 0)
     _, expiry = opened.steps
     assert (expiry.is_expiry, expiry.amount, expiry.details.external_event_date) == (True, 100, NOON + 32 * DAY)
 
@@ -137,14 +137,14 @@ class TestEvents:
         opened = session(at=NOON + DAY, pending_credit=Decimal(100))
         confirmed = self.confirm(opened, awaiting(after="P14D"), at=NOON + DAY)
         assert confirmed == (NOON + 15 * DAY, (NOON + 15 * DAY).replace(month=NOON.month + 1))
-        assert (held(opened), opened.steps) == ((0, 100), [])
+        assert (balance_and_pending(opened), opened.steps) == ((0, 100), [])
 
     def test_without_a_time_the_points_are_available_at_the_event(self):
         opened = session(at=NOON + DAY, pending_credit=Decimal(100))
         self.confirm(opened, awaiting(), at=NOON + DAY)
         [capture] = opened.steps
         assert isinstance(capture, Capture)
-        assert (capture.available_at, held(opened)) == (NOON + DAY, (100, 0))
+        assert (capture.available_at, balance_and_pending(opened)) == (NOON + DAY, (100, 0))
 
     def test_a_time_that_has_passed_is_over_at_the_report_of_the_event(self):
         opened = session(at=NOON + 9 * DAY, pending_credit=Decimal(100))
@@ -182,11 +182,11 @@ class TestEvents:
     def test_a_mint_of_the_same_unit_of_work_is_confirmed_too(self):
         opened = session()
         mint(opened, on=AWAITED, order=ORDER)
-        assert held(opened) == (0, 100)
+        assert balance_and_pending(opened) == (0, 100)
         opened.confirm(ANA, CONFIRMED, "order-2", NOON)
-        assert held(opened) == (0, 100)
+        assert balance_and_pending(opened) == (0, 100)
         opened.confirm(ANA, CONFIRMED, ORDER, NOON)
-        assert held(opened) == (100, 0)
+        assert balance_and_pending(opened) == (100, 0)
 
     def test_a_rollback_takes_the_confirmation_back(self):
         opened = session(pending_credit=Decimal(100))
