@@ -111,11 +111,11 @@ def _usual_ssl_context() -> ssl.SSLContext:
 
 def _read_a_little(response: httpcore.Response) -> None:
     """Read the beginning of the response; its status is known, so errors do not matter."""
-    remaining_bytesining_seconds = _MOST_BYTES
+    remaining_bytes = _MOST_BYTES
     try:
         for part in response.iter_stream():
-            remaining_bytesining_seconds -= len(part)
-            if remaining_bytesining_seconds <= 0:
+            remaining_bytes -= len(part)
+            if remaining_bytes <= 0:
                 break
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
         pass
