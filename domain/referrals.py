@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.fields import Key, Personal
+from domain.ledger.availability import Wait
 from domain.ledger.records import LedgerAccount
 from domain.members import Member, MemberInactive
 from domain.problems import Conflict, NotFound, Refusal
@@ -228,7 +229,7 @@ class ReferralPrograms:
 class RewardOutcome:
     """The outcome of a reward; `error` is the problem that prevented it, `code` that of an assigned coupon.
 
-    `points` are those that were paid.
+    `points` are those that were paid, and `wait` is theirs if they are not available yet.
     """
 
     reward: ReferralReward
@@ -237,6 +238,7 @@ class RewardOutcome:
     error: Mapping[str, Any] | None = None
     code: str | None = None
     points: Decimal = Decimal(0)
+    wait: Wait | None = None
 
 
 @dataclass(frozen=True, slots=True)

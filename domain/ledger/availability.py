@@ -45,6 +45,11 @@ class Wait:
     awaited: Mapping[str, Any] | None = None
     cancelled_at: datetime | None = None
 
+    @property
+    def available_at_text(self) -> str | None:
+        """The moment on the wire; None while it is unknown."""
+        return None if self.available_at is None else instant_text(self.available_at)
+
 
 # Without slots of its own, so that it can be added to requests that have others.
 @dataclass(frozen=True, kw_only=True)

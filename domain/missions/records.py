@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.fields import Internal, Key, Personal
+from domain.ledger.availability import Wait
 from domain.organizations import Organization
 from domain.problems import Conflict, NotFound
 
@@ -151,7 +152,8 @@ class MissionExhausted(Conflict):
 class Reward:
     """The reward of an achieved mission, or why it was not given: `refusal` is a problem object.
 
-    `paid` is what was given of the amount in spite of it. `code` is that of the assigned coupon.
+    `paid` is what was given of the amount in spite of it. `code` is that of the assigned coupon, `wait` that of points
+    which are not available yet.
     """
 
     kind: str
@@ -162,3 +164,4 @@ class Reward:
     code: str | None = None
     refusal: Mapping[str, Any] | None = None
     paid: Decimal = Decimal(0)
+    wait: Wait | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from domain.calendar import instant_of, instant_text
+from domain.calendar import instant_of
 from domain.campaigns.counters import ALL_ACCOUNTS, ALL_MEMBERS, Count
 from domain.campaigns.limits import CAMPAIGN, LOCATION, MEMBER
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
@@ -118,8 +118,7 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
     if outcome.worth is not None:
         answer["worth"] = exact_number(outcome.worth)
     if outcome.wait is not None:
-        available_at = outcome.wait.available_at
-        answer["availableAt"] = None if available_at is None else instant_text(available_at)
+        answer["availableAt"] = outcome.wait.available_at_text
     if outcome.error is not None:
         answer["error"] = outcome.error
     return answer

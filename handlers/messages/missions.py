@@ -70,6 +70,8 @@ def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
         "couponBookKey": reward.coupon_book_key,
         "code": None if is_dry_run else reward.code,
     }
+    if reward.wait is not None:
+        answer["availableAt"] = reward.wait.available_at_text
     if reward.refusal is not None:
         answer |= {"requestedAmount": exact_number(reward.amount), "error": reward.refusal}
     return answer

@@ -40,6 +40,8 @@ def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
     }
     if is_partial and reward.points is not None:
         answer["requestedPoints"] = exact_number(reward.points)
+    if outcome.wait is not None:
+        answer["availableAt"] = outcome.wait.available_at_text
     if outcome.error is not None:
         answer["error"] = dict(outcome.error)
     return answer

@@ -50,8 +50,10 @@ LEFT_OUT = {
     ("AppliedEffect", "coupons"),
     ("AppliedEffect", "discountAmount"),
     ("AppliedEffect", "worth"),
+    ("MissionReward", "availableAt"),
     ("MissionReward", "code"),
     ("MissionReward", "requestedAmount"),
+    ("ReferralReward", "availableAt"),
     ("ReferralReward", "code"),
     ("ReferralReward", "requestedPoints"),
     # On request only.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import pytest
 
+from tests.builders.configuration_files import copy_configuration
 from tests.builders.points import Points
 from tests.builders.referrals import Friends, program_body
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order
@@ -28,6 +31,11 @@ def holds(shop, member):
 
 def create(shop, expect=201, **more):
     return shop.administration.post("/missions", {**MISSION, **more}, expect=expect)
+
+
+def simulate(shop, **more):
+    """What an order would earn."""
+    return shop.integration.post("/simulations", {"order": {"total": 10}, **more}, expect=200)["simulation"]["earn"]
 
 
 class TestMissions:
@@ -82,6 +90,27 @@ class TestMissions:
         assert holds(shop, member) == (0, 0)
         clock.advance(AVAILABLE_AT)
         assert holds(shop, member) == (0, 0)
+
+    @pytest.mark.parametrize(
+        ("terms", "reported"),
+        [
+            ({"availableAfter": "P14D"}, AVAILABLE_AT),
+            ({"availableOn": {"eventTypes": [CONFIRMED]}}, None),
+            ({"availableAt": "2026-02-01T00:00:00Z"}, "at once"),
+            ({}, "at once"),
+        ],
+    )
+    @pytest.mark.parametrize("body", [{}, {"executionMode": "dryRun"}])
+    def test_the_result_of_the_event_reports_until_when_the_points_wait(self, shop, terms, reported, body):
+        create(shop, **terms)
+        [mission] = shop.track_one(event(shop.member()), **body)["missions"]
+        [reward] = mission["rewards"]
+        assert (reward["amount"], reward.get("availableAt", "at once")) == (100, reported)
+
+    def test_a_simulation_counts_the_points_as_pending(self, shop):
+        create(shop, eventType=ORDER_CREATED, availableAfter="P14D")
+        [account] = simulate(shop, loyaltyMemberId=shop.member())["accounts"]
+        assert (account["available"], account["pending"], account["availableAt"]) == (0, 100, AVAILABLE_AT)
 
     def test_an_update_changes_the_terms_of_later_rewards(self, clock, shop):
         made = create(shop, availableOn={"eventTypes": [CONFIRMED]})["mission"]
@@ -140,6 +169,28 @@ class TestReferralPrograms:
         clock.advance("2026-03-21T09:00:00Z")
         assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((100, 0), (50, 0), (0, 0))
 
+    @pytest.mark.parametrize(
+        ("terms", "reported"),
+        [
+            ({"availableAfter": "P14D"}, AVAILABLE_AT),
+            ({"availableOn": {"eventTypes": [CONFIRMED]}}, None),
+            ({}, "at once"),
+        ],
+    )
+    @pytest.mark.parametrize("body", [{}, {"executionMode": "dryRun"}])
+    def test_the_result_of_the_event_reports_until_when_the_points_wait(self, shop, terms, reported, body):
+        friends = Friends(shop, **terms)
+        sent = event(shop.member(), payload={"referralCode": friends.code(shop.member())})
+        [referral] = shop.track_one(sent, **body)["referrals"]
+        rewards = [(each["points"], each.get("availableAt", "at once")) for each in referral["rewards"]]
+        assert rewards == [(100, reported), (50, reported)]
+
+    def test_a_simulation_counts_the_points_of_the_buyer_as_pending(self, shop):
+        friends = Friends(shop, eventType=ORDER_CREATED, availableAfter="P14D")
+        sent = {"total": 10, "referralCode": friends.code(shop.member())}
+        [account] = simulate(shop, loyaltyMemberId=shop.member(), order=sent)["accounts"]
+        assert (account["available"], account["pending"], account["availableAt"]) == (0, 50, AVAILABLE_AT)
+
     def test_terms_of_a_program_that_pays_no_points(self, shop):
         body = program_body(referrerPointsAccrual=None, referredPointsAccrual=None, availableAfter="P1D")
         refused = shop.administration.post("/referral-programs", body, expect=400)
@@ -149,3 +200,24 @@ class TestReferralPrograms:
         body = program_body(availableAt=AVAILABLE_AT, availableAfter="P1D")
         refused = shop.administration.post("/referral-programs", body, expect=400)
         assert [fault["pointer"] for fault in refused["errors"]] == ["/availableAfter"]
+
+
+def test_configuration_files_keep_the_terms_of_both(api, clock, shop, tmp_path):
+    awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
+    create(shop, name="after", availableAfter="P14D", availableRounding="day")
+    create(shop, name="on", eventType=ORDER_CREATED, availableOn=awaited)
+    Friends(shop, availableAt=AVAILABLE_AT)
+    Friends(shop, eventType=ORDER_CREATED, availableOn=awaited)
+    copy = Shop(api.organization())
+    copy_configuration(api, clock.organization, copy.organization, tmp_path)
+    names = "availableAt", "availableAfter", "availableRounding", "availableOn"
+
+    def terms(of_shop, path):
+        results = of_shop.administration.get(path)["results"]
+        return [tuple(each.get(name) for name in names) for each in sorted(results, key=itemgetter("name"))]
+
+    assert terms(copy, "/missions") == [(None, "P14D", "day", None), (None, None, "none", awaited)]
+    assert sorted(terms(copy, "/referral-programs"), key=str) == [
+        (AVAILABLE_AT, None, "none", None),
+        (None, None, "none", awaited),
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -249,18 +249,20 @@ class MissionWork:
         wallet_id = self._unit.members[cause.member_id].wallet_id
         expires_at = expiry_of_reward(mission, cause.at)
         granted_amount, over = ledger.within_max_balance(account, wallet_id, amount)
-        failed = None
+        refusal, wait = over, None
         if granted_amount:
             terms = Availability.named_by(mission)
-            failed = _refusal_of(
-                lambda: ledger.mint(account, wallet_id, granted_amount, details, expires_at, availability=terms)
-            )
+            try:
+                wait = ledger.mint(account, wallet_id, granted_amount, details, expires_at, availability=terms).wait
+            except Refusal as failure:
+                refusal, granted_amount = failure, Decimal(0)
         return Reward(
             POINTS,
             amount,
             ledger_account_key=account.ledger_account_key,
-            refusal=failed or (None if over is None else over.as_problem()),
-            paid=Decimal(0) if failed else granted_amount,
+            refusal=None if refusal is None else refusal.as_problem(),
+            paid=granted_amount,
+            wait=wait,
         )
 
     def _pay_badge(self, badge_key: str, times: int, cause: ProgressCause) -> Reward:
@@ -271,8 +273,11 @@ class MissionWork:
             external_id=cause.external_id,
             loyalty_event_id=cause.loyalty_event_id,
         )
-        refusal = _refusal_of(lambda: self._unit.badges.assign(grant))
-        return Reward(BADGE, Decimal(times), badge_key=badge_key, refusal=refusal)
+        try:
+            self._unit.badges.assign(grant)
+        except Refusal as refusal:
+            return Reward(BADGE, Decimal(times), badge_key=badge_key, refusal=refusal.as_problem())
+        return Reward(BADGE, Decimal(times), badge_key=badge_key)
 
     def _pay_coupon(self, compiled: CompiledMission, coupon_book_key: str, times: int, payment: _Payment) -> Reward:
         amount, cause = Decimal(times), payment.cause
@@ -300,15 +305,6 @@ class MissionWork:
         )
         texts = event.external_event_date, event.external_id, event.description
         return _Payment(cause, event.key, *texts, event.occasion, event.order_external_id)
-
-
-def _refusal_of(pay: Callable[[], object]) -> Mapping[str, Any] | None:
-    """The problem object of the payment's refusal; None if it succeeds."""
-    try:
-        pay()
-    except Refusal as refusal:
-        return refusal.as_problem()
-    return None
 
 
 def _missions_of(unit: UnitOfWork) -> set[int]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from domain.campaigns.context import EventFacts
 from domain.campaigns.outcomes import EXECUTED, FAILED, PARTIAL, SKIPPED
 from domain.events import MAX_DEPTH, IncomingEvent
-from domain.ledger.availability import Availability
+from domain.ledger.availability import Availability, Wait
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.orders import Order
@@ -176,10 +176,10 @@ class ReferralWork:
     ) -> RewardOutcome:
         """Give one side one of its rewards; a refused reward does not affect the others."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
-        coupon_code, points, over = None, Decimal(0), None
+        coupon_code, points, over, wait = None, Decimal(0), None, None
         try:
             if reward.coupon_book_key is None:
-                points, over = self._mint(facts, ready_program, reward, member_id)
+                points, over, wait = self._mint(facts, ready_program, reward, member_id)
             else:
                 coupon_code = self._unit.coupons.reward(
                     member_id,
@@ -194,13 +194,17 @@ class ReferralWork:
         except Refusal as failure:
             return RewardOutcome(reward, member_id, FAILED, failure.as_problem())
         if over is not None:
-            return RewardOutcome(reward, member_id, PARTIAL if points else SKIPPED, over.as_problem(), points=points)
-        return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code, points=points)
+            status = PARTIAL if points else SKIPPED
+            return RewardOutcome(reward, member_id, status, over.as_problem(), points=points, wait=wait)
+        return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code, points=points, wait=wait)
 
     def _mint(
         self, facts: EventFacts, ready_program: ReadyProgram, reward: ReferralReward, member_id: int
-    ) -> tuple[Decimal, Refusal | None]:
-        """Pay the points of a reward, as far as they fit into the wallet; returns them and the refusal of the rest."""
+    ) -> tuple[Decimal, Refusal | None, Wait | None]:
+        """Pay the points of a reward, as far as they fit into the wallet.
+
+        Returns them, the refusal of the rest, and what they wait for.
+        """
         ledger, wallet_id = self._unit.ledger, self._unit.members[member_id].wallet_id
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
@@ -217,10 +221,11 @@ class ReferralWork:
             order_external_id=facts.order_external_id,
         )
         granted_amount, over = ledger.within_max_balance(account, wallet_id, reward.points)
-        if granted_amount or over is None:
-            terms = Availability.named_by(ready_program.program)
-            ledger.mint(account, wallet_id, granted_amount, details, availability=terms)
-        return granted_amount, over
+        if over is not None and not granted_amount:
+            return granted_amount, over, None
+        terms = Availability.named_by(ready_program.program)
+        minted = ledger.mint(account, wallet_id, granted_amount, details, availability=terms)
+        return granted_amount, over, minted.wait
 
     def take_derived(self) -> list[DerivedEvent]:
         """Empty: only rewards of referrals are reported."""
