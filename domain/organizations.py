@@ -46,6 +46,8 @@ class Organization:
     # What its test clock shows, and the moment that an advance leads to; null without a clock, see `TestClock`.
     clock_now: Internal[datetime | None]
     clock_target: Internal[datetime | None]
+    # Whether points of its members have ever waited for an event; without any, events need not look for them.
+    awaits_events: Internal[bool]
 
     @property
     def zone(self) -> tzinfo:

@@ -38,35 +38,38 @@ _AWAITED_TYPES = f"""ARRAY(
     WHERE t.organization_id = m.organization_id AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
 )"""
 
+_NOTHING_AWAITED = "NULL"
+
 _BY_IDS = "m.loyalty_member_id = ANY(%s) OR m.member_id = ANY(%s::bigint[])"
 _BY_IDS_OR_ORDERS = f"""{_BY_IDS} OR m.wallet_id = ANY(ARRAY(
     SELECT t.to_wallet_id FROM ledger_transactions t
     WHERE t.organization_id = %s AND t.available_on ->> '{ORDER}' = ANY(%s) AND {_AWAITING}
 ))"""
 
-_LOCK_MEMBERS, _LOCK_MEMBERS_OF_ORDERS = (
-    Prepared(f"""
+
+def _lock_of_members(condition: str) -> Prepared:
+    return Prepared(f"""
 SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
 WHERE m.organization_id = %s AND ({condition})
 ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
 """)
-    for condition in (_BY_IDS, _BY_IDS_OR_ORDERS)
-)
 
-_MEMBERS, _MEMBERS_OF_ORDERS = (
-    Prepared(f"""
-SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}, {_AWAITED_TYPES}
+
+def _select_of_members(condition: str, awaited_types: str) -> Prepared:
+    return Prepared(f"""
+SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}, {awaited_types}
 FROM members m JOIN wallets w USING (organization_id, wallet_id)
 WHERE m.organization_id = %s AND ({condition})
 """)
-    for condition in (_BY_IDS, _BY_IDS_OR_ORDERS)
-)
 
-_MEMBERS_OF_WALLETS = Prepared(f"""
-SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}, {_AWAITED_TYPES}
-FROM members m JOIN wallets w USING (organization_id, wallet_id)
-WHERE m.organization_id = %s AND m.wallet_id = ANY(%s::bigint[])
-""")
+
+_LOCK_MEMBERS, _LOCK_MEMBERS_OF_ORDERS = map(_lock_of_members, (_BY_IDS, _BY_IDS_OR_ORDERS))
+_MEMBERS = _select_of_members(_BY_IDS, _NOTHING_AWAITED)
+_MEMBERS_OF_ORDERS = _select_of_members(_BY_IDS_OR_ORDERS, _AWAITED_TYPES)
+_MEMBERS_OF_WALLETS, _AWAITING_MEMBERS_OF_WALLETS = (
+    _select_of_members("m.wallet_id = ANY(%s::bigint[])", awaited_types)
+    for awaited_types in (_NOTHING_AWAITED, _AWAITED_TYPES)
+)
 
 _ANSWERED = Prepared("""
 SELECT system_unique_key, request_digest, result, loyalty_event_id, created_at FROM events
@@ -123,13 +126,13 @@ SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (
 class FoundMember(NamedTuple):
     """A member with the tiers held, by program id, and the ledger of the wallet.
 
-    `awaited_types` are the types of events that points of the member wait for.
+    `awaited_types` are the types of events that points of the member wait for, None where they were not looked for.
     """
 
     member: Member
     held_tiers: Mapping[int, HeldTier]
     ledger_id: int
-    awaited_types: Collection[str] = ()
+    awaited_types: Collection[str] | None = None
 
 
 class AnsweredEvent(NamedTuple):
@@ -154,14 +157,14 @@ def lock_members(
     organization_id: int,
     loyalty_member_ids: Collection[str],
     member_ids: Collection[int],
-    order_ids: Collection[str] = (),
+    order_ids: Collection[str] | None = None,
 ) -> None:
     """Lock members with all their records, in the order of `locks`; unknown ids are ignored.
 
     Those too whose points wait for events of the orders with the external ids `order_ids`.
     """
     values = _by_ids_or_orders(organization_id, loyalty_member_ids, member_ids, order_ids)
-    defer(db, _LOCK_MEMBERS_OF_ORDERS if order_ids else _LOCK_MEMBERS, values)
+    defer(db, _LOCK_MEMBERS if order_ids is None else _LOCK_MEMBERS_OF_ORDERS, values)
 
 
 def find_members(
@@ -169,27 +172,34 @@ def find_members(
     organization_id: int,
     loyalty_member_ids: Collection[str],
     member_ids: Collection[int],
-    order_ids: Collection[str] = (),
+    order_ids: Collection[str] | None = None,
 ) -> list[FoundMember]:
-    """The members with these ids, and those whose points wait for events of these orders."""
+    """The members with these ids.
+
+    With `order_ids`, which may be none, also those whose points wait for events of these orders, and of all of them the
+    types that their points wait for.
+    """
     values = _by_ids_or_orders(organization_id, loyalty_member_ids, member_ids, order_ids)
-    return _members_of_rows(query(db, _MEMBERS_OF_ORDERS if order_ids else _MEMBERS, values))
+    return _members_of_rows(query(db, _MEMBERS if order_ids is None else _MEMBERS_OF_ORDERS, values))
 
 
 def _by_ids_or_orders(
     organization_id: int,
     loyalty_member_ids: Collection[str],
     member_ids: Collection[int],
-    order_ids: Collection[str],
+    order_ids: Collection[str] | None,
 ) -> tuple[Any, ...]:
-    """The parameters of statements about members by their ids, and by orders if there are any."""
+    """The parameters of statements about members by their ids, and by orders unless these are None."""
     by_ids = (organization_id, list(loyalty_member_ids), list(member_ids))
-    return (*by_ids, organization_id, list(order_ids)) if order_ids else by_ids
+    return by_ids if order_ids is None else (*by_ids, organization_id, list(order_ids))
 
 
-def find_members_of_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[FoundMember]:
+def find_members_of_wallets(
+    db: Connection, organization_id: int, wallet_ids: Collection[int], with_awaited_types: bool
+) -> list[FoundMember]:
     """The members who own these wallets; other wallets are left out."""
-    return _members_of_rows(query(db, _MEMBERS_OF_WALLETS, (organization_id, list(wallet_ids))))
+    statement = _AWAITING_MEMBERS_OF_WALLETS if with_awaited_types else _MEMBERS_OF_WALLETS
+    return _members_of_rows(query(db, statement, (organization_id, list(wallet_ids))))
 
 
 def _members_of_rows(rows: Sequence[Any]) -> list[FoundMember]:

@@ -101,8 +101,9 @@ def faults_of_constants(
     faults = []
     for index, (effect, item) in enumerate(zip(compiled, effects.get("items", ()), strict=True)):
         values = {param.parameter.id: param.value for param in effect.params if param.program is None}
+        computed = {param.parameter.id for param in effect.params} - values.keys()
         places = {param["id"]: place for place, param in enumerate(item.get("params", ()))}
-        for name, detail in _faults(effect.effect.effect_id, values, now):
+        for name, detail in _faults(effect.effect.effect_id, values, computed, now):
             pointer = f"/effects/items/{index}/params"
             if name in places:
                 pointer += f"/{places[name]}/value"
@@ -110,10 +111,12 @@ def faults_of_constants(
     return faults
 
 
-def _faults(effect_id: str, values: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
+def _faults(
+    effect_id: str, values: Mapping[str, Any], computed: Collection[str], now: datetime
+) -> Iterator[tuple[str, str]]:
     amount, qualifying = values.get("amount"), values.get(_QUALIFYING)
-    # A mint of nothing may have points that qualify for tiers; what an expression computes is no constant.
-    may_be_zero = effect_id == MINT_POINTS and (qualifying is not None or _QUALIFYING not in values)
+    # A mint of nothing may have points that qualify for tiers, or an expression for them.
+    may_be_zero = effect_id == MINT_POINTS and (qualifying is not None or _QUALIFYING in computed)
     if qualifying is not None and qualifying < 0:
         yield _QUALIFYING, f"{_QUALIFYING} of {effect_id} is {qualifying}, less than 0"
     if amount is not None and (amount < 0 or not (amount or may_be_zero)):

@@ -38,7 +38,7 @@ class CompiledParameter:
 
 @dataclass(frozen=True, slots=True)
 class CompiledEffect:
-    """An effect with all its parameters; those that are left out have their defaults."""
+    """An effect with its parameters; those that it does not name have their defaults, but for `only_if_named` ones."""
 
     effect: Effect
     params: tuple[CompiledParameter, ...]
@@ -220,7 +220,11 @@ def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer
     ]
     if faults:
         raise InvalidRequest(faults)
-    return tuple(compiled.get(p.id) or CompiledParameter(p, p.default_value) for p in effect.params)
+    return tuple(
+        compiled.get(p.id) or CompiledParameter(p, p.default_value)
+        for p in effect.params
+        if p.id in compiled or not p.only_if_named
+    )
 
 
 def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer: str) -> CompiledParameter:

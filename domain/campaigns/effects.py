@@ -29,7 +29,8 @@ JSON_OBJECT = MapOf(DYN)
 class EffectParameter:
     """A parameter of an effect: `type` is that of its value or expression; `choices` are its only values.
 
-    One that `is_of_items` is an expression on each `item` of the order, and has no constant.
+    One that `is_of_items` is an expression on each `item` of the order, and has no constant. With `only_if_named` the
+    results of effects that do not name it do not have it either.
     """
 
     id: str
@@ -39,6 +40,7 @@ class EffectParameter:
     is_optional: bool = False
     choices: tuple[str, ...] = ()
     is_of_items: bool = False
+    only_if_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,15 @@ class Effect:
 _ACCOUNT = EffectParameter("ledgerAccountKey", "Ledger account", STRING, is_optional=True)
 _RECIPIENT = EffectParameter("recipient", "Recipient", STRING, MEMBER, True, (MEMBER, SPONSOR))
 _DESCRIPTION = EffectParameter("description", "Description", STRING, is_optional=True)
+_AVAILABILITY = tuple(
+    EffectParameter(name, label, type_, is_optional=True, choices=choices, only_if_named=True)
+    for name, label, type_, choices in (
+        ("availableAt", "Available at", TIMESTAMP, ()),
+        ("availableAfter", "Available after", STRING, ()),
+        ("availableRounding", "Rounding of availability", STRING, (NONE, DAY)),
+        ("availableOn", "Available on an event", JSON_OBJECT, ()),
+    )
+)
 _BADGE = (
     EffectParameter("badgeKey", "Badge", STRING),
     EffectParameter("amount", "Amount", DECIMAL, Decimal(1), is_optional=True),
@@ -79,11 +90,8 @@ EFFECTS: Mapping[str, Effect] = {
                 _RECIPIENT,
                 EffectParameter("expirationDate", "Expiration date", TIMESTAMP, is_optional=True),
                 _DESCRIPTION,
-                EffectParameter("qualifyingAmount", "Qualifying amount", DECIMAL, is_optional=True),
-                EffectParameter("availableAt", "Available at", TIMESTAMP, is_optional=True),
-                EffectParameter("availableAfter", "Available after", STRING, is_optional=True),
-                EffectParameter("availableRounding", "Rounding of availability", STRING, None, True, (NONE, DAY)),
-                EffectParameter("availableOn", "Available on an event", JSON_OBJECT, is_optional=True),
+                EffectParameter("qualifyingAmount", "Qualifying amount", DECIMAL, is_optional=True, only_if_named=True),
+                *_AVAILABILITY,
             ),
         ),
         Effect(
@@ -100,7 +108,7 @@ EFFECTS: Mapping[str, Effect] = {
                 EffectParameter("base", "Base", STRING, REDUCED, True, (REDUCED, INITIAL)),
                 EffectParameter("itemFilter", "Item filter", BOOL, is_optional=True, is_of_items=True),
                 EffectParameter("per", "Per", STRING, PER_ORDER, True, (PER_ORDER, PER_ITEM)),
-                EffectParameter("maxAmount", "Maximum amount", DECIMAL, is_optional=True),
+                EffectParameter("maxAmount", "Maximum amount", DECIMAL, is_optional=True, only_if_named=True),
             ),
         ),
         Effect(ASSIGN_BADGE, "Assign a badge", _BADGE),

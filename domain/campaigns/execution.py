@@ -57,7 +57,7 @@ class ComputedEffect:
         """The terms of a discount."""
         params = self.params
         return DiscountTerms(
-            params["type"], params["value"], params["base"], params["per"], self.items, params["maxAmount"]
+            params["type"], params["value"], params["base"], params["per"], self.items, params.get("maxAmount")
         )
 
 

@@ -22,7 +22,7 @@ from domain.campaigns.outcomes import (
     NothingToDo,
 )
 from domain.currencies import round_money
-from domain.ledger.availability import Availability
+from domain.ledger.availability import TERMS, Availability
 from domain.ledger.extensions import Extension
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
@@ -132,7 +132,7 @@ class PointEffects:
         self, account: LedgerAccount, params: Mapping[str, Any], granted_amount: Decimal, amount: Decimal
     ) -> Decimal | None:
         """The qualifying points of a mint, if they are not its amount: the share of them that the limits allow."""
-        qualifying = params["qualifyingAmount"]
+        qualifying = params.get("qualifyingAmount")
         if qualifying is None:
             return None
         qualifying = round_down(account, qualifying)
@@ -245,6 +245,8 @@ def _points_worth(money: Decimal, rate: Decimal | None) -> Decimal:
 
 def _availability(params: Mapping[str, Any]) -> Availability | None:
     """The terms on which an effect's points become available; raises BadParameter. None if it names none."""
+    if TERMS.isdisjoint(params):
+        return None
     terms = Availability.of(params)
     if not terms.names:
         return None

@@ -33,7 +33,7 @@ def grants_of(
     if result.status not in (EXECUTED, PARTIAL, AUTHORIZED):
         return
     if effect.effect_id == MINT_POINTS:
-        qualifying = effect.params["qualifyingAmount"]
+        qualifying = effect.params.get("qualifyingAmount")
         yield EffectGrant(place, result.amount or ZERO, number, qualifying, None, counts.start, counts.stop)
     elif effect.effect_id == DISCOUNT and result.discount is not None:
         items = None if share is None else tuple(share.items)
@@ -120,7 +120,7 @@ def reevaluate(
             if not holds:
                 reevaluation.add(grant, ZERO, None)
             elif computed.fault is None and grant.number is not None:
-                reevaluation.add(grant, computed.params["amount"], computed.params["qualifyingAmount"])
+                reevaluation.add(grant, computed.params["amount"], computed.params.get("qualifyingAmount"))
             elif computed.fault is None and facts.basket is not None:
                 reevaluation.add(grant, _discount(computed, grant, facts, item_places), None)
     return reevaluation

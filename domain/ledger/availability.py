@@ -15,6 +15,9 @@ from domain.problems import Conflict, FieldFault
 AVAILABLE, WAITING = "available", "waiting"
 NONE, DAY = "none", "day"
 
+# The names of the terms on the wire.
+TERMS = frozenset(("availableAt", "availableAfter", "availableRounding", "availableOn"))
+
 LONGEST = "P2Y"
 MAX_EVENT_TYPES = 20
 # Of a waiting mint, in its stored terms: the order whose event it waits for.

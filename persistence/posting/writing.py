@@ -83,6 +83,10 @@ _WRITE_MISSING = update_by_id(
 )
 _WRITE_UNEARNED = update_by_id(ledger_transactions, "ledger_transaction_id", "unearned", "updated_at")
 
+_MARK_AWAITING = Prepared("""
+UPDATE organizations SET awaits_events = true WHERE organization_id = %s AND NOT awaits_events
+""")
+
 _TRANSACTION_COLUMNS = (
     "organization_id",
     "ledger_transaction_id",
@@ -169,6 +173,8 @@ def write_session(
     supplies = _supply_rows(organization_id, steps)
     if supplies:
         statements.append((_WRITE_SUPPLIES, (as_json(supplies),)))
+    if any(isinstance(step, Posting) and step.wait is not None and step.wait.awaited for step in steps):
+        statements.append((_MARK_AWAITING, (organization_id,)))
     defer_joined(db, statements)
     return ids
 

@@ -51,6 +51,7 @@ organizations = record_table(
         # For organizations that there were before it: what they evaluate stays as it was.
         "late_event_tiers": "'evaluation'",
         "configuration_version": "1",
+        "awaits_events": "false",
     },
 )
 

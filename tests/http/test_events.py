@@ -152,11 +152,6 @@ def test_the_administration_tracks_one_event_with_its_effects(shop, member):
                     {"id": "recipient", "value": "member"},
                     {"id": "expirationDate", "value": None},
                     {"id": "description", "value": None},
-                    {"id": "qualifyingAmount", "value": None},
-                    {"id": "availableAt", "value": None},
-                    {"id": "availableAfter", "value": None},
-                    {"id": "availableRounding", "value": None},
-                    {"id": "availableOn", "value": None},
                 ],
             }
         ],

@@ -72,7 +72,9 @@ class LockedMembers(Subjects):
         self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent]
     ) -> None:
         """Lock and load members by their ids, and the owners of points that wait for the orders of the events."""
-        order_ids = {order["externalId"] for order in sent_orders(incoming)} if incoming else set()
+        order_ids = None
+        if self.organization.awaits_events:
+            order_ids = {order["externalId"] for order in sent_orders(incoming)}
         if not self.is_dry_run:
             events.lock_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids)
         matches = events.find_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids)
@@ -85,7 +87,7 @@ class LockedMembers(Subjects):
             # Their points may have begun to wait since the lock was requested: then they are locked only now.
             events.lock_members(self.db, self.organization_id, (), waiting_ids)
             matches = [match for match in matches if match.member.member_id not in waiting_ids]
-            matches += events.find_members(self.db, self.organization_id, (), waiting_ids)
+            matches += events.find_members(self.db, self.organization_id, (), waiting_ids, ())
         self._add(matches)
 
     def lock_wallets(self, wallet_ids: Collection[int], account_ids: Collection[int]) -> None:
@@ -101,7 +103,7 @@ class LockedMembers(Subjects):
         self.ledger_ids |= {wallet_id: wallet.ledger_id for wallet_id, wallet in locked.items()}
         if not self._may_concern_members(account_ids):
             return
-        self._add(events.find_members_of_wallets(self.db, self.organization_id, wallets))
+        self._add(self._find_owners(wallets))
         if distance and self.members:
             self.referral_codes = referrals.find_usable(
                 self.db, self.organization_id, (), (), (), self.members, distance
@@ -118,11 +120,15 @@ class LockedMembers(Subjects):
 
     def _add(self, members: Sequence[events.FoundMember]) -> None:
         for member, held_tiers, ledger_id, awaited_types in members:
-            self._awaited_types.update(awaited_types)
+            self._awaited_types.update(awaited_types or ())
             self.members[member.member_id] = member
             self.ledger_ids[member.wallet_id] = ledger_id
             for program_id, tier in held_tiers.items():
                 self._held_tiers[member.member_id, program_id] = tier
+
+    def _find_owners(self, wallet_ids: Collection[int]) -> list[events.FoundMember]:
+        awaits_events = self.organization.awaits_events
+        return events.find_members_of_wallets(self.db, self.organization_id, wallet_ids, awaits_events)
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements on these accounts can move a tier, depend on one, or are to be reported themselves."""
@@ -141,4 +147,4 @@ class LockedMembers(Subjects):
             if (mint := settled_wait(step)) is not None and mint.to_wallet_id is not None
         }
         if wallets - wallet_ids:
-            self._add(events.find_members_of_wallets(self.db, self.organization_id, wallets - wallet_ids))
+            self._add(self._find_owners(wallets - wallet_ids))

@@ -142,12 +142,13 @@ def test_parameters_left_out_have_their_defaults():
         "recipient": "member",
         "expirationDate": None,
         "description": None,
-        "qualifyingAmount": None,
-        "availableAt": None,
-        "availableAfter": None,
-        "availableRounding": None,
-        "availableOn": None,
     }
+
+
+def test_parameters_that_results_have_only_if_named():
+    [compiled] = compile_effects({"items": [mint(5, qualifyingAmount=7, availableAfter="P14D")]})
+    values = {param.parameter.id: param.value for param in compiled.params}
+    assert [*values.items()][-2:] == [("qualifyingAmount", 7), ("availableAfter", "P14D")]
 
 
 def test_every_effect_works_with_every_built_in_type():
