@@ -76,7 +76,7 @@ class LockedMembers(Subjects):
         if self.organization.awaits_events:
             order_ids = {order["externalId"] for order in sent_orders(incoming)}
         if not self.is_dry_run:
-            events.lock_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids)
+            events.lock_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids or ())
         matches = events.find_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids)
         waiting_ids = [
             member.member_id
