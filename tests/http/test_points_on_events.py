@@ -51,6 +51,18 @@ def confirm(shop, member, external_id="order-1", **more):
     return result
 
 
+def test_an_organization_looks_for_points_only_once_some_have_waited_for_an_event(shop):
+    def looks():
+        [(looks,)] = shop.rows("organizations", "awaits_events")
+        return looks
+
+    member = shop.member()
+    mint(shop, member, 10, availableAfter="P14D")
+    assert looks() is False
+    mint(shop, member, 10, availableOn={"eventTypes": [CONFIRMED]})
+    assert looks() is True
+
+
 class TestOrders:
     """100.00 bought on 1 March at 10:00 in Madrid gives 100 points, once the order is confirmed."""
 
@@ -95,6 +107,14 @@ class TestOrders:
         assert payload["orderExternalIds"] == ["order-1"]
         assert payloads(shop, "points-cancelled") == []
         assert points.verify() == []
+
+    def test_the_first_order_of_all_is_confirmed_in_the_batch_that_creates_it(self, clock, shop, action):
+        member = shop.member()
+        results = shop.track(order(member, 100, external_id="order-1"), order(member, None, "confirmed", "order-1"))
+        assert [result["status"] for result in results] == ["success", "success"]
+        assert holds(shop, member) == (0, 100)
+        clock.advance("2026-03-15T09:00:00Z")
+        assert holds(shop, member) == (100, 0)
 
     def test_points_are_cancelled_if_nothing_confirms_them(self, clock, shop, points, action):
         """Example 10."""
