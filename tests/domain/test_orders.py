@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from decimal import Decimal
+
 import pytest
 
 from domain.orders import (
@@ -11,6 +14,8 @@ from domain.orders import (
     PARTIALLY_RETURNED,
     REJECTED,
     RETURNED,
+    UNDOING_EVENTS,
+    OrderItem,
     OrderStatusConflict,
     check_transition,
     event_of_status,
@@ -46,3 +51,38 @@ def test_the_way_to_a_first_status():
 
 def test_the_event_of_a_status():
     assert event_of_status(CONFIRMED) == "member-purchase-order-confirmed"
+
+
+def test_cancellations_rejections_and_returns_undo_an_order():
+    assert {
+        "member-purchase-order-cancelled",
+        "member-purchase-order-rejected",
+        "member-purchase-order-returned",
+        "member-purchase-order-partially-returned",
+    } == UNDOING_EVENTS
+
+
+def item(total=None, quantity=None, returned_total=0, returned_quantity=0):
+    values = dict.fromkeys(field.name for field in fields(OrderItem))
+    values |= {"total": total if total is None else Decimal(total)}
+    values |= {"quantity": quantity if quantity is None else Decimal(quantity)}
+    return OrderItem(
+        **values | {"returned_total": Decimal(returned_total), "returned_quantity": Decimal(returned_quantity)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "quantity", "total", "is_returned"),
+    [
+        (item(), 1, 0, False),
+        (item(returned_quantity=1), 0, 0, True),
+        (item(total=10), 1, 10, False),
+        (item(total=10, returned_total=9), 1, 1, False),
+        (item(total=10, returned_total=10), 1, 0, True),
+        (item(total=0), 1, 0, False),
+        (item(total=10, quantity=3, returned_quantity=2), 1, 10, False),
+        (item(total=10, quantity=3, returned_quantity=3), 0, 10, True),
+    ],
+)
+def test_the_rest_of_a_line_is_its_quantity_and_its_value(line, quantity, total, is_returned):
+    assert (line.quantity_left, line.total_left, line.is_returned) == (quantity, total, is_returned)

@@ -97,6 +97,7 @@ def test_the_limits_themselves_are_allowed():
     [
         (hold(PENDING), timedelta(minutes=59), "held"),
         (hold(PENDING), timedelta(hours=1), "released"),
+        (hold(PENDING), timedelta(hours=2), "released"),
         (hold(SETTLED, is_captured=True), timedelta(hours=2), "captured"),
         (hold(REVERTED), timedelta(0), "released"),
         (hold(REVERTED, is_captured=True), timedelta(0), "refunded"),
@@ -160,3 +161,31 @@ def test_refunds_are_of_points_or_of_a_value_and_the_last_one_is_the_rest():
     for points, value in ((Decimal(11), None), (None, Decimal("3.34"))):
         with pytest.raises(RefundExceedsPayment):
             refunded_part(rate, rest, points, value)
+
+
+def test_a_payment_whose_last_points_are_refunded_by_their_value_is_refunded_in_full():
+    rest = Tendered(Decimal("0.5"), Decimal("0.5"))
+    assert refunded_part(RATE, rest, Decimal("0.5"), None) == rest
+    assert refunded_part(RATE, rest, None, Decimal("0.5")) == rest
+
+
+def test_a_captured_payment_without_a_value_is_worth_nothing():
+    view = view_of(
+        payment(), "key", HoldState(SETTLED, True, NOW, Decimal(600), None, Decimal(0), Decimal(0), None), NOW
+    )
+    assert (view.points, view.value) == (600, 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "detail"),
+    [
+        ({}, "Either points or value is needed."),
+        ({"points": 1, "value": 1}, "Only one of points and value can be sent."),
+        ({"points": 0}, "points is not more than 0."),
+        ({"value": 0}, "value is not more than 0."),
+    ],
+)
+def test_a_payment_names_its_points_or_its_value(asked, detail):
+    with pytest.raises(InvalidRequest) as refused:
+        pay(policy(), **asked)
+    assert [fault.detail for fault in refused.value.faults] == [detail]

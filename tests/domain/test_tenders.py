@@ -195,4 +195,5 @@ def test_a_later_event_may_repeat_the_payments_of_the_order():
 
 def test_the_total_in_money_leaves_points_out():
     assert order(50, ("points", 20), ("card", 30)).money_total == 30
+    assert order(50, ("points", 20), ("voucher", 30)).money_total == 30
     assert replace(order(50), payments=None).money_total == 50

@@ -37,6 +37,7 @@ def test_moments_that_no_clock_shows():
 def test_a_clock_begins_at_the_newest_record_or_after_it():
     refuse_start(NOW, None)
     refuse_start(NOW, NOW)
+    refuse_start(NOW + MOMENT, NOW)
     with pytest.raises(test_clocks.TestClockBackwards):
         refuse_start(NOW - MOMENT, NOW)
 
@@ -54,3 +55,14 @@ def test_an_advance_under_way_comes_first():
     refuse_target(clock(NOW + MOMENT), NOW + MOMENT)
     with pytest.raises(test_clocks.TestClockAdvancing):
         refuse_target(clock(NOW + MOMENT), NOW + 2 * MOMENT)
+
+
+def test_the_limits_are_1970_ten_years_and_two_years():
+    # Three of the ten years are leap years, and one of the two.
+    assert (EARLIEST.isoformat(), FURTHEST.days, LONGEST_ADVANCE.days) == ("1970-01-01T00:00:00+00:00", 3653, 731)
+
+
+def test_an_advance_that_failed_is_repeated_to_the_same_moment():
+    refuse_target(clock(NOW + MOMENT, "a fault"), NOW + MOMENT)
+    with pytest.raises(test_clocks.TestClockAdvancing, match=r"2026-03-01T12:00:00.000001.* comes first"):
+        refuse_target(clock(NOW + MOMENT, "a fault"), NOW)

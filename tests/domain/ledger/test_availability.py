@@ -8,7 +8,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from domain.ledger.availability import AT_ONCE, Availability, TermsOfAvailability, available_after_event, awaited_event
+from domain.ledger.availability import (
+    AT_ONCE,
+    Availability,
+    TermsOfAvailability,
+    Wait,
+    available_after_event,
+    awaited_event,
+)
 
 MADRID = ZoneInfo("Europe/Madrid")
 BOUGHT = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -36,6 +43,8 @@ def at(text):
         (Availability(after="P14D", rounding="day"), "2026-03-01T23:00Z", "2026-03-15T23:00Z"),
         (Availability(after="P14D", rounding="day"), "2026-03-01T23:00:01Z", "2026-03-16T23:00Z"),
         (Availability(at=at("2026-03-10T00:00Z")), "2026-03-01T09:00Z", "2026-03-10T00:00Z"),
+        # There is no midnight after the last day.
+        (Availability(after="PT1H", rounding="day"), "9999-12-31T10:00Z", "9999-12-31T23:59:59.999999Z"),
         # What has passed is available at once.
         (Availability(at=at("2026-02-10T00:00Z")), "2026-03-01T09:00Z", "2026-03-01T09:00Z"),
     ],
@@ -82,6 +91,9 @@ def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
         ),
         (Availability(rounding="day"), ["availableRounding"]),
         (Availability(after="P2Y1D"), ["availableAfter"]),
+        # Two years with a leap day.
+        (Availability(after="P731D"), []),
+        (Availability(after="P732D"), ["availableAfter"]),
         (Availability(after="a while"), ["availableAfter"]),
         (Availability(on={"eventTypes": []}), ["availableOn"]),
         (Availability(on={"eventTypes": [f"type-{number}" for number in range(21)]}), ["availableOn"]),
@@ -106,3 +118,8 @@ def test_terms_are_the_same_as_a_document():
     assert AT_ONCE.as_document() == {"availableAt": None, "availableAfter": None, "availableRounding": "none"}
     assert Availability(on=AWAITED).event_types == AWAITED["eventTypes"]
     assert AT_ONCE.event_types == ()
+
+
+def test_the_moment_of_a_wait_is_unknown_until_its_event_has_come():
+    assert Wait(BOUGHT).available_at_text == "2026-03-01T09:00:00Z"
+    assert Wait(None, AWAITED).available_at_text is None

@@ -42,6 +42,7 @@ def test_notices_are_due_after_one_moment_and_until_another():
     second = (at("2026-03-01T09:00Z"), "2026-03-31", 30)
     assert due("2026-03-01T08:59:59Z", "2026-03-01T09:00Z") == [first, second]
     assert due("2026-03-01T09:00Z", "2026-03-02T08:59:59Z") == []
+    assert due("2026-03-01T12:00Z", "2026-03-02T08:59:59Z") == []
     assert due("2026-03-31T00:00Z", "2026-03-31T08:00Z", daysBefore=[7]) == [(at("2026-03-31T08:00Z"), "2026-04-07", 7)]
 
 
@@ -66,6 +67,8 @@ def test_the_moments_of_expiry_of_which_a_notice_may_be_due():
     begin, end = schedule().window(7, at("2026-03-01T08:00Z"), at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-07T23:00Z"), at("2026-03-09T23:00Z"))
     begin, end = schedule().window(7, at("2026-03-01T09:00Z"), at("2026-03-02T12:00Z"))
+    assert (begin, end) == (at("2026-03-08T23:00Z"), at("2026-03-09T23:00Z"))
+    begin, end = schedule().window(7, at("2026-03-01T12:00Z"), at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-08T23:00Z"), at("2026-03-09T23:00Z"))
     assert schedule().bounds(date(2026, 3, 29)) == (at("2026-03-28T23:00Z"), at("2026-03-29T22:00Z"))
 
