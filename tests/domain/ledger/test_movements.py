@@ -1,0 +1,247 @@
+"""Mints, burns, transfers and expiries: their entries, lots, limits and refusals, one movement at a time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.ledger.extensions import Extension
+from domain.ledger.lots import LotUse, TakeLots
+from domain.ledger.postings import Details, Fiat, Holding
+from domain.ledger.records import MINT, PENDING, SETTLED
+from domain.ledger.refusals import (
+    BalanceLimitReached,
+    CaptureNotSupported,
+    FiatNotAllowed,
+    InsufficientBalance,
+    PointsNotTracked,
+)
+from domain.ledger.session import LedgerSession
+from domain.problems import InvalidRequest
+from tests.builders.campaigns import NOON, account
+
+ANA, BEN = 1, 2
+KEY = Details("key")
+DAY = timedelta(days=1)
+POINTS, TRACKED = account(), account(point_tracking_enabled=True)
+ACTIVE = account(
+    point_tracking_enabled=True,
+    expiration_policies=(
+        {"expirationType": "inactivity", "period": 1, "rounding": "none", "activities": ["earn", "spend"]},
+    ),
+)
+
+
+def session(of=POINTS, **wallets):
+    holdings = {
+        (wallet, 1): Holding(**{name: Decimal(value) for name, value in wallets[name_of].items()})
+        for wallet, name_of in ((ANA, "ana"), (BEN, "ben"))
+        if name_of in wallets
+    }
+    return LedgerSession({1: of}, holdings, {}, NOON)
+
+
+def entries(step):
+    return [(entry.wallet_id, entry.amount, entry.updated_balance) for entry in step.entries]
+
+
+def balance(opened, wallet=ANA):
+    return opened.holding(wallet, 1).current
+
+
+def test_a_mint_moves_points_from_nobody_to_the_wallet():
+    opened = session(ana={"current": 5})
+    step = opened.mint(POINTS, ANA, Decimal(10), KEY)
+    assert entries(step) == [(ANA, 10, 15), (None, -10, None)]
+    assert (step.minted, step.burned, step.lot_moves, balance(opened)) == (10, 0, (), 15)
+
+
+def test_a_burn_moves_points_from_the_wallet_to_nobody():
+    opened = session(TRACKED, ana={"current": 15})
+    step = opened.burn(TRACKED, ANA, Decimal(10), KEY)
+    assert entries(step) == [(ANA, -10, 5), (None, 10, None)]
+    assert (step.minted, step.burned, step.lot_moves) == (0, 10, (TakeLots(ANA, 1, Decimal(10)),))
+    assert balance(opened) == 5
+
+
+def test_a_burn_takes_all_that_is_there_and_nothing_more_by_default():
+    indebted = account(overdraft_limit=Decimal(50))
+    opened = session(indebted, ana={"current": 10})
+    with pytest.raises(InsufficientBalance, match=r"11 is more than the available 10\."):
+        opened.burn(indebted, ANA, Decimal(11), KEY)
+    opened.burn(indebted, ANA, Decimal(10), KEY)
+    assert (balance(opened), opened.holding(ANA, 1).overdraft) == (0, 0)
+
+
+def test_lots_give_what_does_not_become_debt():
+    indebted = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
+    opened = session(indebted, ana={"current": 10})
+    step = opened.burn(indebted, ANA, Decimal(12), KEY, allow_overdraft=True)
+    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10)),)
+    assert entries(step) == [(ANA, -10, 0), (ANA, -2, 0), (None, 12, None)]
+
+
+@pytest.mark.parametrize(("source", "target"), [(ANA, BEN), (BEN, ANA)])
+def test_a_transfer_moves_points_between_two_wallets(source, target):
+    opened = session(ana={"current": 15}, ben={"current": 15})
+    step = opened.transfer(POINTS, source, target, Decimal(10), KEY)
+    assert entries(step) == [(source, -10, 5), (target, 10, 25)]
+    assert (step.minted, step.burned) == (0, 0)
+
+
+def test_a_transfer_is_not_to_its_own_wallet():
+    with pytest.raises(InvalidRequest) as refused:
+        session(ana={"current": 15}).transfer(POINTS, ANA, ANA, Decimal(10), KEY)
+    assert [fault.pointer for fault in refused.value.faults] == ["/toWalletId"]
+
+
+def test_a_wallet_holds_the_greatest_balance_and_no_more():
+    limited = account(max_balance=Decimal(20))
+    opened = session(limited, ana={"current": 5, "pending_credit": 5}, ben={"current": 30})
+    with pytest.raises(BalanceLimitReached) as refused:
+        opened.mint(limited, ANA, Decimal(11), KEY)
+    assert refused.value.members["available"] == 10
+    assert "A wallet may hold 20, and this one holds 10, with what is pending." in str(refused.value)
+    with pytest.raises(BalanceLimitReached):
+        opened.transfer(limited, BEN, ANA, Decimal(11), KEY)
+    opened.mint(limited, ANA, Decimal(10), KEY)
+    assert balance(opened) == 15
+    with pytest.raises(BalanceLimitReached):
+        opened.mint(limited, ANA, Decimal(1), KEY)
+    opened.mint(limited, ANA, Decimal(1), KEY, is_limited=False)
+    assert balance(opened) == 16
+
+
+def test_a_wallet_of_an_account_without_a_limit_holds_any_balance():
+    opened = session()
+    opened.mint(POINTS, ANA, Decimal(10**12), KEY, is_limited=True)
+    assert balance(opened) == 10**12
+
+
+def test_repaid_debt_is_no_part_of_the_greatest_balance():
+    limited = account(max_balance=Decimal(20), overdraft_limit=Decimal(50))
+    opened = session(limited, ana={"overdraft": 5})
+    opened.mint(limited, ANA, Decimal(25), KEY)
+    assert (balance(opened), opened.holding(ANA, 1).overdraft) == (20, 0)
+
+
+@pytest.mark.parametrize(
+    ("amount", "manual", "is_allowed"), [(10, True, True), (0, False, True), (10, False, True), (0, True, False)]
+)
+def test_only_a_pending_mint_of_nothing_has_no_qualifying_points(amount, manual, is_allowed):
+    opened = session()
+    if is_allowed:
+        step = opened.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
+        assert (step.qualifying, step.status) == (7, PENDING if manual else SETTLED)
+        assert opened.holding(ANA, 1).earned == (0 if manual else 7)
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        opened.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
+    assert [(fault.detail, fault.pointer) for fault in refused.value.faults] == [
+        ("qualifyingAmount is given for a pending amount of 0.", "/qualifyingAmount")
+    ]
+
+
+def test_a_pending_mint_of_nothing_without_qualifying_points_is_held():
+    assert session().mint(POINTS, ANA, Decimal(0), KEY, manual=True).status == PENDING
+
+
+def test_a_hold_takes_from_what_is_available():
+    opened = session(TRACKED, ana={"current": 15})
+    step = opened.burn(TRACKED, ANA, Decimal(10), KEY, manual=True, held_until=NOON + DAY)
+    assert (step.status, step.held_until, step.lot_moves) == (PENDING, NOON + DAY, (TakeLots(ANA, 1, Decimal(10)),))
+    assert (entries(step), step.minted, step.burned) == ([(ANA, 0, 15)], 0, 0)
+    holding = opened.holding(ANA, 1)
+    assert (holding.current, holding.pending_debit, holding.pending_credit, holding.available) == (15, 10, 0, 5)
+    with pytest.raises(InsufficientBalance):
+        opened.burn(TRACKED, ANA, Decimal(6), KEY, manual=True)
+
+
+def test_a_held_transfer_is_pending_in_both_wallets():
+    opened = session(ana={"current": 15})
+    step = opened.transfer(POINTS, ANA, BEN, Decimal(10), KEY, manual=True)
+    assert entries(step) == [(ANA, 0, 15), (BEN, 0, 0)]
+    holdings = [opened.holding(wallet, 1) for wallet in (ANA, BEN)]
+    assert [(each.pending_debit, each.pending_credit) for each in holdings] == [(10, 0), (0, 10)]
+
+
+def test_an_account_with_an_overdraft_holds_nothing():
+    indebted = account(overdraft_limit=Decimal(1))
+    with pytest.raises(CaptureNotSupported):
+        session(indebted, ana={"current": 15}).burn(indebted, ANA, Decimal(10), KEY, manual=True)
+
+
+def test_only_burns_have_a_value_in_money():
+    paid = Details("key", fiat=Fiat(Decimal(3)))
+    opened = session(ana={"current": 15})
+    with pytest.raises(FiatNotAllowed):
+        opened.mint(POINTS, ANA, Decimal(1), paid)
+    with pytest.raises(FiatNotAllowed):
+        opened.transfer(POINTS, ANA, BEN, Decimal(1), paid)
+    assert opened.burn(POINTS, ANA, Decimal(1), paid).fiat_value == 3
+    assert opened.holding(ANA, 1).fiat == 3
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "left"), [(NOON - DAY, 0), (NOON, 0), (NOON + timedelta(microseconds=1), 10), (None, 10)]
+)
+def test_points_that_expire_by_the_moment_of_their_mint_are_gone_at_once(expires_at, left):
+    opened = session(TRACKED)
+    step = opened.mint(TRACKED, ANA, Decimal(10), KEY, expires_at)
+    assert balance(opened) == left
+    expiries = opened.steps[1:]
+    assert [(each.part_of, each.burned, entries(each)) for each in expiries] == (
+        [] if left else [(step, 10, [(ANA, -10, 0), (None, 10, None)])]
+    )
+    assert [each.lot_moves for each in expiries] == (
+        [] if left else [(TakeLots(ANA, 1, Decimal(10), just_made=True, expires=True),)]
+    )
+
+
+def test_an_account_that_does_not_track_points_has_no_expiry():
+    with pytest.raises(PointsNotTracked):
+        session().mint(POINTS, ANA, Decimal(10), KEY, NOON + DAY)
+    with pytest.raises(PointsNotTracked):
+        session().extend(POINTS, ANA, Extension(months=1), KEY)
+
+
+def test_expired_lots_are_burned():
+    uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON))
+    opened = session(TRACKED, ana={"current": 15})
+    opened.expire(TRACKED, ANA, uses, NOON, "expiry")
+    [step] = opened.steps
+    assert (entries(step), step.burned, step.is_expiry) == ([(ANA, -10, 5), (None, 10, None)], 10, True)
+    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10), only=uses, expires=True),)
+    assert (step.details.description, step.details.external_event_date) == ("Expired", NOON)
+
+
+def test_an_extension_moves_nothing():
+    opened = session(TRACKED, ana={"current": 15})
+    step = opened.extend(TRACKED, ANA, Extension(months=1), KEY)
+    assert (step.transaction_type, step.amount, step.is_extension, balance(opened)) == (MINT, 0, True, 15)
+    assert entries(step) == [(ANA, 0, 15), (None, 0, None)]
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda opened, said: opened.mint(ACTIVE, ANA, Decimal(1), said),
+        lambda opened, said: opened.burn(ACTIVE, ANA, Decimal(1), said),
+        lambda opened, said: opened.transfer(ACTIVE, ANA, BEN, Decimal(1), said),
+    ],
+)
+def test_a_movement_keeps_the_points_of_an_idle_balance(move):
+    said = Details("key", external_event_date=NOON - DAY)
+    holding = Holding(current=Decimal(5), last_activity_date=NOON - 9 * DAY, last_transaction_date=NOON - 9 * DAY)
+    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
+    move(opened, said)
+    assert opened.holding(ANA, 1).last_activity_date == NOON - DAY
+
+
+def test_an_idle_period_begins_when_points_arrive_by_a_transfer():
+    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): Holding(current=Decimal(5))}, {}, NOON)
+    opened.transfer(ACTIVE, ANA, BEN, Decimal(1), KEY)
+    assert opened.holding(BEN, 1).last_activity_date == NOON
+    assert opened.steps[0].lot_moves != ()
