@@ -188,3 +188,10 @@ def test_parts_together_count_as_one_row_would(limit, counts):
         # All parts together can never count beyond the limit.
         quotas = sum(stored.quotas[part] for part in range(1, stored.parts + 1))
         assert stored.used[0] + (quotas if stored.parts else 0) <= limit
+
+
+def test_a_counter_that_nothing_counted_is_stored_only_to_join_its_parts():
+    assert counted(whole(10)) == []
+    assert counted(LockedCounter({3: Decimal(10)}, part=3, quota=Decimal(50), until=LIMIT)) == []
+    joined = LockedCounter({0: Decimal(10), 1: Decimal(4), 2: Decimal(6)}, parts=2)
+    assert counted(joined) == [(0, 10, 0, None, None), (1, -4, 0, None, None), (2, -6, 0, None, None)]

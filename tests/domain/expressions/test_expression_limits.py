@@ -156,6 +156,10 @@ def test_a_text_has_at_most_100_000_characters():
     assert code_of(texts.concatenate, Budget(UNITS), half, half + "a") == "too-large"
     assert len(texts.join(Budget(UNITS), [half, "a" * 49_999], "-")) == 100_000
     assert code_of(texts.join, Budget(UNITS), [half, half], "-") == "too-large"
+    # A separator is between parts, not after the last one.
+    assert len(texts.join(Budget(UNITS), [half, "a" * 49_998, ""], "-")) == 100_000
+    assert code_of(texts.join, Budget(UNITS), [half, "a" * 49_999, ""], "-") == "too-large"
+    assert len(texts.replace(Budget(UNITS), "x" * 50_001, "x", "yy", 0)) == 50_001
     assert len(texts.replace(Budget(UNITS), "x" * 50_000, "x", "yy")) == 100_000
     assert code_of(texts.replace, Budget(UNITS), "x" * 50_000 + "z", "x", "yy") == "too-large"
 
@@ -204,6 +208,7 @@ def test_the_last_occurrence_is_found_for_parts_of_any_length(size):
     assert texts.last_index_from(Budget(UNITS), text, part, size) == 0
     assert texts.last_index_from(Budget(UNITS), text, part, size + 1) == size + 1
     assert texts.last_index_of(Budget(UNITS), "a" * 50, part) == -1
+    assert texts.last_index_of(Budget(UNITS), f"a{part}c{part}d", part + "d") == size + 2
 
 
 def test_places_of_a_text_are_from_0_to_its_end():

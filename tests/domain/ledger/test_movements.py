@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
 from domain.ledger.extensions import Extension
-from domain.ledger.lots import LotUse, TakeLots
-from domain.ledger.postings import Details, Fiat, Holding
-from domain.ledger.records import MINT, PENDING, SETTLED
+from domain.ledger.lots import LotUse, NewLot, TakeLots
+from domain.ledger.postings import Details, Fiat, Holding, Stored
+from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     BalanceLimitReached,
     CaptureNotSupported,
@@ -245,3 +246,42 @@ def test_an_idle_period_begins_when_points_arrive_by_a_transfer():
     opened.transfer(ACTIVE, ANA, BEN, Decimal(1), KEY)
     assert opened.holding(BEN, 1).last_activity_date == NOON
     assert opened.steps[0].lot_moves != ()
+
+
+def pending(transaction_type, **values):
+    """A stored transaction of 10 that is pending since now."""
+    sender, receiver = {MINT: (None, ANA), BURN: (ANA, None), TRANSFER: (ANA, BEN)}[transaction_type]
+    plain = Stored(8, 1, transaction_type, PENDING, Decimal(10), sender, receiver, False, None, None, None, None, 2)
+    return replace(plain, **values)
+
+
+@pytest.mark.parametrize(
+    ("transaction_type", "happened_at", "last"),
+    [(BURN, NOON - DAY, NOON - DAY), (BURN, None, NOON - 9 * DAY), (TRANSFER, NOON - DAY, NOON - 9 * DAY)],
+)
+def test_a_captured_burn_with_a_date_is_an_activity_of_that_date(transaction_type, happened_at, last):
+    holding = Holding(
+        current=Decimal(15),
+        pending_debit=Decimal(10),
+        last_activity_date=NOON - 9 * DAY,
+        last_transaction_date=NOON - 9 * DAY,
+    )
+    other = Holding(pending_credit=Decimal(10))
+    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): holding, (BEN, 1): other}, {}, NOON)
+    opened.capture(pending(transaction_type), ACTIVE, external_event_date=happened_at)
+    assert opened.holding(ANA, 1).last_activity_date == last
+
+
+@pytest.mark.parametrize(("happened_at", "day"), [(NOON - 3 * DAY, 1), (None, 4)])
+def test_the_months_of_a_captured_mint_count_from_when_it_happened(happened_at, day):
+    monthly = account(point_tracking_enabled=True, expires_in_months=1)
+    opened = session(monthly, ana={"pending_credit": 10})
+    step = opened.capture(pending(MINT, external_event_date=happened_at), monthly)
+    assert step.lot_moves == (NewLot(ANA, 1, Decimal(10), NOON.replace(month=4, day=day)),)
+
+
+def test_points_that_repay_debt_make_no_lot():
+    indebted = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
+    opened = session(indebted, ana={"pending_credit": 10, "overdraft": 10})
+    assert opened.capture(pending(MINT), indebted).lot_moves == ()
+    assert (balance(opened), opened.holding(ANA, 1).overdraft) == (0, 0)

@@ -195,3 +195,30 @@ class TestEvents:
         assert self.confirm(opened) is not None
         opened.rollback_to(savepoint)
         assert opened.confirmed == {}
+
+
+class TestConfirmations:
+    def test_an_event_that_makes_points_available_is_stored_with_their_expiry(self):
+        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
+        opened.make_available(awaiting(), POINTS)
+        assert opened.confirmed == {8: (NOON + DAY, NOON.replace(month=NOON.month + 1) + DAY)}
+
+    def test_an_expiry_that_the_mint_names_is_not_stored_again(self):
+        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
+        capture = opened.make_available(awaiting(pending_expires_at=NOON + 99 * DAY), POINTS)
+        assert (opened.confirmed, capture.expires_at) == ({8: (NOON + DAY, None)}, NOON + 99 * DAY)
+
+    def test_a_mint_that_waits_for_a_moment_needs_no_event(self):
+        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
+        opened.make_available(waiting(), POINTS)
+        assert opened.confirmed == {}
+
+
+def test_what_is_left_of_a_mint_is_what_has_not_expired_on_arrival():
+    opened = session(at=NOON + 2 * DAY, pending_credit=Decimal(100))
+    capture = opened.make_available(waiting(), POINTS)
+    assert opened.left_of(capture) == 100
+    opened.expire_arrived(capture, Decimal(30), opened.at)
+    assert (opened.left_of(capture), balance_and_pending(opened)) == (70, (70, 0))
+    [move] = opened.steps[-1].lot_moves
+    assert (move.wallet_id, move.amount, move.first_of, move.expires) == (ANA, 30, 8, True)

@@ -74,6 +74,9 @@ def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
     missions = state(in_period={(ANA, 1, date(2026, 3, 4)): 1})
     assert missions.room(ANA, daily, NOON) == 1
     assert missions.room(ANA, daily, NOON + timedelta(hours=4)) == 2
+    other_day = MissionProgressState({}, {})
+    other_day.count(daily, 3, cause())
+    assert other_day.room(ANA, daily, NOON) == 1
     missions.count(daily, 9, cause())
     assert (missions.room(ANA, daily, NOON), missions.room(ANA, daily, NOON + DAY)) == (0, 2)
     assert missions.room(ANA, mission(repetition_period="daily", timezone="Asia/Tokyo"), NOON) > 2
