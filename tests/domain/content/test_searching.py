@@ -99,6 +99,8 @@ def test_facets_are_compared_with_values_of_their_type():
         ("since", "lately", "since is compared with dates, which lately is not."),
         ("colour", "x" * 256, "colour is compared with a text of more than 255 characters."),
         ("price", "c" * 60, f"price is compared with numbers, which {'c' * 50} is not."),
+        ("vegan", "c" * 60, f"vegan is compared with true or false, not with {'c' * 50}."),
+        ("since", "c" * 60, f"since is compared with dates, which {'c' * 50} is not."),
     ],
 )
 def test_a_facet_is_not_compared_with_a_value_of_another_type(name, value, detail):

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from domain.coupons.books import Coupon, UnknownCoupon
+from domain.coupons.lots import CouponLot
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.state import CouponState, Had
 from domain.coupons.usages import CodeHeld
@@ -164,3 +165,12 @@ def test_changes_are_taken_once():
     assert (changes.original_coupons.keys(), changes.original_books[12].total_assigned) == ({1, 2}, 0)
     again = opened.take_changes()
     assert (again.books, again.coupons, again.held, again.new_coupons) == ([], [], [], frozenset())
+
+
+def test_a_lot_that_is_present_keeps_its_state():
+    opened = state(coupon())
+    lot = CouponLot(1, 8, ANA, 1, 12, Decimal(3), ZERO, ZERO, None, None, {}, None, NOW, NOW)
+    opened.put_lots([lot])
+    assert opened.lots == {8: lot}
+    opened.put_lots([replace(lot, amount=Decimal(5)), replace(lot, coupon_lot_id=9)])
+    assert {number: each.amount for number, each in opened.lots.items()} == {8: 3, 9: 3}
