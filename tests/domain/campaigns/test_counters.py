@@ -195,3 +195,17 @@ def test_a_counter_that_nothing_counted_is_stored_only_to_join_its_parts():
     assert counted(LockedCounter({3: Decimal(10)}, part=3, quota=Decimal(50), until=LIMIT)) == []
     joined = LockedCounter({0: Decimal(10), 1: Decimal(4), 2: Decimal(6)}, parts=2)
     assert counted(joined) == [(0, 10, 0, None, None), (1, -4, 0, None, None), (2, -6, 0, None, None)]
+
+
+def test_a_counter_is_split_into_two_parts_at_least():
+    """1000 less 830 and a reserve of 20 are two parts of 75, ten counts each."""
+    halves = [(part, 0, 0, Decimal(75), LIMIT) for part in (1, 2)]
+    for waits in (8, 9):
+        assert counted(whole("822.5", waits=waits), "7.5") == [(0, SEVEN_FIFTY, 2, None, None), *halves]
+    assert counted(whole("822.6", waits=8), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
+
+
+def test_the_waits_are_counted_anew_once_a_counter_is_split_or_joined():
+    assert [row.waits for row in _changes(whole("822.5", waits=9), "7.5")] == [0, 0, 0]
+    assert [row.waits for row in _changes(whole("822.6", waits=9), "7.5")] == [9]
+    assert _changes(LockedCounter({0: LIMIT, 1: Decimal(0)}, parts=1, waits=5), "7.5")[0].waits == 0
