@@ -234,8 +234,8 @@ class MissionWork:
     def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
         mission, cause, ledger = compiled.mission, payment.cause, self._unit.ledger
         if compiled.account is None:
-            refusal = UnknownLedgerAccount("The organization's default ledger has no default account.").as_problem()
-            return Reward(POINTS, amount, refusal=refusal)
+            unknown = UnknownLedgerAccount("The organization's default ledger has no default account.")
+            return Reward(POINTS, amount, refusal=unknown.as_problem())
         account = ledger.accounts[compiled.account.ledger_account_id]
         details = Details(
             system_unique_key=f"{payment.key}:mission-{next(self._numbers)}",
@@ -249,7 +249,8 @@ class MissionWork:
         wallet_id = self._unit.members[cause.member_id].wallet_id
         expires_at = expiry_of_reward(mission, cause.at)
         granted_amount, over = ledger.within_max_balance(account, wallet_id, amount)
-        refusal, wait = over, None
+        refusal: Refusal | None = over
+        wait = None
         if granted_amount:
             terms = Availability.named_by(mission)
             try:
