@@ -245,7 +245,7 @@ def _points_worth(money: Decimal, rate: Decimal | None) -> Decimal:
 
 def _availability(params: Mapping[str, Any]) -> Availability | None:
     """The terms on which an effect's points become available; raises BadParameter. None if it names none."""
-    if TERMS.isdisjoint(params):
+    if params.keys().isdisjoint(TERMS):
         return None
     terms = Availability.of(params)
     if not terms.names:

@@ -16,7 +16,7 @@ AVAILABLE, WAITING = "available", "waiting"
 NONE, DAY = "none", "day"
 
 # The names of the terms on the wire.
-TERMS = frozenset(("availableAt", "availableAfter", "availableRounding", "availableOn"))
+TERMS = ("availableAt", "availableAfter", "availableRounding", "availableOn")
 
 LONGEST = "P2Y"
 MAX_EVENT_TYPES = 20
@@ -100,13 +100,8 @@ class Availability:
     @property
     def names(self) -> list[str]:
         """The names of the terms that are given, on the wire."""
-        terms = {
-            "availableAt": self.at,
-            "availableAfter": self.after,
-            "availableRounding": self.rounding,
-            "availableOn": self.on,
-        }
-        return [name for name, value in terms.items() if value is not None and value != NONE]
+        values = (self.at, self.after, self.rounding, self.on)
+        return [name for name, value in zip(TERMS, values, strict=True) if value is not None and value != NONE]
 
     def as_document(self) -> dict[str, Any]:
         """The terms on the wire, as an account stores them."""
