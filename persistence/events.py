@@ -38,7 +38,7 @@ _AWAITED_TYPES = f"""ARRAY(
     WHERE t.organization_id = m.organization_id AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
 )"""
 
-_NOTHING_AWAITED = "NULL"
+_NOTHING_AWAITED = "ARRAY[]::text[]"
 
 _BY_LOYALTY_IDS = "m.loyalty_member_id = ANY(%s)"
 _BY_IDS = "m.member_id = ANY(%s::bigint[])"
@@ -122,13 +122,13 @@ SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (
 class FoundMember(NamedTuple):
     """A member with the tiers held, by program id, and the ledger of the wallet.
 
-    `awaited_types` are the types of events that points of the member wait for, None where they were not looked for.
+    `awaited_types` are the types of events that points of the member wait for, none where they were not looked for.
     """
 
     member: Member
     held_tiers: Mapping[int, HeldTier]
     ledger_id: int
-    awaited_types: Collection[str] | None = None
+    awaited_types: Collection[str] = ()
 
 
 class AnsweredEvent(NamedTuple):

@@ -120,7 +120,7 @@ class LockedMembers(Subjects):
 
     def _add(self, members: Sequence[events.FoundMember]) -> None:
         for member, held_tiers, ledger_id, awaited_types in members:
-            self._awaited_types.update(awaited_types or ())
+            self._awaited_types.update(awaited_types)
             self.members[member.member_id] = member
             self.ledger_ids[member.wallet_id] = ledger_id
             for program_id, tier in held_tiers.items():
