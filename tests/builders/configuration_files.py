@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine
 
 from handlers.http.local import LocalApi
-from handlers.server.configuration_files.changes import apply, exported
+from handlers.server.configuration_files import changes
 from handlers.server.configuration_files.yaml_files import dump, file_names, read_folder
 from persistence import transactions
-from tests.builders.api import Api, Organization
+from tests.builders.api import Api
 
 
-def configuration_texts(api: Api, organization: Organization) -> dict[str, str]:
+def export(engine: Engine, api: LocalApi, organization_id: int) -> dict[str, str]:
     """The text of each configuration file by its name."""
-    local = LocalApi(api.settings, api.engine, "operator")
-    found = transactions.run(api.engine, lambda db: exported(local, local.within(db, organization.id)))
-    return {name: dump(ref, found[ref]) for ref, name in file_names(found).items()}
+    documents = transactions.run(engine, lambda db: changes.exported(api, api.within(db, organization_id)))
+    return {name: dump(ref, documents[ref]) for ref, name in file_names(documents).items()}
 
 
-def copy_configuration(api: Api, source: Organization, target: Organization, folder: Path) -> dict[str, str]:
-    """Write the files of one organization to a folder and apply them to another; returns their texts."""
-    texts = configuration_texts(api, source)
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files of these names and texts."""
     for name, text in texts.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
-    local, files = LocalApi(api.settings, api.engine, "operator"), read_folder(folder)
-    transactions.run(api.engine, lambda db: apply(local, local.within(db, target.id), files))
-    return texts
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def apply(engine: Engine, api: LocalApi, organization_id: int, folder: Path) -> Any:
+    """Apply the files of a folder to an organization; returns the changes."""
+    files = read_folder(folder)
+    return transactions.run(engine, lambda db: changes.apply(api, api.within(db, organization_id), files))
+
+
+def copy_configuration(api: Api, source_id: int, target_id: int, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Write the files of an organization to a folder and apply them to another; returns the texts of both."""
+    local = LocalApi(api.settings, api.engine, "operator")
+    texts = export(api.engine, local, source_id)
+    write(folder, texts)
+    apply(api.engine, local, target_id, folder)
+    return texts, export(api.engine, local, target_id)

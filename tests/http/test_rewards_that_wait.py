@@ -34,7 +34,7 @@ def create(shop, expect=201, **more):
 
 
 def simulate(shop, **more):
-    """What an order would earn."""
+    """The earnings of a simulated order."""
     return shop.integration.post("/simulations", {"order": {"total": 10}, **more}, expect=200)["simulation"]["earn"]
 
 
@@ -209,7 +209,7 @@ def test_configuration_files_keep_the_terms_of_both(api, clock, shop, tmp_path):
     Friends(shop, availableAt=AVAILABLE_AT)
     Friends(shop, eventType=ORDER_CREATED, availableOn=awaited)
     copy = Shop(api.organization())
-    copy_configuration(api, clock.organization, copy.organization, tmp_path)
+    copy_configuration(api, clock.organization.id, copy.organization.id, tmp_path)
     names = "availableAt", "availableAfter", "availableRounding", "availableOn"
 
     def terms(of_shop, path):

@@ -13,10 +13,11 @@ from domain.organizations import TEST
 from handlers.http.local import LocalApi
 from handlers.server.commands.config import config
 from handlers.server.configuration_files import changes
-from handlers.server.configuration_files.yaml_files import FaultyFiles, dump, file_names, read_folder
+from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
 from handlers.server.samples.coffee_shop import CoffeeShop
 from handlers.services.organizations.create import create_organization
 from persistence import transactions
+from tests.builders.configuration_files import apply, export, write
 
 BADGE, MISSION = "badge/early-bird.yaml", "mission/tenth-coffee.yaml"
 ACTION, EVENT_TYPE = "action/points-0.yaml", "eventType/app-opened.yaml"
@@ -41,24 +42,6 @@ def source(engine, api):
     organization_id = made(engine)
     transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, organization_id), datetime.now(UTC)).fill())
     return organization_id
-
-
-def export(engine, api, organization_id):
-    """The text of each file by its name."""
-    found = transactions.run(engine, lambda db: changes.exported(api, api.within(db, organization_id)))
-    return {name: dump(ref, found[ref]) for ref, name in file_names(found).items()}
-
-
-def write(folder, texts):
-    for name, text in texts.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def apply(engine, api, organization_id, folder):
-    files = read_folder(folder)
-    return transactions.run(engine, lambda db: changes.apply(api, api.within(db, organization_id), files))
 
 
 @pytest.fixture
