@@ -190,23 +190,23 @@ class TestStatus:
         self, tier_id, is_manual, floor, is_deciding
     ):
         """The points are those of silver."""
-        held = MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, None, NOON, floor)
-        assert self.status(TierPolicy(EARNED), held, TierPoints(earned=Decimal(130))).is_manual is is_deciding
+        member_tier = MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, None, NOON, floor)
+        assert self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(130))).is_manual is is_deciding
 
     def test_the_next_tier_of_equal_points_is_the_one_that_ranks_higher(self):
         steps = (Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(100), 2))
         plan = TierSchedule(PROGRAM, "program-1", ACCOUNT, None, steps, True, TierPolicy())
-        found = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(99)), NOON)
-        assert (found.next_tier.name, found.next_tier.missing_points) == ("Gold", 1)
+        status = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(99)), NOON)
+        assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 1)
         reached = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(100)), NOON)
         assert reached.next_tier is None
 
     def test_nothing_is_missing_to_keep_a_tier_that_the_points_exceed(self):
         policy = TierPolicy(EARNED, ROLLING, months=12)
-        held = self.holds(SILVER, datetime(2026, 6, 1, tzinfo=UTC))
+        member_tier = self.holds(SILVER, datetime(2026, 6, 1, tzinfo=UTC))
         for amount, missing in ((99, 1), (100, 0), (150, 0)):
-            found = self.status(policy, held, earned(("2026-01-10", amount)))
-            assert found.points_to_keep == missing
+            status = self.status(policy, member_tier, earned(("2026-01-10", amount)))
+            assert status.points_to_keep == missing
 
     def test_nothing_is_above_the_last_one(self):
         assert self.status(TierPolicy(EARNED), self.holds(GOLD), TierPoints(earned=Decimal(900))).next_tier is None

@@ -10,12 +10,11 @@ import pytest
 
 from domain.ledger.extensions import Extension
 from domain.ledger.lots import LotUse, NewLot, TakeLots
-from domain.ledger.postings import Details, Fiat, Holding, Stored
+from domain.ledger.postings import Details, Holding, Stored
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     BalanceLimitReached,
     CaptureNotSupported,
-    FiatNotAllowed,
     InsufficientBalance,
     PointsNotTracked,
 )
@@ -174,17 +173,6 @@ def test_an_account_with_an_overdraft_holds_nothing():
         session(indebted, ana={"current": 15}).burn(indebted, ANA, Decimal(10), KEY, manual=True)
 
 
-def test_only_burns_have_a_value_in_money():
-    paid = Details("key", fiat=Fiat(Decimal(3)))
-    opened = session(ana={"current": 15})
-    with pytest.raises(FiatNotAllowed):
-        opened.mint(POINTS, ANA, Decimal(1), paid)
-    with pytest.raises(FiatNotAllowed):
-        opened.transfer(POINTS, ANA, BEN, Decimal(1), paid)
-    assert opened.burn(POINTS, ANA, Decimal(1), paid).fiat_value == 3
-    assert opened.holding(ANA, 1).fiat == 3
-
-
 @pytest.mark.parametrize(
     ("expires_at", "left"), [(NOON - DAY, 0), (NOON, 0), (NOON + timedelta(microseconds=1), 10), (None, 10)]
 )
@@ -228,16 +216,16 @@ def test_an_extension_moves_nothing():
 @pytest.mark.parametrize(
     "move",
     [
-        lambda opened, said: opened.mint(ACTIVE, ANA, Decimal(1), said),
-        lambda opened, said: opened.burn(ACTIVE, ANA, Decimal(1), said),
-        lambda opened, said: opened.transfer(ACTIVE, ANA, BEN, Decimal(1), said),
+        lambda opened, details: opened.mint(ACTIVE, ANA, Decimal(1), details),
+        lambda opened, details: opened.burn(ACTIVE, ANA, Decimal(1), details),
+        lambda opened, details: opened.transfer(ACTIVE, ANA, BEN, Decimal(1), details),
     ],
 )
 def test_a_movement_keeps_the_points_of_an_idle_balance(move):
-    said = Details("key", external_event_date=NOON - DAY)
+    details = Details("key", external_event_date=NOON - DAY)
     holding = Holding(current=Decimal(5), last_activity_date=NOON - 9 * DAY, last_transaction_date=NOON - 9 * DAY)
     opened = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
-    move(opened, said)
+    move(opened, details)
     assert opened.holding(ANA, 1).last_activity_date == NOON - DAY
 
 
