@@ -6,12 +6,14 @@ from sqlalchemy import Connection
 
 from persistence import audit_checks, ledger_checks, record_checks
 
+# The checks of the ledger, of what members have, and of the audit log.
+CHECKS = (*ledger_checks.CHECKS, *record_checks.CHECKS, *audit_checks.CHECKS)
 _MOST_OF_ONE_KIND = 50
 
 
 def verify(db: Connection, organization_id: int) -> list[str]:
     """The faults in the records and the audit log of an organization; empty if there are none. Changes nothing."""
-    return find_broken(db, organization_id, (*ledger_checks.CHECKS, *record_checks.CHECKS, *audit_checks.CHECKS))
+    return find_broken(db, organization_id, CHECKS)
 
 
 def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:

@@ -23,6 +23,7 @@ from handlers.server.commands.context import (
     print_json,
     with_database,
 )
+from handlers.server.commands.progress import elapsed_time, progress_bar
 from handlers.server.commands.server_address import fault_of_base_url, server_url
 from handlers.settings import Settings, unknown_variables
 from persistence import audit_log, distribution, embedded, schema, transactions
@@ -44,7 +45,8 @@ def migrate(check: bool, as_json: bool) -> None:
         if check:
             _check(engine, as_json)
             return
-        migrations = schema.migrate(engine)
+        with elapsed_time("Migrating"):
+            migrations = schema.migrate(engine)
     if as_json:
         print_json({"applied": list(migrations)})
         return
@@ -80,7 +82,7 @@ def distribute(shards: int, as_json: bool) -> None:
     no server runs. Rows that are there are moved.
     Run it again after an upgrade: tables that are new are distributed, others are left as they are.
     """
-    with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
+    with migrated_engine(load_settings(), statement_timeout_ms=0) as engine, elapsed_time("Distributing"):
         tables = distribution.distribute(engine, shards)
     if as_json:
         print_json({"distributed": tables})
@@ -101,25 +103,32 @@ def verify(organization: int | None, as_json: bool) -> None:
     log. Keep it elsewhere: it later proves that the log was not truncated.
     """
     from handlers.server.jobs import seal_audit_log
-    from handlers.services.reports import verify_reports
-    from handlers.services.verify import verify as verify_ledger
+    from handlers.services.verify import CHECKS, find_broken
+    from persistence.reports import checks as report_checks
 
+    checks = (*CHECKS, *report_checks.CHECKS)
     violations: list[str] = []
     heads: list[tuple[int, int, str]] = []
 
     def check(db: Connection, organization_id: int) -> tuple[list[str], tuple[int, str] | None]:
         # All checks look at one state of the records, whatever the servers write meanwhile.
         db.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
-        faults = verify_ledger(db, organization_id) + verify_reports(db, organization_id)
-        return faults, audit_log.chain_head(db, organization_id)
+        return find_broken(db, organization_id, counted_checks()), audit_log.chain_head(db, organization_id)
+
+    def counted_checks() -> Iterator[str]:
+        for one_check in checks:
+            yield one_check
+            bar.update()
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
-        for organization_id in organization_ids(engine, organization):
-            seal_audit_log(engine, organization_id)
-            faults, head = transactions.run(engine, partial(check, organization_id=organization_id))
-            violations += faults
-            if head is not None:
-                heads.append((organization_id, *head))
+        ids = organization_ids(engine, organization)
+        with progress_bar("Verifying", len(ids) * len(checks), "check") as bar:
+            for organization_id in ids:
+                seal_audit_log(engine, organization_id)
+                faults, head = transactions.run(engine, partial(check, organization_id=organization_id))
+                violations += faults
+                if head is not None:
+                    heads.append((organization_id, *head))
     if as_json:
         seals = [
             {"organizationId": organization_id, "number": number, "hash": digits}

@@ -14,6 +14,7 @@ from domain.exports import FILTERS_OF_KIND, ROLE_OF_KIND
 from domain.problems import InvalidRequest
 from handlers.server.commands.context import load_settings, migrated_engine
 from handlers.server.commands.organizations import named_organization, organization_by_name
+from handlers.server.commands.progress import elapsed_time
 from persistence import audit_log, exported_rows, organizations, transactions
 from persistence.audit_log import NewEntry, Origin
 from persistence.exported_rows import ExportRange
@@ -86,7 +87,7 @@ def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRang
     is_csv = file_format == "csv"
     if is_csv:
         out.write(csv_header(kind))
-    with engine.connect() as db:
+    with engine.connect() as db, elapsed_time("Exporting"):
         exported_rows.begin_snapshot(db)
         for row in ROWS[kind](db, export_range):
             out.write(csv_row(kind, row) if is_csv else json_line(row))

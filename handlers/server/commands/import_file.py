@@ -15,11 +15,11 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 import yaml
 from sqlalchemy import Engine
-from tqdm import tqdm
 
 from domain.imports.records import ROLE_OF_KIND
 from handlers.server.commands.context import bad, json_option, load_settings, migrated_engine, print_json
 from handlers.server.commands.organizations import named_organization, organization_by_name
+from handlers.server.commands.progress import progress_bar
 from handlers.server.garbage import collect_rarely
 from persistence import transactions
 from persistence.imports import IMPORTS
@@ -147,7 +147,7 @@ class _Run:
         from handlers.messages.uploads import Upload
 
         number, is_complete = 0, False
-        with _bar("Uploading", size, "B") as bar:
+        with progress_bar("Uploading", size, "B") as bar:
             while not is_complete:
                 part = Upload()
                 while len(part) < _PART_BYTES and not is_complete:
@@ -171,7 +171,7 @@ class _Run:
         importer = Importer(self._engine, replace(load_settings(), import_share=100))
         looked = 0.0
         job = self._read()
-        with _bar("Importing", job["bytesTotal"], "B") as bar:
+        with progress_bar("Importing", job["bytesTotal"], "B") as bar:
             while job["status"] in ("queued", "running"):
                 if not importer.step():
                     # A running worker has the rows that are left.
@@ -231,12 +231,6 @@ class _Run:
             if operation_id == "cancelImport":
                 raise
             raise click.ClickException(refusal.detail) from None
-
-
-def _bar(title: str, total: int | None, unit: str) -> tqdm[Any]:
-    """A progress bar on the standard error, drawn less often if it is not a terminal."""
-    interval = 0.1 if sys.stderr.isatty() else 5.0
-    return tqdm(total=total, desc=f"{title:<9}", unit=unit, unit_scale=True, mininterval=interval)
 
 
 def _print_result(result: Mapping[str, Any], failures: list[Mapping[str, Any]], errors: Path | None) -> None:

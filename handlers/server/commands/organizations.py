@@ -17,6 +17,7 @@ from handlers.server.commands.context import (
     print_record,
     print_table,
 )
+from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def reset_organization(name: str, yes: bool, as_json: bool) -> None:
         if not yes:
             click.confirm(f"Remove all records of organization {organization_id}?", abort=True)
         try:
-            reset_to = transactions.run(engine, lambda db: reset_in(db, organization_id, datetime.now(UTC)))
+            with elapsed_time("Removing"):
+                reset_to = transactions.run(engine, lambda db: reset_in(db, organization_id, datetime.now(UTC)))
         except NotATestOrganization as error:
             raise click.ClickException(str(error)) from None
     if as_json:

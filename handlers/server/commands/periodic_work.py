@@ -7,6 +7,7 @@ import click
 from sqlalchemy import Engine
 
 from handlers.server.commands.context import json_option, load_settings, migrated_engine, organization_ids, print_json
+from handlers.server.commands.progress import elapsed_time
 
 
 @click.command()
@@ -18,33 +19,37 @@ def expire(organization: int | None, as_json: bool) -> None:
     Expired points can never be spent and are in no balance, whether or not this runs; it writes the transactions that
     say so. It may be interrupted and started again at any time, beside running servers. Workers run it by the clock.
     """
+    from handlers.messages.base import exact_number
+
     with migrated_engine(load_settings()) as engine:
         ids = organization_ids(engine, organization)
-        expired_rows = [_expire(engine, organization_id, as_json) for organization_id in ids]
+        with elapsed_time("Expiring"):
+            rows = [row for organization_id in ids for row in _expire(engine, organization_id)]
     if as_json:
-        print_json({"expired": [row for rows in expired_rows for row in rows]})
-    elif not any(expired_rows):
+        print_json({"expired": rows})
+        return
+    for row in rows:
+        of = "1 wallet" if row["wallets"] == 1 else f"{row['wallets']:,} wallets"
+        where = f"Organization {row['organizationId']}, account {row['ledgerAccountId']}"
+        click.echo(f"{where}: {exact_number(row['amount']):,} expired, of {of}.")
+    if not rows:
         click.echo("Nothing has expired.")
 
 
-def _expire(engine: Engine, organization_id: int, is_quiet: bool) -> list[dict[str, Any]]:
-    """Expire points of one organization; what was expired of each account, printed unless quiet."""
-    from handlers.messages.base import exact_number
+def _expire(engine: Engine, organization_id: int) -> list[dict[str, Any]]:
+    """Expire points of one organization; returns the amount and the number of wallets of each account."""
     from handlers.server.jobs import expire_points
 
     expired = expire_points(engine, organization_id)
-    rows = []
-    for account_id, amount in sorted(expired.amounts.items()):
-        number = expired.wallets[account_id]
-        rows.append(
-            {"organizationId": organization_id, "ledgerAccountId": account_id, "amount": amount, "wallets": number}
-        )
-        if not is_quiet:
-            of = "1 wallet" if number == 1 else f"{number:,} wallets"
-            click.echo(
-                f"Organization {organization_id}, account {account_id}: {exact_number(amount):,} expired, of {of}."
-            )
-    return rows
+    return [
+        {
+            "organizationId": organization_id,
+            "ledgerAccountId": account_id,
+            "amount": amount,
+            "wallets": expired.wallets[account_id],
+        }
+        for account_id, amount in sorted(expired.amounts.items())
+    ]
 
 
 @click.command()
@@ -64,7 +69,10 @@ def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> N
 
     with migrated_engine(load_settings()) as engine:
         ids = organization_ids(engine, organization)
-        counts = {organization_id: jobs.evaluate_tiers(engine, organization_id, everyone) for organization_id in ids}
+        with elapsed_time("Evaluating"):
+            counts = {
+                organization_id: jobs.evaluate_tiers(engine, organization_id, everyone) for organization_id in ids
+            }
     if as_json:
         rows = [
             {"organizationId": organization_id, "evaluated": looked_at, "moved": moves}
@@ -109,7 +117,8 @@ def deliver(organization: int | None, as_json: bool) -> None:
     with migrated_engine(settings) as engine:
         if organization is not None:
             organization_ids(engine, organization)
-        attempts = send_due(engine, settings, organization_id=organization)
+        with elapsed_time("Sending"):
+            attempts = send_due(engine, settings, organization_id=organization)
     _print_count("attempts", attempts, f"Attempts made: {attempts:,}.", "Nothing to send.", as_json)
 
 
@@ -132,7 +141,7 @@ def _run_job(name: str) -> Mapping[str, Any]:
     from handlers.server.jobs import run_job
 
     settings = load_settings()
-    with migrated_engine(settings) as engine:
+    with migrated_engine(settings) as engine, elapsed_time("Working"):
         return run_job(engine, settings, name)
 
 

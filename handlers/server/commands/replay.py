@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,10 +16,10 @@ from urllib.parse import quote
 
 import click
 from sqlalchemy import Connection
-from tqdm import tqdm
 
 from handlers.server.commands.api_client import ApiClient
 from handlers.server.commands.context import as_fields, json_option, load_settings, migrated_engine, print_json
+from handlers.server.commands.progress import progress_bar
 from handlers.server.commands.purchases import Purchase, read_purchases
 from handlers.server.commands.server_address import server_url
 from handlers.server.commands.tenant import administrator_token, find_or_create
@@ -181,7 +180,7 @@ class _Replay:
             existing_ids.update(loyalty_member["loyaltyMemberId"] for loyalty_member in there)
         new_ids = iter([member for member in members if member not in existing_ids])
         created = 0
-        with _bar("Members", len(members), len(existing_ids)) as bar:
+        with progress_bar("Members", len(members), "member", len(existing_ids)) as bar:
             for is_new in self._side_by_side(self._create_member, [new_ids] * _LANES):
                 created += is_new
                 bar.update()
@@ -192,7 +191,7 @@ class _Replay:
 
     def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: ReplayOutcome) -> None:
         batches = [_batches(lane, _BATCH) for lane in lanes]
-        with _bar("Purchases", outcome.orders) as bar:
+        with progress_bar("Purchases", outcome.orders, "purchase") as bar:
             for batch, results, tracked in self._side_by_side(self._track_batch, batches):
                 outcome.tracked += tracked
                 for purchase, result in zip(batch, results, strict=True):
@@ -272,12 +271,6 @@ class _Replay:
             ledger_balance["ledgerAccountId"]: ledger_balance["balance"] for ledger_balance in member["ledgerBalances"]
         }
         return Decimal(balances[account_id])
-
-
-def _bar(title: str, total: int, initial: int = 0) -> tqdm[Any]:
-    """A progress bar on the standard error, drawn less often if it is not a terminal."""
-    interval = 0.1 if sys.stderr.isatty() else 5.0
-    return tqdm(total=total, initial=initial, desc=f"{title:<9}", mininterval=interval)
 
 
 def _lanes(purchases: Sequence[Purchase], members: Sequence[str]) -> list[list[Purchase]]:

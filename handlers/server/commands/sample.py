@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from handlers.server.commands.context import json_option, load_settings, migrated_engine, print_json
 from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
 
 _NAME = "Coffee Shop"
@@ -50,7 +51,8 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
             return found_id, CoffeeShop(db, api.within(db, found_id), at).fill()
 
         try:
-            organization_id, sights = transactions.run(engine, fill)
+            with elapsed_time("Filling"):
+                organization_id, sights = transactions.run(engine, fill)
         except Refusal as refusal:
             raise click.ClickException(f"the sample does not fit this organization: {refusal}") from None
     if as_json:

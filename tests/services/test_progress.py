@@ -1,0 +1,71 @@
+"""What long commands show on the standard error while they work."""
+
+import io
+import time
+
+import pytest
+
+from handlers.server.commands import progress
+
+
+class Terminal(io.StringIO):
+    """A standard error that a person looks at."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Show progress at once instead of after two seconds."""
+    monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_SECOND", 0.01)
+
+
+def _wait_for(terminal, text):
+    deadline = time.monotonic() + 10
+    while text not in terminal.getvalue():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_time_of_long_work_is_shown_on_a_terminal_and_removed_at_its_end(monkeypatch, impatient):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress.elapsed_time("Migrating"):
+        _wait_for(terminal, "Migrating 00:00")
+    last_line = terminal.getvalue().rpartition("Migrating 00:00")[2]
+    assert last_line.strip() == ""
+
+
+def test_the_time_of_long_work_is_not_shown_in_a_file(monkeypatch, impatient):
+    file = io.StringIO()
+    monkeypatch.setattr("sys.stderr", file)
+    with progress.elapsed_time("Migrating"):
+        time.sleep(0.05)
+    assert file.getvalue() == ""
+
+
+def test_the_time_of_short_work_is_not_shown(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress.elapsed_time("Migrating"):
+        time.sleep(0.05)
+    assert "Migrating 0" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize("output", [Terminal, io.StringIO])
+def test_a_bar_counts_what_is_done(monkeypatch, impatient, output):
+    stderr = output()
+    monkeypatch.setattr("sys.stderr", stderr)
+    with progress.progress_bar("Verifying", 4, "check") as bar:
+        bar.update(3)
+    assert "3.00/4.00" in stderr.getvalue()
+
+
+def test_a_bar_of_short_work_is_not_shown(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress.progress_bar("Verifying", 4, "check") as bar:
+        bar.update(4)
+    assert "4.00" not in terminal.getvalue()
