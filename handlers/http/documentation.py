@@ -175,6 +175,10 @@ def _text_of(token: Token) -> str:
 def _render(tokens: Sequence[Token], page: str, root: str) -> str:
     """The HTML of parsed Markdown of a page, in which its links lead to what the server has."""
     _link(tokens, page, root)
+    for opening, content, closing in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        # An empty cell heads nothing.
+        if opening.type == "th_open" and not content.content:
+            opening.tag = closing.tag = "td"
     return str(_parser().renderer.render(tokens, _parser().options, {}))
 
 

@@ -1,8 +1,9 @@
-"""The reference in a browser: links, folds, search, languages, requests, a phone, weight, and what axe finds."""
+"""The reference and the pages in a browser: links, folds, search, requests, a phone, weight, and what axe finds."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.builders.browser import browser, missing
 from tests.processes.loyalty import Server, free_port
 
 SURFACES = ("integration", "administration")
+PAGES = sorted(path for path in (Path(__file__).parents[2] / "docs").glob("*.md") if path.stem != "README")
 MAX_BYTES = 300_000
 MAX_MILLISECONDS = 1_000
 ENTER = "\ue007"
@@ -228,6 +230,19 @@ def test_it_fits_a_phone_and_has_no_barriers(site, themed, surface):
                 themed.script("document.querySelectorAll('#operation summary').forEach((node) => node.click())")
             assert not themed.is_too_wide(), (place, width)
             assert themed.barriers() == [], (place, width)
+
+
+def test_the_pages_fit_a_phone_and_have_no_barriers(site, window):
+    window.resize(390, 844)
+    pages = ["/", "/docs", "/docs/search?q=expire", *(f"/docs/{page.stem}" for page in PAGES)]
+    found = {}
+    for page in pages:
+        window.open(f"{site.server.url}{page}")
+        faults = [*window.faults(), *window.barriers(), *(["too wide"] if window.is_too_wide() else [])]
+        if faults:
+            found[page] = faults
+    assert len(pages) > 40
+    assert found == {}
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -36,3 +36,12 @@ for (const block of document.querySelectorAll("main pre")) {
   frame.append(block, button);
   button.addEventListener("click", () => copyBy(button, block.textContent));
 }
+
+// What is scrolled sideways has to be reached by the keyboard.
+const reach = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+for (const wide of document.querySelectorAll("main pre, main table")) reach.observe(wide);
