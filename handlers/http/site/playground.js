@@ -249,7 +249,10 @@ const page = () => html`${tokenForm()}
   <p class="no" role="alert">${state.fault}</p>
   ${state.organization ? html`<div role="tablist" aria-label="Playground">
     ${tab("Try an event", state.tab === "try", "panel", () => set({ tab: "try" }))}
-    ${tab("A member", state.tab === "member", "panel", () => set({ tab: "member" }))}</div>
+    ${tab("A member", state.tab === "member", "panel", () => {
+      set({ tab: "member" });
+      if (state.memberId && !state.view) look();
+    })}</div>
     <section role="tabpanel" id="panel" aria-busy=${String(state.isBusy)}>${state.tab === "try" ? tryTab() : memberTab()}
     </section>` : html`<p>The server prints a token when it starts; <code>loyalty playground</code> opens this page with
     one.</p>`}`;
