@@ -14,7 +14,7 @@ from typing import Any
 from domain.calendar import zone_named
 from domain.campaigns.compiled import CompiledCampaign, compile_effects, compile_rules
 from domain.campaigns.context import EventFacts
-from domain.campaigns.discounts import DiscountShare
+from domain.campaigns.discounts import Basket, DiscountShare
 from domain.campaigns.effects import DISCOUNT, MINT_POINTS
 from domain.campaigns.execution import ComputedEffect, EffectComputer
 from domain.campaigns.outcomes import AUTHORIZED, EXECUTED, PARTIAL, ActionGrants, Done, EffectGrant
@@ -122,7 +122,7 @@ def reevaluate(
             elif computed.fault is None and grant.number is not None:
                 reevaluation.add(grant, computed.params["amount"], computed.params.get("qualifyingAmount"))
             elif computed.fault is None and facts.basket is not None:
-                reevaluation.add(grant, _discount(computed, grant, facts, item_places), None)
+                reevaluation.add(grant, _discount(computed, grant, facts.basket, item_places), None)
     return reevaluation
 
 
@@ -136,11 +136,8 @@ def _holds(
     return rule is None or rule.run(variables, budget, functions) is True
 
 
-def _discount(computed: ComputedEffect, grant: EffectGrant, facts: EventFacts, item_places: Sequence[int]) -> Decimal:
+def _discount(computed: ComputedEffect, grant: EffectGrant, basket: Basket, item_places: Sequence[int]) -> Decimal:
     """The discount off what is left of the order, which is taken off its basket."""
-    basket = facts.basket
-    if basket is None:
-        return ZERO
     discount = basket.discount(computed.terms)
     if grant.items is not None:
         discount = basket.part(discount, [item_places.index(place) for place in grant.items if place in item_places])

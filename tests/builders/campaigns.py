@@ -11,6 +11,7 @@ from domain.campaigns.compiled import CompiledCampaign, EvaluationPlan, compile_
 from domain.campaigns.context import EventFacts, Executor, host_functions
 from domain.campaigns.counters import CounterKey, Counters
 from domain.campaigns.evaluation import Evaluator
+from domain.campaigns.execution import Attempt
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.outcomes import Evaluation
 from domain.campaigns.records import RUNNING, Action, Campaign, StackingGroup
@@ -118,6 +119,7 @@ def campaign(
     campaign_id: int = 1,
     accounts: Sequence[LedgerAccount] = (),
     default_timezone: str = "UTC",
+    default_currency: str | None = None,
     groups: Sequence[StackingGroup] = (),
     **values: Any,
 ) -> CompiledCampaign:
@@ -167,7 +169,7 @@ def campaign(
     return compile_campaign(
         record,
         [compile_action(each, groups=by_key) for each in actions],
-        limit_rules_of(record, ids),
+        limit_rules_of(record, ids, default_currency),
         known[0] if known else None,
         default_timezone,
     )
@@ -219,6 +221,7 @@ class Bench:
         used: Mapping[CounterKey, Decimal] | None = None,
         matchers: Mapping[str, ItemPredicate] | None = None,
         executors: Mapping[str, Executor] | None = None,
+        attempt: Attempt | None = None,
     ) -> None:
         known = list(accounts) or [account()]
         self.campaigns = campaigns
@@ -227,6 +230,7 @@ class Bench:
         self.counters = Counters(used or {})
         self.matchers = matchers or {}
         self.executors = executors or {}
+        self.attempt = attempt
 
     def run(
         self, event: EventFacts | None = None, *, explaining: bool = False, mode: str = FULL, tracing: bool = False
@@ -241,6 +245,7 @@ class Bench:
             self.executors.__getitem__,
             mode=DRY_RUN if explaining else mode,
             tracing=tracing,
+            attempt=self.attempt,
         )
         return evaluator.run(EvaluationPlan.of(self.campaigns))
 

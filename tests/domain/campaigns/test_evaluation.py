@@ -437,14 +437,15 @@ def test_points_of_inactive_people_do_not_move(kind):
 
 
 def test_an_inactive_member_gets_nothing_else_but_receivers_are_notified():
-    executors = {"notify": lambda event, params: None, "assign-badge": lambda event, params: None}
+    executors = dict.fromkeys(("notify", "assign-badge", "use-coupon"), lambda event, params: None)
     effects = (
         effect("notify", name="n"),
         effect("assign-badge", badgeKey="b"),
+        effect("use-coupon", couponBookKey="b"),
         effect("discount", type="amount", value=1),
     )
     found = Bench(campaign(action(1, *effects)), executors=executors).run(facts(is_active=False))
-    assert [each.status for each in found.effects] == ["executed", "skipped", "skipped"]
+    assert [each.status for each in found.effects] == ["executed", "skipped", "skipped", "skipped"]
 
 
 def test_an_action_that_is_not_running_is_explained():

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from domain.campaigns.discounts import Basket
 from domain.campaigns.point_effects import transaction_number
-from domain.campaigns.reevaluation import reevaluate
+from domain.campaigns.reevaluation import Reevaluation, reevaluate
 from domain.expressions import Deadline
-from domain.reversals import Extent
+from domain.reversals import WHOLE, Extent
 from tests.builders.campaigns import MEMBER_ID, Bench, account, action, campaign, effect, facts, group, mint
+
+NOTHING, HALF, EVERYTHING = (Extent(Fraction(part, 2)) for part in range(3))
 
 POINTS_ACCOUNT = account(fiat_per_point=Decimal("0.03"))
 FOREVER = Deadline(60, lambda: 0.0)
@@ -86,6 +88,58 @@ def test_effects_that_gave_nothing_are_not_kept():
 def test_after_an_error_nothing_is_said(rule, amount):
     actions, _ = granted(order(80, 40), anew(action(1, mint(amount), rule=rule)))
     assert again(actions, [80, None]).points == {}
+
+
+def test_an_error_in_one_action_does_not_keep_others_from_being_evaluated():
+    broken = action(1, mint(5), rule="order.items[1].total > 0.0")
+    actions, _ = granted(order(80, 40), anew(broken, action(2, mint(7), rule="order.total >= 100.0", priority=2)))
+    assert again(actions, [80, None]).points == {2: EVERYTHING}
+
+
+@pytest.mark.parametrize(("left", "extent"), [(100, NOTHING), (101, NOTHING), (99, EVERYTHING)])
+def test_the_minimum_spend_decides_on_what_is_left(left, extent):
+    actions, _ = granted(order(120), anew(action(1, mint(500)), min_spend_value=Decimal(100)))
+    assert again(actions, [left]).points == {1: extent}
+    unknown = replace(order(left), spend=None)
+    assert reevaluate(actions, unknown, [0], {}, FOREVER).points == {1: EVERYTHING}
+
+
+def test_the_rest_is_never_granted_more_than_the_order_was():
+    actions, _ = granted(order(120), anew(action(1, mint(("=", "200.0 - order.total")))))
+    assert again(actions, [60]).points == {1: NOTHING}
+
+
+def test_qualifying_points_are_evaluated_on_their_own():
+    """A mint of 100, of which one point for each euro counts for tiers: half of those go with half of the order."""
+    one = action(1, mint(100, qualifyingAmount=("=", "order.total")), rule="order.total >= 50.0")
+    actions, _ = granted(order(60, 60), anew(one))
+    found = again(actions, [60, None])
+    assert found.extents_of(1, default=WHOLE) == (NOTHING, HALF)
+    assert again(actions, [None, None]).extents_of(1, default=WHOLE) == (EVERYTHING, EVERYTHING)
+
+
+def test_a_mint_that_only_qualifies_takes_back_only_what_qualifies():
+    actions, _ = granted(order(60, 60), anew(action(1, mint(0, qualifyingAmount=("=", "order.total")))))
+    assert again(actions, [60, None]).extents_of(1, default=WHOLE) == (NOTHING, HALF)
+
+
+def test_without_an_amount_of_their_own_points_qualify_as_they_are():
+    actions, _ = granted(order(60, 60), anew(action(1, mint(("=", "order.total")))))
+    assert again(actions, [60, None]).extents_of(1, default=WHOLE) == (HALF, HALF)
+
+
+def test_transactions_of_no_grant_have_the_extent_of_the_order():
+    found = Reevaluation(points={1: NOTHING}, qualifying={1: HALF})
+    assert [found.extents_of(number, default=WHOLE) for number in (1, 2, None)] == [
+        (NOTHING, HALF),
+        (WHOLE, WHOLE),
+        (WHOLE, WHOLE),
+    ]
+
+
+def test_a_discount_whose_amount_is_not_known_is_not_kept():
+    [kept], _ = granted(replace(order(120), basket=None), anew(action(1, off(20), mint(7))))
+    assert [grant.place for grant in kept.grants] == [1]
 
 
 def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():

@@ -190,6 +190,26 @@ def test_the_mode_holds_for_each_item(mode, found):
     assert discounts(run(order(coat=100, mug=10), tested)) == found
 
 
+def test_the_worst_for_an_item_may_be_as_little_as_one():
+    tested = campaign(best(1, cash(5, per="item")), best(2, cash(1, per="item")), groups=[group("worst", "item")])
+    assert discounts(run(order(coat=100, mug=10), tested)) == [(2, 2)]
+
+
+def test_who_loses_two_items_alike_is_beaten_by_the_first_winner():
+    """The 20 % win the coat, the 10.00 the mug; 3.00 off each lose 3.00 to both."""
+    tested = campaign(
+        best(1, off(20)),
+        best(2, cash(10, itemFilter=("=", "item.total == 10.0"))),
+        best(3, cash(3, per="item")),
+        groups=[group("best", "item")],
+    )
+    assert discounts(run(order(coat=100, mug=10), tested)) == [(1, 20), (2, 10)]
+    assert explained(order(coat=100, mug=10), tested)[3] == (
+        "BEATEN_BY",
+        {"actionId": 1, "worth": 6, "winnerWorth": 22},
+    )
+
+
 def test_of_equal_actions_the_first_wins_by_priority_campaign_and_index():
     first = campaign(best(5, cash(10), priority=2, action_index=0), groups=[group()], campaign_id=2)
     second = campaign(
@@ -273,6 +293,47 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
     ]
     # Once to know what it gives, and once for good.
     assert assigned == ["cup", "cup"]
+
+
+def test_a_trial_of_coupons_is_undone_and_happens_for_real_only_if_it_wins():
+    """The cup is worth 2.00, and the discount 1.00."""
+    tried, assigned = [], []
+
+    def attempt(execute):
+        tried.append(len(assigned))
+        bid = execute()
+        assigned.pop()
+        return bid
+
+    def assign(event, params):
+        assigned.append(params["couponBookKey"])
+        return Performed(Decimal(1), worth=Decimal(2))
+
+    cup = best(1, effect("assign-coupon", couponBookKey="cup"))
+    tested = campaign(cup, best(2, cash(1)), groups=[group()])
+    bench = {"executors": {"assign-coupon": assign}, "attempt": attempt}
+    found = run(order(100), tested, **bench)
+    assert [(each.effect_id, each.worth) for each in found.effects] == [("assign-coupon", 2)]
+    # Only the action with coupons was tried, before anything was assigned.
+    assert (tried, assigned) == ([0], ["cup"])
+    better = campaign(best(3, cash(3)), groups=[group()], campaign_id=2)
+    assert discounts(run(order(100), tested, better, **bench)) == [(3, 3)]
+    assert assigned == ["cup"]
+
+
+def test_an_authorization_tries_coupons_to_compare_them_and_assigns_none():
+    assigned = []
+
+    def assign(event, params):
+        assigned.append(params["couponBookKey"])
+        return Performed(Decimal(1), worth=Decimal(2))
+
+    cup = best(1, effect("assign-coupon", couponBookKey="cup"))
+    tested = campaign(cup, best(2, cash(1)), action(3, effect("assign-coupon", couponBookKey="mug")), groups=[group()])
+    bench = Bench(tested, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
+    assert statuses(bench.run(order(100), mode="authorize")) == [(1, "authorized"), (3, "authorized")]
+    # This was the trial.
+    assert assigned == ["cup"]
 
 
 def test_effects_of_a_winner_that_are_no_discounts_happen_once():

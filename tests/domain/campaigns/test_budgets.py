@@ -1,0 +1,278 @@
+"""Budgets of campaigns: limits of money and coupons, of locations, shared ones, and the alerts about them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from domain.campaigns.context import Performed
+from domain.campaigns.counters import ALL_CAMPAIGNS
+from domain.campaigns.discounts import Basket
+from domain.campaigns.limits import limit_rules_of
+from tests.builders.campaigns import MEMBER_ID, Bench, account, action, campaign, effect, facts, group, mint, statuses
+
+PENNY_POINTS = account(fiat_per_point=Decimal("0.01"))
+
+
+def rule(limit, kind="money", scope="campaign", period="total", **more):
+    return {"scope": scope, "type": kind, "period": period, "limit": limit, **more}
+
+
+def limited(*effects, limit, parts=True, **values):
+    """A campaign of one action, whose money is in euros; `parts` of its effects are applied within the limit."""
+    values = {"default_currency": "EUR", "limit_rules": (limit,), "allow_partial_application_on_limit": parts, **values}
+    return campaign(action(1, *effects), **values)
+
+
+def euros(total, **values):
+    return facts(total, **{"currency": "EUR", "basket": Basket(MEMBER_ID, Decimal(total), "EUR", []), **values})
+
+
+def off(value, kind="amount"):
+    return effect("discount", type=kind, value=value)
+
+
+def coupons(number):
+    return effect("assign-coupon", couponBookKey="cup", amount=number)
+
+
+def amounts(results):
+    """The amount and the status of the first discount of each event."""
+    return [(each.effects[0].discount.amount, each.effects[0].status) for each in results]
+
+
+def first_statuses(results):
+    return [each.effects[0].status for each in results]
+
+
+# --- money --------------------------------------------------------------------------------------------------------
+
+
+def test_a_discount_is_cut_to_the_money_that_is_left():
+    bench = Bench(limited(off(30, "percentage"), limit=rule(10)))
+    results = [bench.run(euros(20)) for _ in range(3)]
+    assert amounts(results) == [(6, "executed"), (4, "partial"), (0, "skipped")]
+    assert [dict(each.effects[0].params)["type"] for each in results] == ["percentage", "amount", "amount"]
+    assert dict(results[1].effects[0].params)["value"] == 4
+    assert [counted.amount for counted in bench.counters.journal] == [6, 4, 0]
+
+
+def test_without_parts_a_discount_over_the_money_that_is_left_is_skipped_as_a_whole():
+    bench = Bench(limited(off(6), limit=rule(10), parts=False))
+    assert first_statuses([bench.run(euros(20)) for _ in range(2)]) == ["executed", "skipped"]
+    # Off 4.00 it is 4.00, as much as is left.
+    assert amounts([bench.run(euros(4))]) == [(4, "partial")]
+
+
+def test_the_discounts_of_an_action_use_a_limit_together_each_by_what_the_other_leaves_of_the_order():
+    """Off 10.00, 6.00 and then 4.00 are 10.00."""
+    within = Bench(limited(off(6), off(6), limit=rule(10), parts=False))
+    assert statuses(within.run(euros(10))) == [(1, "executed"), (1, "partial")]
+    beyond = Bench(limited(off(6), off(6), limit=rule(Decimal("9.99")), parts=False))
+    assert statuses(beyond.run(euros(10))) == [(1, "skipped")] * 2
+
+
+def test_money_that_is_left_is_rounded_down_to_the_currency():
+    bench = Bench(limited(off(6), limit=rule(Decimal("3.339"))))
+    assert amounts([bench.run(euros(20))]) == [(Decimal("3.33"), "partial")]
+
+
+def test_points_that_are_left_are_not_rounded_to_the_currency():
+    known = [account(decimals=3)]
+    tested = limited(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=known)
+    bench = Bench(tested, accounts=known)
+    bench.run(euros(20))
+    assert bench.balance() == Decimal("3.339")
+
+
+@pytest.mark.parametrize(("currency", "used"), [("EUR", 6), ("USD", 0)])
+def test_a_discount_in_another_currency_uses_no_money(currency, used):
+    bench = Bench(limited(off(6), limit=rule(10)))
+    results = [bench.run(euros(20, currency=currency)) for _ in range(2)]
+    assert sum(counted.amount for counted in results[0].counted) == used
+    assert first_statuses(results) == ["executed", "partial" if used else "executed"]
+
+
+def test_an_order_without_a_currency_uses_money_as_well():
+    bench = Bench(limited(off(6), limit=rule(10)))
+    results = [bench.run(euros(20, currency=None)) for _ in range(2)]
+    assert amounts(results) == [(6, "executed"), (4, "partial")]
+
+
+def test_without_an_order_an_amount_is_cut_and_a_percentage_uses_nothing():
+    bench = Bench(limited(off(6), limit=rule(10)))
+    results = [bench.run(facts()) for _ in range(3)]
+    assert first_statuses(results) == ["executed", "partial", "skipped"]
+    assert dict(results[1].effects[0].params)["value"] == 4
+    assert [counted.amount for counted in bench.counters.journal] == [6, 4, 0]
+    percentage = Bench(limited(off(6, "percentage"), limit=rule(10)))
+    assert first_statuses([percentage.run(facts())]) == ["executed"]
+    assert [counted.amount for counted in percentage.counters.journal] == [0]
+
+
+def test_points_with_a_worth_use_money():
+    """500 points are 5.00, of 8.00 in all."""
+    known = [PENNY_POINTS]
+    bench = Bench(limited(mint(500), limit=rule(8), accounts=known), accounts=known)
+    results = [bench.run(euros(20, home_currency="EUR")) for _ in range(3)]
+    assert first_statuses(results) == ["executed", "partial", "skipped"]
+    assert bench.balance() == 800
+
+
+def test_points_that_are_worth_another_currency_use_no_money():
+    known = [PENNY_POINTS]
+    bench = Bench(limited(mint(500), limit=rule(8), accounts=known), accounts=known)
+    results = [bench.run(euros(20, home_currency="USD")) for _ in range(3)]
+    assert first_statuses(results) == ["executed"] * 3
+
+
+def test_money_is_in_the_currency_of_the_campaign_else_in_the_default_one():
+    own, other = (campaign(limit_rules=(rule(10),), currency=currency).campaign for currency in ("EUR", None))
+    assert [limit_rules_of(each, {}, "USD")[0].currency for each in (own, other)] == ["EUR", "USD"]
+    points = campaign(limit_rules=(rule(10, "points"),), currency="EUR").campaign
+    assert limit_rules_of(points, {}, "USD")[0].currency is None
+
+
+# --- coupons ------------------------------------------------------------------------------------------------------
+
+
+def assigning(assigned):
+    def assign(event, params):
+        assigned.append(params["amount"])
+        return Performed(params["amount"])
+
+    return {"assign-coupon": assign, "assign-badge": lambda event, params: None}
+
+
+def test_an_assignment_is_cut_to_the_coupons_that_are_left():
+    assigned: list = []
+    bench = Bench(limited(coupons(3), limit=rule(5, "coupons")), executors=assigning(assigned))
+    results = [bench.run() for _ in range(3)]
+    assert first_statuses(results) == ["executed", "partial", "skipped"]
+    assert assigned == [3, 2]
+    assert [dict(each.effects[0].params)["amount"] for each in results] == [3, 2, 0]
+    assert [each.effects[0].error and each.effects[0].error["type"] for each in results] == [
+        None,
+        "/problems/limit-reached",
+        "/problems/limit-reached",
+    ]
+
+
+def test_without_parts_more_coupons_than_are_left_are_not_assigned_at_all():
+    assigned: list = []
+    tested = limited(coupons(2), coupons(2), limit=rule(5, "coupons"), parts=False)
+    bench = Bench(tested, executors=assigning(assigned))
+    assert statuses(bench.run()) == [(1, "executed")] * 2
+    assert statuses(bench.run()) == [(1, "skipped")] * 2
+    assert assigned == [2, 2]
+
+
+def test_an_inactive_member_uses_no_coupon_that_a_limit_has_left():
+    tested = limited(coupons(9), effect("notify", name="n"), limit=rule(5, "coupons"), parts=False)
+    found = Bench(tested, executors={"notify": lambda event, params: None}).run(facts(is_active=False))
+    assert statuses(found) == [(1, "skipped"), (1, "executed")]
+    assert found.effects[0].error["detail"] == "The member of the event is not active."
+
+
+def test_a_limit_of_coupons_is_none_of_badges():
+    bench = Bench(
+        limited(effect("assign-badge", badgeKey="b", amount=9), coupons(1), limit=rule(1, "coupons"), parts=False),
+        executors=assigning([]),
+    )
+    assert statuses(bench.run()) == [(1, "executed")] * 2
+    assert [counted.amount for counted in bench.counters.journal] == [1]
+
+
+def test_a_broken_effect_is_not_what_a_limit_counts_but_those_after_it_are():
+    broken = effect("discount", type="amount", value=("=", "order.total"))
+    tested = limited(broken, coupons(6), limit=rule(5, "coupons"), parts=False)
+    found = Bench(tested, executors=assigning([])).run()
+    assert [(each.status, each.error["type"]) for each in found.effects] == [
+        ("skipped", "/problems/effect-parameter"),
+        ("skipped", "/problems/limit-reached"),
+    ]
+
+
+# --- locations and several campaigns ------------------------------------------------------------------------------
+
+
+def test_each_location_has_a_limit_of_its_own():
+    """MAD may have 20 points, all other locations 10, and so may events without a location."""
+    bench = Bench(limited(mint(10), limit=rule(10, "points", "location", locationLimits={"MAD": 20})))
+    at = ["MAD", "MAD", "MAD", "LPA", "LPA", None, None]
+    assert first_statuses([bench.run(facts(location_code=code)) for code in at]) == [
+        *("executed", "executed", "skipped"),
+        *("executed", "skipped"),
+        *("executed", "skipped"),
+    ]
+    assert {key.location_code for key, *_ in bench.counters.journal} == {"MAD", "LPA", ""}
+
+
+def test_events_without_a_location_can_have_a_limit_of_their_own():
+    bench = Bench(limited(mint(10), limit=rule(10, "points", "location", locationLimits={"": 20})))
+    assert first_statuses([bench.run(facts()) for _ in range(3)]) == ["executed", "executed", "skipped"]
+
+
+def test_rules_with_one_shared_key_count_together():
+    shared = rule(10, "points", sharedKey="year")
+    first = campaign(action(1, mint(6)), limit_rules=(shared,))
+    second = campaign(action(2, mint(6)), limit_rules=(shared,), campaign_id=2)
+    bench = Bench(first, second)
+    assert statuses(bench.run()) == [(1, "executed"), (2, "skipped")]
+    assert [(key.campaign_id, key.shared_key, by) for key, _, by, _ in bench.counters.journal] == [
+        (ALL_CAMPAIGNS, "year", 1)
+    ]
+
+
+# --- alerts -------------------------------------------------------------------------------------------------------
+
+
+def alerts(found):
+    return [(each.share, each.used, each.limit, each.location) for each in found.alerts]
+
+
+def test_an_alert_is_reported_when_the_use_first_reaches_its_share():
+    bench = Bench(limited(mint(("=", "order.total")), limit=rule(200, "points", alertShares=[100, 80])))
+    assert [alerts(bench.run(facts(total))) for total in (159, 1, 39, 1)] == [
+        [],
+        [(80, 160, 200, None)],
+        [],
+        [(100, 200, 200, None)],
+    ]
+
+
+def test_alerts_that_are_reached_at_once_are_reported_by_their_shares():
+    bench = Bench(limited(mint(200), limit=rule(200, "points", alertShares=[100, 50])))
+    found = bench.run()
+    assert alerts(found) == [(50, 200, 200, None), (100, 200, 200, None)]
+    assert {(each.campaign_key, each.rule.limit) for each in found.alerts} == {("campaign-1", 200)}
+
+
+def test_alerts_are_of_each_location():
+    bench = Bench(limited(mint(5), limit=rule(10, "points", "location", alertShares=[50])))
+    assert [alerts(bench.run(facts(location_code=code))) for code in ("MAD", "MAD", None)] == [
+        [(50, 5, 10, "MAD")],
+        [],
+        [(50, 5, 10, "")],
+    ]
+
+
+def test_a_counter_has_to_be_exact_at_its_alerts_and_its_limit():
+    quiet, loud = (
+        limited(limit=rule(1000, alertShares=shares)).limits[0].ceiling(Decimal(1000)) for shares in ([], [80])
+    )
+    assert (quiet.next(()), loud.next(())) == (1000, 800)
+    [alert] = loud.alerts
+    assert loud.next([alert]) == 1000
+
+
+def test_a_trial_in_a_contest_reports_no_alert():
+    """100 points are worth 1.00, and lose against 5.00 off."""
+    known, groups = [PENNY_POINTS], [group()]
+    rules = (rule(100, "points", alertShares=[50]),)
+    points = action(1, mint(100), stacking_group_key="group")
+    better = campaign(action(2, off(5), stacking_group_key="group"), campaign_id=2, groups=groups)
+    tested = campaign(points, limit_rules=rules, accounts=known, groups=groups)
+    assert Bench(tested, better, accounts=known).run(euros(20)).alerts == []
+    assert alerts(Bench(tested, accounts=known).run(euros(20))) == [(50, 100, 100, None)]
