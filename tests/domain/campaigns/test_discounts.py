@@ -132,6 +132,52 @@ def test_later_discounts_find_what_earlier_ones_left():
     assert (first.left, second.left) == (70, 72)
 
 
+def half_off_the_first():
+    """Items of 30 and 10, of which a discount has left 15 and 10."""
+    purchase = basket(40, 30, 10)
+    given_by(purchase, PERCENTAGE, 50, items=[0])
+    return purchase
+
+
+@pytest.mark.parametrize(
+    ("offer", "expected"),
+    [
+        # A percentage of an item, and of each item: of what is left of it, or of its first total.
+        (terms(PERCENTAGE, 20, items=[0]), ["3.00"]),
+        (terms(PERCENTAGE, 20, items=[0], base="initial"), ["6.00"]),
+        (terms(PERCENTAGE, 20, per="item"), ["3.00", "2.00"]),
+        (terms(PERCENTAGE, 20, per="item", base="initial"), ["6.00", "2.00"]),
+        # An amount, which is spread by what is left, or by the first totals.
+        (terms(AMOUNT, 8), ["4.80", "3.20"]),
+        (terms(AMOUNT, 8, base="initial"), ["6.00", "2.00"]),
+        # 5.00 for each item, which together may be 4.00: each gets the same.
+        (terms(AMOUNT, 5, per="item", max_amount=Decimal(4)), ["2.00", "2.00"]),
+        (terms(AMOUNT, 5, per="item", max_amount=Decimal(4), base="initial"), ["2.00", "2.00"]),
+    ],
+)
+def test_a_discount_is_of_what_is_left_or_of_the_first_totals(offer, expected):
+    assert [amount for _, amount in shares(half_off_the_first().discount(offer))] == expected
+
+
+def test_the_remainder_has_what_discounts_have_left_of_each_item():
+    remainder = half_off_the_first().remainder()
+    assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (25, [15, 10])
+    unknown = basket(40, 30, None)
+    given_by(unknown, PERCENTAGE, 50)
+    remainder = unknown.remainder()
+    assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (20, [30, None])
+
+
+def test_a_discount_that_is_given_back_leaves_what_was_there_before():
+    purchase = basket(40, 30, 10)
+    remainder = purchase.remainder()
+    discount = given_by(purchase, AMOUNT, 8)
+    assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (32, [24, 8])
+    purchase.give_back(discount)
+    assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (40, [30, 10])
+    assert purchase.left == 40
+
+
 @pytest.mark.parametrize(
     ("currency", "total", "percent", "amount"),
     [
