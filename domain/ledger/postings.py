@@ -199,6 +199,16 @@ class Stored:
     order_external_id: str | None = None
 
     @property
+    def debited_wallet_id(self) -> int:
+        """The wallet that it takes from; 0, which no wallet has, for a mint."""
+        return self.from_wallet_id or 0
+
+    @property
+    def credited_wallet_id(self) -> int:
+        """The wallet that it gives to; 0, which no wallet has, for a burn."""
+        return self.to_wallet_id or 0
+
+    @property
     def is_timed(self) -> bool:
         """True for a mint that was not available at once: it waits while it is pending, and not for a capture."""
         return self.available_at is not None or self.awaited is not None

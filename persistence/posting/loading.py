@@ -215,7 +215,7 @@ class _IdleBalances:
 
     def make_available(self, transaction: Stored, account: LedgerAccount) -> None:
         """Make a mint available, which is a movement; if the balance has expired before, what it gave is left."""
-        pair = transaction.to_wallet_id or 0, account.ledger_account_id
+        pair = transaction.credited_wallet_id, account.ledger_account_id
         self._expire_idle(pair, account, transaction.available_at or self._session.at)
         self._arrived.setdefault(pair, []).append(self._session.make_available(transaction, account))
 

@@ -308,8 +308,7 @@ _WIDE = Context(prec=200)
 
 def overdraft_of(account: LedgerAccount) -> Decimal:
     """The greatest debt that the account allows; zero if it has no overdraft."""
-    limit = account.overdraft_limit
-    return limit if limit is not None and limit > 0 and account.is_revolving else ZERO
+    return max(ZERO, account.overdraft_limit or ZERO) if account.is_revolving else ZERO
 
 
 def check_amount(account: LedgerAccount, amount: Decimal, name: str = "amount") -> None:
@@ -374,11 +373,11 @@ def lot_transfers(
 
 def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
     """The amount of a settled mint or transfer that went into lots that had expired by then."""
-    arrived: tuple[LotUse, ...] = ()
+    arrived: Iterable[NewLot | LotUse] = ()
     if isinstance(move, NewLot):
-        arrived = (LotUse(0, move.amount, move.expires_at),)
-    elif isinstance(move, SettleLots) and move.to_wallet_id is not None:
+        arrived = (move,)
+    elif isinstance(move, SettleLots):
         # Lots are given in this order: the first to expire repaid debt.
         kept_amount = sum((use.amount for use in move.kept), ZERO)
         _, arrived = split_uses(move.kept, kept_amount - move.to_lots)
-    return sum((use.amount for use in arrived if use.expires_at is not None and use.expires_at <= at), ZERO)
+    return sum((lot.amount for lot in arrived if lot.expires_at is not None and lot.expires_at <= at), ZERO)

@@ -46,11 +46,11 @@ class CaptureSession(Returns):
         if fiat is not None:
             fiat_value = fiat.value
         if external_event_date is not None and transaction.transaction_type == BURN:
-            self.be_active(account, transaction.from_wallet_id or 0, SPEND, external_event_date)
+            self.be_active(account, transaction.debited_wallet_id, SPEND, external_event_date)
         before = self._available_of(transaction)
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or self._expiry_of_mint(
-            account, transaction.to_wallet_id or 0, transaction.external_event_date or self.at
+            account, transaction.credited_wallet_id, transaction.external_event_date or self.at
         )
         entries, moves = self._settle(transaction, account, amount, kept_uses, released, expiry)
         if transaction.from_wallet_id is not None:
@@ -82,7 +82,7 @@ class CaptureSession(Returns):
         """
         if self.status_of(transaction) != PENDING or not transaction.is_timed:
             raise NotPending(f"Transaction {transaction.ledger_transaction_id} does not wait.")
-        amount, wallet_id = self.amount_of(transaction), transaction.to_wallet_id or 0
+        amount, wallet_id = self.amount_of(transaction), transaction.credited_wallet_id
         moment = early_at or transaction.available_at or self.at
         happened_at = transaction.external_event_date or self.at
         is_planned = moment == transaction.available_at
@@ -144,9 +144,9 @@ class CaptureSession(Returns):
             entries += (Entry(None, -amount),)
             if transaction.qualifying is None:
                 happened_at = transaction.external_event_date or self.at
-                self._earn(account, transaction.to_wallet_id or 0, amount, happened_at, transaction.available_at)
+                self._earn(account, transaction.credited_wallet_id, amount, happened_at, transaction.available_at)
             if account.point_tracking_enabled and to_lots:
-                moves.append(NewLot(transaction.to_wallet_id or 0, account.ledger_account_id, to_lots, expiry))
+                moves.append(NewLot(transaction.credited_wallet_id, account.ledger_account_id, to_lots, expiry))
         elif transaction.transaction_type == BURN:
             entries += (Entry(None, amount),)
         if account.point_tracking_enabled and transaction.from_wallet_id is not None:
@@ -171,7 +171,7 @@ class CaptureSession(Returns):
 
     def expire_arrived(self, capture: Capture, amount: Decimal, moment: datetime) -> None:
         """Burn what is left of what a capture of this unit of work has given, which expired at a moment."""
-        account, wallet_id = capture.account, capture.stored.to_wallet_id or 0
+        account, wallet_id = capture.account, capture.stored.credited_wallet_id
         transaction_id = capture.stored.ledger_transaction_id
         before = self._expired_on_arrival.get(transaction_id, ZERO)
         self._undo_log.put(self._expired_on_arrival, transaction_id, before + amount)

@@ -105,7 +105,7 @@ class Claims(Movements):
             self._undo_log.put(self._unearned, transaction.ledger_transaction_id, qualifying - earned_points)
         self._earn(
             account,
-            transaction.to_wallet_id or 0,
+            transaction.credited_wallet_id,
             earned_points,
             transaction.external_event_date or self.at,
             transaction.available_at,
@@ -123,7 +123,7 @@ class Claims(Movements):
         self._undo_log.put(self._unearned, transaction.ledger_transaction_id, in_all)
         self._earn(
             account,
-            transaction.to_wallet_id or 0,
+            transaction.credited_wallet_id,
             before - in_all,
             transaction.happened_at or self.at,
             transaction.available_at,
@@ -145,7 +145,7 @@ class Claims(Movements):
         step: Posting | Capture,
     ) -> None:
         """Take missing amounts of mints from what the reversal of a debit returned, partly to these lots."""
-        wallet_id, preferred = transaction.from_wallet_id or 0, tuple(lots)
+        wallet_id, preferred = transaction.debited_wallet_id, tuple(lots)
         for mint in self._claims_on(transaction, account):
             # The expired part of the mint itself is gone already.
             shortfall = self.missing_of(mint) - sum((back.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
@@ -171,7 +171,7 @@ class Claims(Movements):
         part_of: Posting | Capture | None = None,
     ) -> Posting:
         """Revert a settled mint in part: take `amount` from its wallet, and `debt` in addition."""
-        debits, amount = self._debit(account, mint.to_wallet_id or 0, amount, debt), amount + debt
+        debits, amount = self._debit(account, mint.credited_wallet_id, amount, debt), amount + debt
         entries = (*debits, Entry(None, amount))
         self._undo_log.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)

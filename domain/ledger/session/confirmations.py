@@ -56,12 +56,12 @@ class ConfirmationSession(CaptureSession):
         by_policy = None
         if expires_at is None:
             minted_at = mint.external_event_date or self.at
-            by_policy = self._expiry_of_mint(account, mint.to_wallet_id or 0, minted_at, moment)
+            by_policy = self._expiry_of_mint(account, mint.credited_wallet_id, minted_at, moment)
         self._undo_log.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, by_policy))
 
 
 def _awaited_events(mint: Stored) -> Iterable[AwaitedEvent]:
     terms = mint.awaited or {}
     order = terms.get(ORDER)
-    wallet_id = (mint.to_wallet_id or 0) if order is None else 0
+    wallet_id = mint.credited_wallet_id if order is None else 0
     return [(event_type, order, wallet_id) for event_type in terms.get("eventTypes", ())]

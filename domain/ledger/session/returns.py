@@ -27,7 +27,7 @@ class Returns(Claims):
         """
         if not account.point_tracking_enabled:
             return ()
-        pair = (transaction.from_wallet_id or 0, account.ledger_account_id)
+        pair = (transaction.debited_wallet_id, account.ledger_account_id)
         uses = self._uses_left(transaction)
         kept_uses, uses = split_uses(uses, max(ZERO, _total(uses) - amount))
         used_amount = _total(uses)
@@ -55,7 +55,7 @@ class Returns(Claims):
 
     def _available_of(self, transaction: Stored) -> Decimal:
         """The spendable amount of the wallet that a transaction debits."""
-        return self.holding(transaction.from_wallet_id or 0, transaction.ledger_account_id).available
+        return self.holding(transaction.debited_wallet_id, transaction.ledger_account_id).available
 
     def _settle_returned(
         self,
@@ -99,7 +99,7 @@ class Returns(Claims):
         for expiry in (*expiries, *map(self._stored_as, posted)):
             moment = expiry.external_event_date
             if moment is not None and any(use.expires_at is None or use.expires_at > moment for use in expiry.uses):
-                pair = (expiry.from_wallet_id or 0, expiry.ledger_account_id)
+                pair = (expiry.debited_wallet_id, expiry.ledger_account_id)
                 self._idle_expiries.setdefault(pair, []).append(expiry)
 
     def _stored_as(self, posting: Posting) -> Stored:

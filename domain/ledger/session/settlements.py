@@ -88,7 +88,7 @@ class LedgerSession(ConfirmationSession):
         As an expiry, it is no action of the member and does not delay the expiry of an idle balance.
         """
         ended_at = ended_at or transaction.held_until or self.at
-        wallet_id = transaction.from_wallet_id or transaction.to_wallet_id or 0
+        wallet_id = transaction.debited_wallet_id or transaction.credited_wallet_id
         before = self._available_of(transaction)
         last_transaction_date = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         # With the moment, the key cannot equal a key used by a client.
@@ -163,7 +163,7 @@ class LedgerSession(ConfirmationSession):
         """Lower the set-aside amount of a pending mint, to zero if `amount` is all of it."""
         if amount >= self.amount_of(transaction):
             return self.revert(transaction, account, details)
-        wallet_id = transaction.to_wallet_id or 0
+        wallet_id = transaction.credited_wallet_id
         balance = self._unreserve(account, wallet_id, credit=amount)
         self._undo_log.put(self._released, transaction.ledger_transaction_id, self.released_of(transaction) + amount)
         entries = (Entry(wallet_id, ZERO, balance.current),)
@@ -196,7 +196,7 @@ class LedgerSession(ConfirmationSession):
     def _revert_mint(
         self, transaction: Stored, account: LedgerAccount, details: Details, allow_overdraft: bool, burn_available: bool
     ) -> Posting:
-        wallet_id = transaction.to_wallet_id or 0
+        wallet_id = transaction.credited_wallet_id
         available = self.holding(wallet_id, account.ledger_account_id).available
         amount, shortfall = self.unreverted_of(transaction), ZERO
         if amount > available:
@@ -227,7 +227,7 @@ class LedgerSession(ConfirmationSession):
         self, transaction: Stored, account: LedgerAccount, details: Details, amount: Decimal, fiat: Decimal | None
     ) -> Posting:
         """Give back `amount` of a burn, worth `fiat` in money."""
-        wallet_id = transaction.from_wallet_id or 0
+        wallet_id = transaction.debited_wallet_id
         if account.is_revolving:
             self._refuse_over_supply(account, amount)
         balance, to_lots = self._credit(account, wallet_id, amount)
@@ -239,8 +239,8 @@ class LedgerSession(ConfirmationSession):
 
     def _revert_transfer(self, transaction: Stored, account: LedgerAccount, details: Details) -> Posting:
         sender, receiver, amount = (
-            transaction.from_wallet_id or 0,
-            transaction.to_wallet_id or 0,
+            transaction.debited_wallet_id,
+            transaction.credited_wallet_id,
             self.unreverted_of(transaction),
         )
         self._refuse_unavailable(account, receiver, amount)
