@@ -10,7 +10,7 @@ import pytest
 
 from domain.ledger.lots import LotUse, RestoreLots
 from domain.ledger.postings import Details, Fiat, Holding, Stored
-from domain.ledger.records import BURN, PENDING, REVERT, REVERTED
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED
 from domain.ledger.refusals import AlreadyReverted, NotPending
 from domain.ledger.session import LedgerSession
 from tests.builders.campaigns import NOON, account
@@ -62,13 +62,35 @@ def test_the_end_releases_all_that_was_held():
     [posting] = books.steps
     assert (posting.transaction_type, posting.status, posting.amount) == (REVERT, REVERTED, 40)
     assert (posting.details.external_event_date, posting.ends_hold) == (NOON, True)
+    assert (posting.details.description, posting.minted, posting.burned) == ("Hold ended", 0, 0)
     assert posting.lot_moves == (RestoreLots(WALLET, 1, (use(40),), expires_at=None),)
+
+
+def test_points_that_have_waited_in_vain_for_an_event_are_gone():
+    awaited = {"eventTypes": ["till-opened"], "availableAfter": None, "availableRounding": None}
+    waiting = replace(hold(), transaction_type=MINT, from_wallet_id=None, to_wallet_id=WALLET, awaited=awaited)
+    held = Holding(Decimal(100), pending_credit=Decimal(40), earned=Decimal(5), last_transaction_date=NOON - 2 * DAY)
+    books = LedgerSession({1: POINTS}, {(WALLET, 1): held}, {}, NOON + DAY)
+    books.end_hold(waiting, POINTS)
+    assert books.holding(WALLET, 1) == replace(held, pending_credit=Decimal(0))
+    [posting] = books.steps
+    assert (posting.status, posting.amount, posting.minted, posting.entries[0].amount) == (REVERTED, 40, -40, 0)
+    assert (posting.details.description, posting.details.external_event_date) == ("not-confirmed", NOON)
+    assert [pair for pair, _ in books.changed_holdings()] == [(WALLET, 1)]
+
+
+def test_a_hold_may_be_ended_before_its_time():
+    books = session(NOON, pending=80)
+    books.end_hold(hold(uses=[use(40)], held_until=None), POINTS, NOON - DAY)
+    books.end_hold(replace(hold(uses=[use(40)], held_until=None), ledger_transaction_id=12), POINTS)
+    assert [step.details.external_event_date for step in books.steps] == [NOON - DAY, NOON]
 
 
 def test_the_end_is_no_action_of_the_member():
     books = session(NOON + DAY)
     books.end_hold(hold(uses=[use(40)]), POINTS)
     assert books.holding(WALLET, 1).last_transaction_date == NOON - 2 * DAY
+    assert [pair for pair, _ in books.changed_holdings()] == [(WALLET, 1)]
 
 
 def test_a_hold_that_has_ended_is_neither_captured_nor_reverted():

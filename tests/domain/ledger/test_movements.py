@@ -9,16 +9,17 @@ from decimal import Decimal
 import pytest
 
 from domain.ledger.extensions import Extension
-from domain.ledger.lots import LotUse, NewLot, TakeLots
+from domain.ledger.lots import LotUse, MoveLots, NewLot, TakeLots
 from domain.ledger.postings import Details, Holding, Stored
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     BalanceLimitReached,
     CaptureNotSupported,
     InsufficientBalance,
+    OverdraftLimitExceeded,
     PointsNotTracked,
 )
-from domain.ledger.session import LedgerSession
+from domain.ledger.session import LedgerSession, overdraft_of
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import NOON, account
 
@@ -75,6 +76,32 @@ def test_a_burn_takes_all_that_is_there_and_nothing_more_by_default():
     assert (balance(opened), opened.holding(ANA, 1).overdraft) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("limit", "is_revolving", "most"), [(None, True, 0), (-5, True, 0), (0, True, 0), (5, True, 5), (5, False, 0)]
+)
+def test_only_a_revolving_account_with_a_limit_has_an_overdraft(limit, is_revolving, most):
+    of = account(overdraft_limit=None if limit is None else Decimal(limit), is_revolving=is_revolving)
+    assert overdraft_of(of) == most
+
+
+def test_the_debt_that_would_be_too_great_includes_the_present_one():
+    indebted = account(overdraft_limit=Decimal(10))
+    opened = session(indebted, ana={"overdraft": 4})
+    with pytest.raises(OverdraftLimitExceeded, match=r"The debt would be 12, its limit is 10\."):
+        opened.burn(indebted, ANA, Decimal(8), KEY, allow_overdraft=True)
+    opened.burn(indebted, ANA, Decimal(6), KEY, allow_overdraft=True)
+    assert opened.holding(ANA, 1).overdraft == 10
+
+
+@pytest.mark.parametrize(("pending", "more"), [(0, ""), (7, "; 7 more wait")])
+def test_a_refusal_names_points_that_are_not_available_yet(pending, more):
+    opened = session(ana={"current": 10, "pending_credit": pending})
+    opened.waiting_text = lambda wallet_id, account_id: "; 7 more wait" if (wallet_id, account_id) == (ANA, 1) else "?"
+    with pytest.raises(InsufficientBalance) as refused:
+        opened.burn(POINTS, ANA, Decimal(11), KEY)
+    assert str(refused.value) == f"11 is more than the available 10{more}."
+
+
 def test_lots_give_what_does_not_become_debt():
     indebted = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
     opened = session(indebted, ana={"current": 10})
@@ -89,6 +116,15 @@ def test_a_transfer_moves_points_between_two_wallets(source, target):
     step = opened.transfer(POINTS, source, target, Decimal(10), KEY)
     assert entries(step) == [(source, -10, 5), (target, 10, 25)]
     assert (step.minted, step.burned) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("of", "amount", "moves"),
+    [(TRACKED, 10, (MoveLots(ANA, BEN, 1, Decimal(10), Decimal(7)),)), (TRACKED, 0, ()), (POINTS, 10, ())],
+)
+def test_a_transfer_moves_lots_of_what_does_not_repay_debt(of, amount, moves):
+    opened = session(of, ana={"current": 15}, ben={"overdraft": 3})
+    assert opened.transfer(of, ANA, BEN, Decimal(amount), KEY).lot_moves == moves
 
 
 def test_a_transfer_is_not_to_its_own_wallet():
@@ -106,7 +142,8 @@ def test_a_wallet_holds_the_greatest_balance_and_no_more():
     assert "A wallet may hold 20, and this one holds 10, with what is pending." in str(refused.value)
     with pytest.raises(BalanceLimitReached):
         opened.transfer(limited, BEN, ANA, Decimal(11), KEY)
-    opened.mint(limited, ANA, Decimal(10), KEY)
+    opened.mint(limited, ANA, Decimal(4), KEY)
+    opened.mint(limited, ANA, Decimal(6), KEY)
     assert balance(opened) == 15
     with pytest.raises(BalanceLimitReached):
         opened.mint(limited, ANA, Decimal(1), KEY)
@@ -227,6 +264,47 @@ def test_a_movement_keeps_the_points_of_an_idle_balance(move):
     opened = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
     move(opened, details)
     assert opened.holding(ANA, 1).last_activity_date == NOON - DAY
+
+
+def test_a_movement_that_does_not_count_as_activity_does_not_keep_an_idle_balance():
+    holding = Holding(current=Decimal(5), last_activity_date=NOON - 9 * DAY)
+    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
+    opened.mint(ACTIVE, ANA, Decimal(1), Details("key", counts_as_activity=False))
+    assert opened.holding(ANA, 1).last_activity_date == NOON - 9 * DAY
+
+
+LAST_TRANSACTION = account(expiration_policies=({"expirationType": "lastTransaction", "period": 1},))
+A_MONTH_AGO = NOON.replace(month=NOON.month - 1)
+
+
+@pytest.mark.parametrize(
+    ("of", "last_activity", "last_transaction", "begin"),
+    [
+        (ACTIVE, A_MONTH_AGO + DAY, NOON - DAY, A_MONTH_AGO + DAY),
+        # The balance has expired, at the latest now.
+        (ACTIVE, A_MONTH_AGO, NOON - DAY, NOON),
+        (ACTIVE, A_MONTH_AGO - DAY, NOON - DAY, NOON),
+        # Without an activity, the last transaction counts.
+        (ACTIVE, None, NOON - DAY, NOON - DAY),
+        (ACTIVE, None, A_MONTH_AGO, NOON),
+        (ACTIVE, None, None, NOON),
+        (LAST_TRANSACTION, None, A_MONTH_AGO, None),
+    ],
+)
+def test_points_that_arrive_without_an_activity_live_on_if_the_balance_has_none_or_has_expired(
+    of, last_activity, last_transaction, begin
+):
+    holding = Holding(last_activity_date=last_activity, last_transaction_date=last_transaction)
+    opened = LedgerSession({1: of}, {(ANA, 1): Holding(current=Decimal(5)), (BEN, 1): holding}, {}, NOON)
+    opened.transfer(of, ANA, BEN, Decimal(1), KEY)
+    assert opened.holding(BEN, 1).last_activity_date == begin
+
+
+@pytest.mark.parametrize(("happened_at", "last"), [(NOON - 2 * DAY, None), (NOON - DAY, None), (NOON, NOON)])
+def test_the_first_activity_counts_if_it_is_later_than_the_last_transaction(happened_at, last):
+    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): Holding(last_transaction_date=NOON - DAY)}, {}, NOON)
+    opened.be_active(ACTIVE, ANA, "earn", happened_at)
+    assert opened.holding(ANA, 1).last_activity_date == last
 
 
 def test_an_idle_period_begins_when_points_arrive_by_a_transfer():

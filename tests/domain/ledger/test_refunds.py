@@ -95,6 +95,13 @@ def test_refunds_go_to_the_lots_that_expire_last_each_lot_once():
     assert restored(refund(opened, paid, 25, 3, "k3")) == ({1: 25}, None)
 
 
+def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
+    """Of 100 points 40 were given back, to the lots that expire last, before this unit of work."""
+    opened, paid = session(TRACKED), burn(taken_back=Decimal(40), uses=(SOON, LotUse(2, Decimal(30), NOON + 2 * DAY)))
+    assert restored(refund(opened, paid, 35, 3)) == ({2: 30, 1: 5}, 8)
+    assert restored(refund(opened, paid, 25, 3, "k2")) == ({1: 25}, None)
+
+
 def test_a_stored_refund_has_lowered_the_uses_of_the_burn():
     lots = [Lot(use.ledger_lot_id, ANA, 1, 5, use.expires_at, use.amount, Decimal(0)) for use in (SOON, LATE, NEVER)]
     opened, allocator = session(TRACKED), Allocator(lots)

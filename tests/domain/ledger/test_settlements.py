@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from domain.ledger.lots import LotUse, RestoreLots, SettleLots, TakeLots
-from domain.ledger.postings import Details, Fiat, Holding, Stored
+from domain.ledger.lots import LotUse, NewLot, RestoreLots, SettleLots, TakeLots
+from domain.ledger.postings import Details, Fiat
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     AccountInactive,
@@ -24,55 +24,11 @@ from domain.ledger.refusals import (
     PointsNotTracked,
     SupplyExceeded,
 )
-from domain.ledger.session import LedgerSession
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import NOON, account
+from tests.builders.ledger_sessions import ANA, BEN, KEY, POINTS, TRACKED, amounts, entries, held, session, stored
 
-ANA, BEN = 1, 2
-KEY = Details("key")
-POINTS, TRACKED = account(), account(point_tracking_enabled=True)
 DAY = timedelta(days=1)
-
-
-def session(of=POINTS, issued=None, **wallets):
-    holdings = {
-        (wallet, 1): Holding(**held) for wallet, held in ((ANA, wallets.get("ana")), (BEN, wallets.get("ben"))) if held
-    }
-    return LedgerSession({1: of}, holdings, {1: Decimal(issued)} if issued else {}, NOON)
-
-
-def amounts(**values):
-    return {name: Decimal(value) for name, value in values.items()}
-
-
-def stored(transaction_type=BURN, status=SETTLED, amount=10, number=8, **values):
-    sender = None if transaction_type == MINT else ANA
-    receiver = {MINT: ANA, BURN: None, TRANSFER: BEN}.get(transaction_type)
-    plain = {
-        "ledger_transaction_id": number,
-        "ledger_account_id": 1,
-        "transaction_type": transaction_type,
-        "status": status,
-        "amount": Decimal(amount),
-        "from_wallet_id": sender,
-        "to_wallet_id": receiver,
-        "is_expiry": False,
-        "fiat_value": None,
-        "reversal_ledger_transaction_id": None,
-        "external_event_date": None,
-        "pending_expires_at": None,
-        "entry_count": 2,
-    }
-    return Stored(**plain | values)
-
-
-def entries(step):
-    return [(entry.wallet_id, entry.amount) for entry in step.entries]
-
-
-def held(opened, wallet=ANA):
-    holding = opened.holding(wallet, 1)
-    return holding.current, holding.pending_debit, holding.pending_credit
 
 
 # -- captures -------------------------------------------------------------------------------------------------------
@@ -186,6 +142,12 @@ def test_a_captured_mint_stays_below_the_greatest_supply():
     assert opened.capture(stored(MINT, PENDING), limited, Decimal(5)).minted == 5
 
 
+@pytest.mark.parametrize(("transaction_type", "wallets"), [(MINT, (0, ANA)), (BURN, (ANA, 0)), (TRANSFER, (ANA, BEN))])
+def test_a_mint_takes_from_no_wallet_and_a_burn_gives_to_none(transaction_type, wallets):
+    transaction = stored(transaction_type)
+    assert (transaction.debited_wallet_id, transaction.credited_wallet_id) == wallets
+
+
 # -- reverts --------------------------------------------------------------------------------------------------------
 
 
@@ -239,51 +201,6 @@ def test_a_mint_that_was_spent_is_taken_into_debt():
         session(indebted, ana=amounts(current=4)).revert(stored(MINT), indebted, KEY, allow_overdraft=True)
     with pytest.raises(InsufficientBalance):
         session(indebted, ana=amounts(current=6)).revert(stored(MINT), indebted, KEY)
-
-
-def test_what_is_available_of_a_spent_mint_is_taken_and_the_rest_recorded():
-    opened = session(ana=amounts(current=6))
-    step = opened.revert(stored(MINT), POINTS, KEY, burn_available=True)
-    assert (step.amount, held(opened)) == (6, (0, 0, 0))
-    assert {number: (clamp.missing, clamp.by) for number, clamp in opened.clamps.items()} == {8: (4, step)}
-
-
-def test_the_missing_part_is_taken_when_an_earlier_debit_is_reverted():
-    opened = session(ana=amounts(current=6))
-    mint = stored(MINT, number=9)
-    opened.revert(mint, POINTS, KEY, burn_available=True)
-    burn = opened.revert(stored(BURN, amount=10), POINTS, Details("back", description="Why", loyalty_event_id=3))
-    [part] = opened.parts_of(burn)
-    assert (part.amount, part.is_partial, part.reverts) == (4, True, mint)
-    assert (part.details.description, part.details.loyalty_event_id) == ("Why", 3)
-    assert part.details.system_unique_key.startswith("missing-9-after-8-")
-    assert (opened.clamps[9].missing, held(opened)) == (0, (6, 0, 0))
-
-
-def test_the_missing_part_is_taken_when_a_hold_is_captured_in_part():
-    mint = stored(MINT, status=REVERTED, number=9, missing=Decimal(4))
-    opened = session(ana=amounts(current=10, pending_debit=10))
-    capture = opened.capture(stored(status=PENDING, claims=(mint,)), POINTS, Decimal(7))
-    [part] = opened.parts_of(capture)
-    assert (part.amount, part.details.description, part.details.loyalty_event_id) == (3, None, None)
-    assert (opened.missing_of(mint), opened.taken_back_of(mint), held(opened)) == (1, 3, (0, 0, 0))
-
-
-def test_the_oldest_mint_gets_what_comes_back_first():
-    young, old = (stored(MINT, REVERTED, number=number, missing=Decimal(8)) for number in (7, 6))
-    opened = session()
-    opened.revert(stored(claims=(young, old)), POINTS, KEY)
-    assert (opened.missing_of(old), opened.missing_of(young)) == (0, 6)
-
-
-def test_what_repaid_debt_becomes_debt_again():
-    indebted = account(overdraft_limit=Decimal(50))
-    mint = stored(MINT, REVERTED, number=7, missing=Decimal(8))
-    opened = session(indebted, ana=amounts(overdraft=6))
-    opened.revert(stored(claims=(mint,)), indebted, KEY)
-    holding = opened.holding(ANA, 1)
-    # Of 10 points 6 repaid debt and 4 arrived; the mint takes these 4, and 4 of the repaid ones.
-    assert (opened.missing_of(mint), holding.current, holding.overdraft) == (0, 0, 4)
 
 
 def test_the_expired_part_of_a_mint_is_gone_already():
@@ -373,6 +290,85 @@ def test_only_the_revert_of_a_burn_has_a_value_in_money(transaction, details, pa
         opened.revert(transaction, POINTS, details, partial_fiat=partial_fiat)
 
 
+@pytest.mark.parametrize(
+    ("transaction", "wallets"),
+    [
+        (stored(BURN), [ANA]),
+        (stored(TRANSFER), [ANA, BEN]),
+        (stored(MINT), [ANA]),
+        (stored(BURN, PENDING), [ANA]),
+        (stored(TRANSFER, PENDING), [ANA, BEN]),
+        (stored(MINT, PENDING), [ANA]),
+    ],
+)
+def test_a_revert_changes_only_its_wallets_and_only_that_of_a_settled_mint_what_was_earned(transaction, wallets):
+    opened = session(ana=amounts(current=30, earned=30), ben=amounts(current=30, earned=30))
+    opened.revert(transaction, POINTS, KEY)
+    assert [wallet_id for (wallet_id, _), _ in opened.changed_holdings()] == wallets
+    is_mint = (transaction.transaction_type, transaction.status) == (MINT, SETTLED)
+    assert (opened.holding(ANA, 1).earned, opened.holding(BEN, 1).earned) == (20 if is_mint else 30, 30)
+    assert len(opened.earnings(ANA, 1)) == is_mint
+
+
+def test_what_a_burn_took_from_an_overdraft_comes_back_as_new_points():
+    """Of 10 points 6 were of a lot, and the debt of 4 was repaid since."""
+    by_tier = account(
+        point_tracking_enabled=True,
+        expires_in_months=1,
+        tier_expirations=({"loyaltyTierKey": "gold", "months": 2},),
+    )
+    opened = session(by_tier)
+    opened.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
+    uses = (LotUse(1, Decimal(6), NOON + DAY),)
+    [move] = opened.revert(stored(uses=uses), by_tier, KEY).lot_moves
+    assert (move.wallet_id, move.returned, move.extra) == (ANA, uses, 4)
+    assert move.expires_at == NOON.replace(month=NOON.month + 2)
+
+
+@pytest.mark.parametrize(("expires_at", "lives_until"), [(NOON, 30), (NOON + DAY, None)])
+def test_restored_points_of_a_lot_that_has_expired_live_on_from_the_revert(expires_at, lives_until):
+    kept = account(point_tracking_enabled=True, restored_expiry_days=30)
+    opened = session(kept)
+    moves = opened.revert(stored(uses=(LotUse(1, Decimal(10), expires_at),)), kept, KEY).lot_moves
+    new = [(move.amount, move.expires_at) for move in moves if isinstance(move, NewLot)]
+    assert new == ([(10, NOON + lives_until * DAY)] if lives_until else [])
+    assert held(opened) == (10, 0, 0)
+
+
+def test_restored_points_of_an_idle_balance_live_on_from_the_revert():
+    policy = {"expirationType": "inactivity", "period": 1, "rounding": "none", "activities": ["spend"]}
+    kept = account(point_tracking_enabled=True, restored_expiry_days=30, expiration_policies=(policy,))
+    opened = session(kept, ana={"last_activity_date": NOON - 40 * DAY})
+    _, new = opened.revert(stored(uses=(LotUse(1, Decimal(10)),)), kept, KEY).lot_moves
+    assert (new.amount, new.expires_at, new.kept_until, new.replaces) == (10, NOON + 30 * DAY, NOON + 30 * DAY, 1)
+    assert held(opened) == (10, 0, 0)
+
+
+def test_the_release_of_a_hold_gives_nothing_back_of_what_has_expired():
+    kept = account(point_tracking_enabled=True, restored_expiry_days=30)
+    opened = session(kept, ana=amounts(current=30, pending_debit=10))
+    opened.revert(stored(status=PENDING, uses=(LotUse(1, Decimal(10), NOON),)), kept, KEY)
+    assert held(opened) == (20, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("debt", "balance", "expired"),
+    [
+        (0, 4, 6),
+        # The first of the points that expired have repaid the debt.
+        (3, 4, 3),
+        (8, 2, 0),
+    ],
+)
+def test_transferred_points_that_expired_while_they_were_pending_are_gone_at_once(debt, balance, expired):
+    """Ben gets 6 points of a lot that has expired and 4 of one that has not."""
+    uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON + DAY))
+    opened = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
+    opened.capture(stored(TRANSFER, PENDING, uses=uses), TRACKED)
+    assert (held(opened), held(opened, BEN)) == ((20, 0, 0), (balance, 0, 0))
+    assert [(step.amount, step.from_wallet_id) for step in opened.steps[1:]] == ([(expired, BEN)] if expired else [])
+
+
 def test_a_reverted_burn_stays_below_the_greatest_supply_where_that_revolves():
     for revolves in (True, False):
         limited = account(max_supply=Decimal(100), is_revolving=revolves)
@@ -390,55 +386,6 @@ def test_a_reverted_hold_is_released():
     assert (step.status, step.amount, entries(step)) == (REVERTED, 10, [(ANA, 0), (BEN, 0)])
     assert (held(opened), held(opened, BEN)) == ((30, 0, 0), (0, 0, 0))
     assert (step.minted, step.burned) == (0, 0)
-
-
-# -- partial reverts ------------------------------------------------------------------------------------------------
-
-
-def test_a_part_of_a_mint_is_taken_back_up_to_the_total_that_is_named():
-    opened = session(ana=amounts(current=30, earned=30))
-    part = opened.reverse_part(stored(MINT), POINTS, Decimal(4), KEY)
-    assert (part.amount, part.is_partial, entries(part), held(opened)) == (4, True, [(ANA, -4), (None, 4)], (26, 0, 0))
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(7), KEY).amount == 3
-    assert (opened.taken_back_of(stored(MINT)), opened.unearned, opened.holding(ANA, 1).earned) == (7, {8: 7}, 23)
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(7), KEY) is None
-    # A revert of the whole takes the rest.
-    assert opened.revert(stored(MINT), POINTS, KEY).amount == 3
-
-
-def test_the_part_that_was_spent_is_recorded():
-    opened = session(ana=amounts(current=3))
-    part = opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY)
-    assert (part.amount, opened.clamps[8].missing, opened.clamps[8].by) == (3, 2, part)
-    # Asked again, there is still nothing more.
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY) is None
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(6), KEY).amount == 0
-    assert opened.clamps[8].missing == 3
-
-
-def test_what_has_expired_of_a_mint_does_not_count_as_earned_though_nothing_is_taken():
-    opened = session(ana=amounts(current=30, earned=30))
-    part = opened.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
-    assert (part.amount, held(opened), opened.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
-
-
-def test_a_pending_mint_is_lowered():
-    opened = session(ana=amounts(pending_credit=10))
-    part = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY)
-    assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
-    assert (opened.lowered, held(opened), opened.amount_of(stored(MINT, PENDING))) == ({8: 4}, (0, 0, 6), 6)
-    assert opened.given_of(stored(MINT, PENDING)) == 10
-    assert opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY) is None
-    whole = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(10), KEY)
-    assert (whole.amount, whole.is_partial, held(opened)) == (6, False, (0, 0, 0))
-
-
-@pytest.mark.parametrize("transaction", [stored(BURN), stored(TRANSFER), stored(MINT, REVERTED)], ids=str)
-def test_only_a_mint_that_was_not_reverted_is_reversed_in_part(transaction):
-    opened = session(ana=amounts(current=30))
-    assert opened.reverse_part(transaction, POINTS, Decimal(4), KEY) is None
-    assert (opened.steps, opened.changes_stored) == ([], False)
 
 
 # -- new movements --------------------------------------------------------------------------------------------------

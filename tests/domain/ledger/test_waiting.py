@@ -188,6 +188,49 @@ class TestEvents:
         opened.confirm(ANA, CONFIRMED, ORDER, NOON)
         assert balance_and_pending(opened) == (100, 0)
 
+    def test_the_expiry_is_that_of_the_tier_that_the_member_had_when_the_points_were_given(self):
+        gold = {"loyaltyTierKey": "gold", "months": 2}
+        by_tier = account(1, point_tracking_enabled=True, expires_in_months=1, tier_expirations=(gold,))
+        opened = session(by_tier, at=NOON + DAY, pending_credit=Decimal(100))
+        opened.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
+        available_at = NOON + 15 * DAY
+        assert self.confirm(opened, awaiting(after="P14D"), at=NOON + DAY) == (
+            available_at,
+            available_at.replace(month=available_at.month + 2),
+        )
+
+    @pytest.mark.parametrize(
+        ("expires_at", "balance_and_confirmation"),
+        [
+            # The worker settles what would be gone at once.
+            (NOON, (0, (NOON, None))),
+            (NOON - DAY, (0, (NOON, None))),
+            (NOON + DAY, (100, (NOON, None))),
+        ],
+    )
+    def test_points_that_expired_while_they_waited_are_left_to_the_worker_until_they_are_stored(
+        self, expires_at, balance_and_confirmation
+    ):
+        opened = session()
+        mint(opened, expires_at=expires_at, on=AWAITED)
+        opened.confirm(ANA, CONFIRMED, None, NOON)
+        assert (balance_and_pending(opened)[0], opened.confirmed[-1]) == balance_and_confirmation
+        is_left = not balance_and_confirmation[0]
+        assert (balance_and_pending(opened)[1], len(opened.steps)) == ((100, 1) if is_left else (0, 2))
+
+    @pytest.mark.parametrize(("expires_at", "balance"), [(NOON, 0), (NOON + DAY, 100)])
+    def test_stored_points_that_expired_while_they_waited_are_gone_at_once(self, expires_at, balance):
+        opened = session(pending_credit=Decimal(100))
+        self.confirm(opened, awaiting(pending_expires_at=expires_at))
+        assert balance_and_pending(opened) == (balance, 0)
+
+    def test_a_confirmation_changes_what_is_stored(self):
+        opened = session(pending_credit=Decimal(100))
+        opened.expect_events([awaiting(after="P14D")])
+        assert not opened.changes_stored
+        self.confirm(opened)
+        assert opened.changes_stored
+
     def test_a_rollback_takes_the_confirmation_back(self):
         opened = session(pending_credit=Decimal(100))
         opened.expect_events([awaiting(after="P14D")])

@@ -1,0 +1,176 @@
+"""Partial reverts of mints: what they revert in total, what they lower, and what counts as earned after them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.ledger.availability import Availability
+from domain.ledger.postings import Details
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
+from domain.ledger.refusals import SupplyExceeded
+from tests.builders.campaigns import NOON, account
+from tests.builders.ledger_sessions import ANA, KEY, POINTS, amounts, entries, held, session, stored
+
+DAY = timedelta(days=1)
+
+
+def test_a_part_of_a_mint_is_taken_back_up_to_the_total_that_is_named():
+    opened = session(ana=amounts(current=30, earned=30))
+    part = opened.reverse_part(stored(MINT), POINTS, Decimal(4), KEY)
+    assert (part.amount, part.is_partial, entries(part), held(opened)) == (4, True, [(ANA, -4), (None, 4)], (26, 0, 0))
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(7), KEY).amount == 3
+    assert (opened.taken_back_of(stored(MINT)), opened.unearned, opened.holding(ANA, 1).earned) == (7, {8: 7}, 23)
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(7), KEY) is None
+    # A revert of the whole takes the rest.
+    assert opened.revert(stored(MINT), POINTS, KEY).amount == 3
+
+
+def test_the_part_that_was_spent_is_recorded():
+    opened = session(ana=amounts(current=3))
+    part = opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY)
+    assert (part.amount, opened.clamps[8].missing, opened.clamps[8].by) == (3, 2, part)
+    # Asked again, there is still nothing more.
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY) is None
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(6), KEY).amount == 0
+    assert opened.clamps[8].missing == 3
+
+
+def test_what_has_expired_of_a_mint_does_not_count_as_earned_though_nothing_is_taken():
+    opened = session(ana=amounts(current=30, earned=30))
+    part = opened.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
+    assert (part.amount, held(opened), opened.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
+
+
+def test_a_pending_mint_is_lowered():
+    opened = session(ana=amounts(pending_credit=10))
+    part = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY)
+    assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
+    assert (opened.lowered, held(opened), opened.amount_of(stored(MINT, PENDING))) == ({8: 4}, (0, 0, 6), 6)
+    assert opened.given_of(stored(MINT, PENDING)) == 10
+    assert opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY) is None
+    whole = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(10), KEY)
+    assert (whole.amount, whole.is_partial, held(opened)) == (6, False, (0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "transaction",
+    [stored(BURN), stored(TRANSFER), stored(MINT, REVERTED), stored(REVERT, from_wallet_id=None, to_wallet_id=ANA)],
+    ids=str,
+)
+def test_only_a_mint_that_was_not_reverted_is_reversed_in_part(transaction):
+    opened = session(ana=amounts(current=30))
+    assert opened.reverse_part(transaction, POINTS, Decimal(4), KEY) is None
+    assert (opened.steps, opened.changes_stored) == ([], False)
+
+
+@pytest.mark.parametrize("status", [SETTLED, PENDING])
+def test_the_part_may_be_a_single_point(status):
+    opened = session(ana=amounts(current=30, pending_credit=30))
+    assert opened.reverse_part(stored(MINT, status), POINTS, Decimal(1), KEY).amount == 1
+    assert held(opened) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
+
+
+def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
+    opened = session(ana=amounts(current=3))
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 3
+    opened.mint(POINTS, ANA, Decimal(9), KEY)
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 2
+    assert (opened.clamps[8].missing, held(opened)) == (0, (7, 0, 0))
+
+
+def test_points_that_count_as_earned_no_more_are_recorded_though_no_point_is_there_to_take():
+    opened = session(ana=amounts(earned=30))
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(6)).amount == 0
+    part = opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7))
+    assert (part.amount, opened.unearned, opened.holding(ANA, 1).earned) == (0, {8: 7}, 23)
+    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7)) is None
+
+
+def test_a_part_of_a_pending_mint_that_is_greater_than_it_reverts_it():
+    opened = session(ana=amounts(pending_credit=10))
+    part = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(12), KEY)
+    assert (part.amount, part.is_partial, held(opened)) == (10, False, (0, 0, 0))
+    assert opened.status_of(stored(MINT, PENDING)) == REVERTED
+
+
+@pytest.mark.parametrize(("is_waiting", "lowered_supply"), [(True, -4), (False, 0)])
+def test_only_a_mint_that_waits_was_issued_before_it_is_settled(is_waiting, lowered_supply):
+    pending = stored(MINT, PENDING, available_at=NOON + DAY if is_waiting else None)
+    opened = session(ana=amounts(pending_credit=10))
+    assert opened.reverse_part(pending, POINTS, Decimal(4), KEY).minted == lowered_supply
+    rest = opened.revert(pending, POINTS, KEY)
+    assert (rest.amount, rest.minted, held(opened)) == (6, -6 if is_waiting else 0, (0, 0, 0))
+
+
+def test_a_lowered_wait_makes_room_in_the_supply():
+    limited = account(max_supply=Decimal(10))
+    opened = session(limited)
+    wait = Availability(at=NOON + DAY)
+    waiting = opened.mint(limited, ANA, Decimal(10), KEY, availability=wait)
+    with pytest.raises(SupplyExceeded):
+        opened.mint(limited, ANA, Decimal(1), KEY)
+    pending = stored(MINT, PENDING, available_at=waiting.wait.available_at)
+    opened.reverse_part(pending, limited, Decimal(4), KEY)
+    opened.mint(limited, ANA, Decimal(4), KEY)
+    opened.revert(pending, limited, KEY)
+    opened.mint(limited, ANA, Decimal(6), KEY)
+    assert held(opened) == (10, 0, 0)
+
+
+def test_amounts_of_a_mint_that_was_lowered_earlier():
+    lowered = stored(MINT, PENDING, amount=6, released=Decimal(4))
+    opened = session(ana=amounts(pending_credit=6))
+    assert (opened.amount_of(lowered), opened.given_of(lowered)) == (6, 10)
+    part = opened.reverse_part(lowered, POINTS, Decimal(6), KEY)
+    assert (part.amount, opened.amount_of(lowered), opened.given_of(lowered)) == (2, 4, 10)
+    assert (opened.lowered, opened.released_of(lowered), held(opened)) == ({8: 6}, 6, (0, 0, 4))
+
+
+@pytest.mark.parametrize(
+    ("qualifying", "unearned"),
+    [
+        # Of 10 points 4 were released while they were pending, and never counted: 3 of the other 6 count no more.
+        (None, 3),
+        # Those of the mint with qualifying points of its own are named.
+        (Decimal(20), 7),
+    ],
+)
+def test_what_was_lowered_before_the_capture_never_counted_as_earned(qualifying, unearned):
+    settled = stored(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
+    opened = session(ana=amounts(current=30, earned=30))
+    part = opened.reverse_part(settled, POINTS, Decimal(7), KEY)
+    assert (part.amount, opened.unearned, opened.holding(ANA, 1).earned) == (3, {8: unearned}, 30 - unearned)
+
+
+def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points():
+    """Of 10 points that qualify with 20, 4 are released and 3 captured: 7 qualify with 14, of which the 3 earn 6."""
+    pending = stored(MINT, PENDING, amount=6, released=Decimal(4), qualifying=Decimal(20))
+    opened = session(ana=amounts(pending_credit=6))
+    step = opened.capture(pending, POINTS, Decimal(3))
+    assert (step.amount, step.qualifying, opened.holding(ANA, 1).earned, opened.unearned) == (3, 14, 6, {8: 8})
+
+
+def test_a_capture_without_partial_reverts_leaves_nothing_unearned():
+    opened = session(ana=amounts(pending_credit=10))
+    opened.capture(stored(MINT, PENDING, qualifying=Decimal(20)), POINTS, Decimal(4))
+    assert (opened.unearned, opened.holding(ANA, 1).earned) == ({}, 8)
+
+
+@pytest.mark.parametrize(
+    ("transaction", "total", "unearned"),
+    [
+        # A pending mint is lowered, a spent one lacks its points, one that has expired does not count as earned.
+        (stored(MINT, PENDING), 4, 0),
+        (stored(MINT), 4, 0),
+        (stored(MINT), 0, 4),
+    ],
+)
+def test_a_partial_revert_changes_the_stored_mint(transaction, total, unearned):
+    opened = session(ana=amounts(pending_credit=10))
+    assert not opened.changes_stored
+    opened.reverse_part(transaction, POINTS, Decimal(total), Details("part"), unearned=Decimal(unearned))
+    assert opened.changes_stored
