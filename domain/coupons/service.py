@@ -311,9 +311,10 @@ class CouponService:
         self, usage: CouponUsage, lot: CouponLot | None, details: UsageDetails, key: str, transaction_id: int | None
     ) -> CouponUsage:
         """Return the used amount to the lot, and take from it the part that an earlier reversal owes."""
-        after = None if lot is None else lot.given_back(usage.amount_used, self._state.at, usage.amount_discounted)
-        due = ZERO if lot is None or after is None else lot.amount_owed - after.amount_owed
-        used_amount = usage.amount_used if lot is None or after is None else lot.amount_used - after.amount_used
+        after, due, used_amount = None, ZERO, usage.amount_used
+        if lot is not None:
+            after = lot.given_back(usage.amount_used, self._state.at, usage.amount_discounted)
+            due, used_amount = lot.amount_owed - after.amount_owed, lot.amount_used - after.amount_used
         reversal = self._take_back(usage, due, after, details, key, transaction_id, used_amount)
         assignment = None if after is None or after.amount else self._state.usages.get(after.coupon_lot_id)
         if assignment is not None and assignment.reversal_usage_id is None:

@@ -106,9 +106,10 @@ class CouponState:
 
     def put_book(self, book: CouponBook) -> None:
         """Add a book, or replace it by its locked version; changes made by the work are kept."""
-        before, now = self.original_books.get(book.coupon_book_id), self.books.get(book.coupon_book_id)
+        before = self.original_books.get(book.coupon_book_id)
         self.original_books[book.coupon_book_id] = book
-        if before is not None and now is not None:
+        if before is not None:
+            now = self.books[book.coupon_book_id]
             book = replace(
                 book,
                 total_assigned=book.total_assigned + now.total_assigned - before.total_assigned,

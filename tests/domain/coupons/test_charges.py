@@ -61,7 +61,8 @@ def test_a_price_is_burned_from_the_default_account():
     shop = Shop(OTHER, DEFAULT)
     assert shop.pay(12) == FIRST_ID
     assert (shop.balance(1), shop.balance(2)) == (38, 50)
-    assert shop.pay(3) == FIRST_ID + 1
+    assert shop.pay(1) == FIRST_ID + 1
+    assert shop.balance(1) == 37
 
 
 def test_a_price_is_burned_from_the_account_of_the_book():

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from domain.coupons.conditions import check_condition, context_of, holds
+from domain.coupons.conditions import check_condition, condition_reads_orders, context_of, holds
 from domain.members import Member
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import NOON
@@ -68,3 +68,8 @@ def test_a_condition_may_be_a_tree():
     tree = {"kind": "constant", "type": "bool", "value": False}
     check_condition({"node": tree})
     assert not holds({"node": tree}, CONTEXT)
+
+
+def test_a_condition_may_read_earlier_orders():
+    assert condition_reads_orders({"expression": "member.orderCount > 2"})
+    assert not condition_reads_orders({"expression": "balances.points > 2"})

@@ -34,3 +34,24 @@ def decimal(text):
 def test_the_discount_of_a_book(kind, amount, total, most, discount):
     book = coupon_book(discount_type=kind, discount_amount=decimal(amount), max_discount_per_use=decimal(most))
     assert discount_of(book, decimal(total)) == decimal(discount)
+
+
+@pytest.mark.parametrize(
+    ("remaining", "total", "most", "discount"),
+    [
+        (None, "100", None, "50"),
+        (None, None, None, "50"),
+        ("30", "100", None, "30"),
+        ("30", "20", None, "20"),
+        ("30", "100", "12", "12"),
+    ],
+)
+def test_a_value_coupon_gives_what_remains_of_its_value(remaining, total, most, discount):
+    settings = {"face_value": Decimal(50), "max_discount_per_use": decimal(most)}
+    book = coupon_book(is_value_coupon=True, **settings)
+    assert discount_of(book, decimal(total), decimal(remaining)) == decimal(discount)
+    # Other books give their discount.
+    other = coupon_book(discount_type="amount", discount_amount=Decimal(5), **settings)
+    assert discount_of(other, decimal(total), decimal(remaining)) == 5
+    without = coupon_book(is_value_coupon=True, discount_type="amount", discount_amount=Decimal(5))
+    assert discount_of(without, Decimal(100)) == 5

@@ -122,15 +122,32 @@ def test_a_condition_as_a_tree():
 
 def test_inactive_members():
     assert slugs(coupon_book(), facts(is_active=False)) == ["member-inactive"]
+    # A member is active by default.
+    assert slugs(coupon_book(), MemberFacts(at=NOW)) == []
 
 
 @pytest.mark.parametrize(("left", "amount", "out"), [(None, 10, False), (3, 3, False), (3, 4, True), (-1, 1, True)])
 def test_stock_stands_in_the_way_of_assignments(left, amount, out):
     known = facts(stock_left=None if left is None else Decimal(left))
     expected = ["coupon-out-of-stock"] if out else []
-    book = coupon_book(type=GENERATED)
-    assert slugs(book, known, Attempt(ASSIGN, Decimal(amount))) == expected
-    assert slugs(book, known, Attempt(USE, Decimal(amount))) == []
+    for kind in (SINGLE, GENERATED, CODELESS):
+        book = coupon_book(type=kind)
+        assert slugs(book, known, Attempt(ASSIGN, Decimal(amount))) == expected
+        assert slugs(book, known, Attempt(USE, Decimal(amount))) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "amount", "text"),
+    [
+        (0, 1, "1 coupon was requested, 0 are left."),
+        (3, 4, "4 coupons were requested, 3 are left."),
+        (-2, 4, "4 coupons were requested, 0 are left."),
+    ],
+)
+def test_the_refusal_names_the_number_that_is_left(left, amount, text):
+    attempt = Attempt(ASSIGN, Decimal(amount))
+    [refusal] = exclusions(coupon_book(type=GENERATED), facts(stock_left=Decimal(left)), attempt)
+    assert str(refusal) == text
 
 
 def test_one_code_of_a_list_is_enough_whatever_the_amount():

@@ -45,6 +45,15 @@ def test_a_pattern_is_taken_if_it_is_strong_enough(length, alphabet):
             check_pattern(given_)
 
 
+def test_a_code_has_at_least_40_bits_and_at_most_255_characters():
+    assert check_pattern({"length": 40, "alphabet": "01"}).bits == 40
+    with pytest.raises(InvalidRequest, match=r"39\.0 bits"):
+        check_pattern({"length": 39, "alphabet": "01"})
+    assert len(check_pattern({"length": 45, "prefix": "A" * 200, "suffix": "Z" * 10}).draw(random.Random(1))) == 255
+    with pytest.raises(InvalidRequest, match="longer than 255 characters"):
+        check_pattern({"length": 45, "prefix": "A" * 200, "suffix": "Z" * 11})
+
+
 def test_every_fault_is_named():
     with pytest.raises(InvalidRequest) as refused:
         check_pattern({"alphabet": "AA", "prefix": "x" * 255})

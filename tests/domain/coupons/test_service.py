@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from itertools import count
-from types import SimpleNamespace
 
 import pytest
 
-from domain.coupons.books import Coupon
 from domain.coupons.charges import UsageDetails
-from domain.coupons.commands import Assignment, Use
-from domain.coupons.eligibility import MemberFacts
 from domain.coupons.lots import period_starts
-from domain.coupons.refusals import OutOfStock
-from domain.coupons.service import CouponService
-from domain.coupons.state import CouponState
+from domain.coupons.refusals import OutOfStock, UsageLimitReached
 from domain.coupons.usages import (
     AssignmentUsed,
     CouponExpired,
@@ -26,70 +19,8 @@ from domain.coupons.usages import (
     UsageReverted,
 )
 from domain.problems import Conflict
+from tests.builders.coupon_service import BEN, NOTHING, NOW, Shop, shared_coupon
 from tests.builders.coupon_values import coupon_book
-
-NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
-ANA, BEN = SimpleNamespace(member_id=1, wallet_id=1), SimpleNamespace(member_id=2, wallet_id=2)
-NOTHING = UsageDetails()
-
-
-class PointsCharge:
-    """Takes whatever is asked for, unless it is to refuse."""
-
-    def __init__(self):
-        self.taken, self.refuses = [], False
-
-    def pay(self, wallet_id, book, price, details, usage_key):
-        if self.refuses:
-            raise Conflict("no points")
-        self.taken.append(price)
-
-    def reverse(self, ledger_transaction_id, details, usage_key):
-        raise AssertionError("no points were taken")
-
-
-class Shop:
-    """A clerk with one book, and with codes of which each supply brings the next two."""
-
-    def __init__(self, codes=6, **settings):
-        self.codes = [self.coupon(n, f"C-{n}") for n in range(1, codes + 1)]
-        self.book = coupon_book(**settings)
-        self.state, self.charge = CouponState(NOW, self), PointsCharge()
-        self.state.put_book(self.book)
-        numbers, keys = count(1), count(1)
-        self.service = CouponService(
-            self.state,
-            self.charge,
-            lambda member, book: MemberFacts(at=NOW),
-            lambda: f"key-{next(keys)}",
-            lambda: next(numbers),
-        )
-
-    def coupon(self, number, code):
-        return Coupon(1, number, 12, number, code, Decimal(0), Decimal(0), {}, None, None, NOW, NOW)
-
-    member_ids = ()
-
-    def lots(self, among, after, limit):
-        return []
-
-    def more(self, book):
-        found, self.codes = self.codes[:2], self.codes[2:]
-        return found
-
-    def assign(self, member=ANA, details=NOTHING, **command):
-        return self.service.assign(member, self.book, Assignment(**command), details)
-
-    def use(self, member=ANA, **command):
-        return self.service.use(member, self.book, Use(**command), NOTHING)
-
-    def snapshot(self):
-        return (
-            (dict(self.state.held), dict(self.state.lots)),
-            {key: (coupon.total_assigned, coupon.total_usages) for key, coupon in self.state.coupons.items()},
-            self.state.books[12].total_assigned,
-            list(self.state.made),
-        )
 
 
 def test_codes_go_out_in_their_order_whatever_has_to_be_fetched():
@@ -152,11 +83,15 @@ def test_what_has_expired_is_used_only_by_bypassing():
     assert len(shop.use(bypass=True)) == 1
 
 
-def shared(**settings):
-    """A shop with one coupon for all."""
-    shop = Shop(type="single", coupon_count=1, **settings)
-    shop.state.put_coupons(shop.codes[:1])
-    return shop
+def test_the_limits_of_a_period_are_passed_only_by_bypassing():
+    daily = {"usage_period_type": "daily", "discount_period_type": "daily"}
+    shop = shared_coupon(max_usages_per_period=1, max_discount_per_period=Decimal(5), **daily)
+    shop.assign(amount=Decimal(3))
+    assert len(shop.use(amount_discounted=Decimal(4))) == 1
+    with pytest.raises(UsageLimitReached):
+        shop.use()
+    assert len(shop.use(bypass=True, amount_discounted=Decimal(4))) == 1
+    assert (shop.state.had(1, 12).used, shop.state.had(1, 12).discounted) == (2, 8)
 
 
 def lots(shop):
@@ -164,7 +99,7 @@ def lots(shop):
 
 
 def test_each_assignment_expires_for_itself():
-    shop = shared()
+    shop = shared_coupon()
     shop.assign(expires_at=NOW, amount=Decimal(2), coupon_data={"seat": 1})
     with pytest.raises(CouponExpired):
         shop.use()
@@ -181,7 +116,7 @@ def test_each_assignment_expires_for_itself():
 
 
 def test_a_use_gives_back_to_the_lot_that_it_took_from():
-    shop = shared()
+    shop = shared_coupon()
     shop.assign(expires_at=NOW + timedelta(days=1))
     shop.assign()
     [first], [second] = shop.use(), shop.use()
@@ -192,7 +127,7 @@ def test_a_use_gives_back_to_the_lot_that_it_took_from():
 
 
 def test_an_assignment_takes_back_its_own_lot():
-    shop = shared()
+    shop = shared_coupon()
     used, spare = shop.assign(), shop.assign(expires_at=NOW + timedelta(days=1), amount=Decimal(3))
     shop.use(amount=Decimal(4))
     shop.service.revert(4, NOTHING)
@@ -211,7 +146,7 @@ def test_an_assignment_takes_back_its_own_lot():
 
 @pytest.mark.parametrize("used", [1, 3])
 def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used):
-    shop = shared()
+    shop = shared_coupon()
     assigned = shop.assign(amount=Decimal(3))
     uses = shop.use(amount=Decimal(used))
     shop.service.reverse(assigned.coupon_usage_id, NOTHING)
@@ -307,7 +242,9 @@ def test_what_is_missing_is_assigned_first_without_points_of_the_call():
     [usage] = shop.use(auto_assign=True)
     assert (usage.is_use, shop.charge.taken) == (True, [3, 0])
     own = UsageDetails(points_override=Decimal(7), description="Why", external_id="till-1")
-    shop.service.use(ANA, shop.book, Use(auto_assign=True), own)
+    shop.use(auto_assign=True, details=own)
+    # The points of the call are those of the use; the assignment costs nothing then.
+    assert shop.charge.taken == [3, 0, 0, 7]
     assigned, used = shop.state.made[-2:]
     assert (assigned.description, assigned.external_id, used.external_id) == ("Why", None, "till-1")
 
@@ -327,12 +264,24 @@ def test_a_usage_is_reverted_once_and_a_reversal_never():
 
 
 def test_a_reverted_use_returns_its_discount():
-    shop = Shop(max_discount_per_period=Decimal(9), discount_period_type="daily")
-    shop.assign()
+    daily = {"usage_period_type": "daily", "discount_period_type": "daily"}
+    shop = Shop(max_discount_per_period=Decimal(9), max_usages_per_period=1, **daily)
+    shop.assign(amount=Decimal(2))
     [used] = shop.use(amount_discounted=Decimal(4))
-    assert (used.amount_discounted, shop.state.had(1, 12).discounted) == (4, 4)
+    assert (used.amount_discounted, shop.state.had(1, 12).discounted, shop.state.had(1, 12).used) == (4, 4, 1)
     reversal = shop.service.revert(used.coupon_usage_id, NOTHING)
-    assert (reversal.amount_discounted, reversal.amount_used, shop.state.had(1, 12).discounted) == (-4, -1, 0)
+    assert (reversal.amount_discounted, reversal.amount_used) == (-4, -1)
+    assert (shop.state.had(1, 12).discounted, shop.state.had(1, 12).used) == (0, 0)
+
+
+def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():
+    shop = Shop()
+    shop.assign()
+    [used] = shop.use()
+    shop.state.keep(replace(used, coupon_usage_id=90, coupon_lot_id=None))
+    reversal = shop.service.revert(90, NOTHING)
+    assert (reversal.amount_used, reversal.amount_assigned, reversal.remaining_value) == (-1, 0, None)
+    assert shop.state.books[12].total_usages == 0
 
 
 def test_a_reversed_use_of_an_event_is_given_back():

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from domain.coupons.books import Coupon, UnknownCoupon
-from domain.coupons.lots import CouponLot
+from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.state import CouponState, Had
 from domain.coupons.usages import CodeHeld
@@ -44,7 +44,7 @@ def state(*coupons, **settings):
 
 
 def test_a_book_that_was_locked_keeps_what_the_work_has_changed():
-    opened = state(coupon(), type="single", coupon_count=1)
+    opened = state(coupon(), type="single", coupon_count=1, total_assigned=Decimal(4), total_usages=Decimal(2))
     opened.move(ANA, coupon(), Decimal(3), ONE, None)
     locked = coupon_book(type="single", name="New name", total_assigned=Decimal(10), total_usages=Decimal(5))
     opened.put_book(locked)
@@ -65,6 +65,15 @@ def test_what_members_have_is_read_once():
     held = opened.move(ANA, coupon(), ONE, ZERO, None)
     opened.put_held([replace(held, amount_assigned=Decimal(9))])
     assert opened.held[ANA, 1].amount_assigned == 1
+    opened.put_held([replace(held, member_id=BEN, amount_assigned=Decimal(9))])
+    assert opened.move(BEN, coupon(), ONE, ZERO, None).amount_assigned == 10
+
+
+def test_only_a_loaded_book_has_a_coupon_for_all():
+    opened = CouponState(NOW, Nothing())
+    opened.put_coupons([coupon()])
+    assert (opened.coupons.keys(), opened.shared) == ({1}, {})
+    assert state(coupon(), type="single").shared == {12: 1}
 
 
 def test_a_code_is_found_in_its_book():
@@ -88,6 +97,75 @@ def test_a_list_without_free_codes_is_out_of_stock():
         opened.to_assign(ANA, opened.books[12], None, ONE)
 
 
+def supplied(*codes, lots=(), **settings):
+    """A state whose supply has these codes, and these lots of members."""
+
+    class Stored(Nothing):
+        def lots(self, among, after, limit):
+            return [lot for lot in lots if after.get(lot.member_id) is None and lot.member_id in after]
+
+        def more(self, book):
+            return [code for code in codes if code.coupon_id not in opened.coupons]
+
+    opened = CouponState(NOW, Stored())
+    opened.put_book(coupon_book(**settings))
+    return opened
+
+
+@pytest.mark.parametrize(("kind", "new"), [("generated", {1, 2}), ("list", set())])
+def test_only_codes_of_a_generated_book_are_new_when_they_are_fetched(kind, new):
+    opened = supplied(coupon(), coupon(2, "B"), type=kind)
+    assert opened.to_assign(ANA, opened.books[12], None, ONE).code == "A"
+    assert (opened.new_coupons, opened.original_coupons.keys()) == (new, {1, 2} - new)
+
+
+def test_a_free_code_that_is_assigned_used_or_locked_is_skipped():
+    later = NOW + timedelta(minutes=1)
+    opened = supplied(
+        coupon(1, total_assigned=ONE),
+        coupon(2, total_usages=ONE),
+        coupon(3, locked_until=later),
+        coupon(4),
+        type="list",
+    )
+    assert opened.to_assign(ANA, opened.books[12], None, ONE).coupon_id == 4
+
+
+def test_a_code_that_was_locked_until_now_is_free():
+    opened = supplied(coupon(locked_until=NOW), type="list")
+    assert opened.to_assign(ANA, opened.books[12], None, ONE).coupon_id == 1
+
+
+def lot(number, expires_in=None, **values):
+    """A lot of one coupon of Ana's."""
+    expired_at = None if expires_in is None else NOW + timedelta(days=expires_in)
+    return replace(CouponLot(1, number, ANA, 1, 12, ONE, ZERO, ZERO, None, None, {}, expired_at, NOW, NOW), **values)
+
+
+def test_the_next_lot_is_found_among_stored_ones_and_those_of_the_work():
+    opened = supplied(lots=[lot(5, expires_in=3)])
+    opened.keep_lot(lot(-1, expires_in=2))
+    of_book = LotRange(12, None, with_expired=False)
+    assert opened.next_lot(ANA, of_book, 1).coupon_lot_id == -1
+    opened.keep_lot(lot(-1, expires_in=2, amount_used=ONE))
+    assert opened.next_lot(ANA, of_book, 1).coupon_lot_id == 5
+    opened.keep_lot(lot(5, expires_in=3, amount_used=ONE))
+    assert opened.next_lot(ANA, of_book, 1) is None
+
+
+def test_a_member_has_the_expiry_and_data_of_the_last_lot_unless_all_of_it_was_reversed():
+    opened = state(coupon(), type="single")
+    for amount, used, expected in (
+        (ONE, ZERO, lot(8, 1).expired_at),
+        (ONE, ONE, lot(8, 1).expired_at),
+        (ZERO, ONE, lot(8, 1).expired_at),
+        (ZERO, ZERO, None),
+    ):
+        last = lot(8, expires_in=1, amount=amount, amount_used=used, custom_attributes={"seat": 4})
+        held = opened.move(ANA, coupon(), ZERO, ZERO, last)
+        assert (held.expired_at, held.custom_attributes) == (expected, {} if expected is None else {"seat": 4})
+
+
 def test_a_code_is_assigned_so_many_times():
     taken = coupon(total_assigned=Decimal(3))
     opened = state(taken, type="single", max_assigned_per_coupon=5)
@@ -103,7 +181,7 @@ def test_a_code_is_assigned_so_many_times():
 def test_a_code_of_a_list_belongs_to_one_member():
     opened = state(coupon(), type="list")
     book = opened.books[12]
-    opened.move(ANA, coupon(), ONE, ONE, None)
+    opened.move(ANA, coupon(), ONE, ZERO, None)
     assert opened.to_assign(ANA, book, opened.coupons[1], ONE).coupon_id == 1
     with pytest.raises(CodeHeld, match=r"The code A was given to another member\."):
         opened.to_assign(BEN, book, opened.coupons[1], ONE)
@@ -169,8 +247,7 @@ def test_changes_are_taken_once():
 
 def test_a_lot_that_is_present_keeps_its_state():
     opened = state(coupon())
-    lot = CouponLot(1, 8, ANA, 1, 12, Decimal(3), ZERO, ZERO, None, None, {}, None, NOW, NOW)
-    opened.put_lots([lot])
-    assert opened.lots == {8: lot}
-    opened.put_lots([replace(lot, amount=Decimal(5)), replace(lot, coupon_lot_id=9)])
-    assert {number: each.amount for number, each in opened.lots.items()} == {8: 3, 9: 3}
+    opened.put_lots([lot(8)])
+    assert opened.lots == {8: lot(8)}
+    opened.put_lots([lot(8, amount=Decimal(5)), lot(9)])
+    assert {number: each.amount for number, each in opened.lots.items()} == {8: 1, 9: 1}

@@ -1,0 +1,98 @@
+"""A coupon service that works on values: one book, and codes of which each supply brings the next two."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from types import SimpleNamespace
+
+from domain.coupons.books import Coupon
+from domain.coupons.charges import UsageDetails
+from domain.coupons.commands import Assignment, Lock, Use
+from domain.coupons.eligibility import MemberFacts
+from domain.coupons.service import CouponService
+from domain.coupons.state import CouponState
+from domain.problems import Conflict
+from tests.builders.coupon_values import coupon_book
+
+NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
+ANA, BEN = SimpleNamespace(member_id=1, wallet_id=1), SimpleNamespace(member_id=2, wallet_id=2)
+NOTHING = UsageDetails()
+
+
+class PointsCharge:
+    """Takes the price, or the points of the call, unless it is to refuse."""
+
+    def __init__(self):
+        self.taken, self.refuses = [], False
+
+    def pay(self, wallet_id, book, price, details, usage_key):
+        if self.refuses:
+            raise Conflict("no points")
+        self.taken.append(price if details.points_override is None else details.points_override)
+
+    def reverse(self, ledger_transaction_id, details, usage_key):
+        raise AssertionError("no points were taken")
+
+
+class Shop:
+    """A clerk with one book, and with codes of which each supply brings the next two."""
+
+    def __init__(self, codes=6, **settings):
+        self.codes = [self.coupon(n, f"C-{n}") for n in range(1, codes + 1)]
+        self.book = coupon_book(**settings)
+        self.state, self.charge = CouponState(NOW, self), PointsCharge()
+        self.state.put_book(self.book)
+        self._lock_ids = count(1)
+        numbers, keys = count(1), count(1)
+        self.service = CouponService(
+            self.state,
+            self.charge,
+            lambda member, book: MemberFacts(at=NOW),
+            lambda: f"key-{next(keys)}",
+            lambda: next(numbers),
+        )
+
+    def coupon(self, number, code):
+        return Coupon(1, number, 12, number, code, Decimal(0), Decimal(0), {}, None, None, NOW, NOW)
+
+    member_ids = ()
+
+    def lots(self, among, after, limit):
+        return []
+
+    def more(self, book):
+        found, self.codes = self.codes[:2], self.codes[2:]
+        return found
+
+    def assign(self, member=ANA, details=NOTHING, **command):
+        return self.service.assign(member, self.book, Assignment(**command), details)
+
+    def use(self, member=ANA, details=NOTHING, **command):
+        return self.service.use(member, self.book, Use(**command), details)
+
+    def lock(self, member=ANA, ends_in=timedelta(minutes=30), **command):
+        number = next(self._lock_ids)
+        wanted = Lock(NOW + ends_in, f"lock-{number}", b"digest", **command)
+        return self.service.lock(member, self.book, wanted, f"lock-key-{number}", number)
+
+    def use_locked(self, lock, member=ANA, **command):
+        """Use the coupon of a lock, which ends by it."""
+        self.service.end_lock(lock)
+        return self.use(member, coupon=self.state.coupons[lock.coupon_id], auto_assign=lock.reserves_stock, **command)
+
+    def snapshot(self):
+        return (
+            (dict(self.state.held), dict(self.state.lots)),
+            {key: (coupon.total_assigned, coupon.total_usages) for key, coupon in self.state.coupons.items()},
+            self.state.books[12].total_assigned,
+            list(self.state.made),
+        )
+
+
+def shared_coupon(**settings):
+    """A shop with one coupon for all."""
+    shop = Shop(type="single", coupon_count=1, **settings)
+    shop.state.put_coupons(shop.codes[:1])
+    return shop

@@ -1,0 +1,257 @@
+"""Locked coupons: what a lock keeps, for whom, and what its end gives back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from domain.coupons.locks import CouponLocked, CouponLockEnded
+from domain.coupons.refusals import OutOfStock, QuotaReached, UsageLimitReached
+from domain.coupons.usages import CodeHeld, CouponExpired, CouponNotAssigned
+from tests.builders.coupon_service import ANA, BEN, NOW, Shop, shared_coupon
+
+HALF_AN_HOUR = timedelta(minutes=30)
+
+
+def codeless(**settings):
+    """A shop whose book has one coupon without a code, for all members."""
+    shop = Shop(type="codeless", **settings)
+    shop.state.put_coupons([shop.coupon(1, None)])
+    return shop
+
+
+def test_a_lock_keeps_the_coupon_that_the_member_has():
+    shop = Shop()
+    assigned = shop.assign()
+    lock = shop.lock()
+    assert (lock.coupon_id, lock.coupon_lot_id, lock.reserves_stock) == (1, assigned.coupon_lot_id, False)
+    assert (lock.member_id, lock.coupon_book_id, lock.organization_id) == (1, 12, 1)
+    assert (lock.coupon_lock_id, lock.coupon_lock_key, lock.system_unique_key) == (1, "lock-key-1", "lock-1")
+    assert (lock.expires_at, lock.ended_at, lock.created_at) == (NOW + HALF_AN_HOUR, None, NOW)
+    for coupon in (None, shop.state.coupons[1]):
+        with pytest.raises(CouponLocked, match=r"The coupon of the coupon book Free coffee is locked\."):
+            shop.use(coupon=coupon)
+    [used] = shop.use_locked(lock)
+    assert (used.coupon_id, used.amount_used) == (1, 1)
+
+
+def test_a_lock_keeps_one_of_several_coupons():
+    shop = shared_coupon()
+    shop.assign(amount=Decimal(3))
+    lock = shop.lock()
+    assert len(shop.use(amount=Decimal(2))) == 2
+    with pytest.raises(CouponLocked):
+        shop.use()
+    assert len(shop.use_locked(lock)) == 1
+
+
+def test_the_lot_that_is_not_locked_is_used():
+    shop = Shop()
+    soon = shop.assign(expires_at=NOW + timedelta(days=1))
+    later = shop.assign(expires_at=NOW + timedelta(days=2))
+    assert shop.lock().coupon_lot_id == soon.coupon_lot_id
+    [used] = shop.use()
+    assert used.coupon_lot_id == later.coupon_lot_id
+
+
+def test_locks_of_one_member_leave_the_coupons_of_another():
+    shop = shared_coupon()
+    shop.assign(ANA)
+    shop.assign(BEN)
+    shop.lock(ANA)
+    assert len(shop.use(BEN)) == 1
+    with pytest.raises(CouponLocked):
+        shop.use(ANA)
+
+
+def test_a_lock_of_one_code_leaves_the_other_codes():
+    shop = Shop()
+    first, second = (shop.state.coupons[shop.assign().coupon_id] for _ in range(2))
+    lock = shop.lock(coupon=second)
+    assert lock.coupon_id == second.coupon_id
+    with pytest.raises(CouponLocked):
+        shop.use(coupon=second)
+    [used] = shop.use(coupon=first)
+    assert used.coupon_id == first.coupon_id
+    # Nothing is left of the first one, and nothing is locked of it.
+    with pytest.raises(CouponNotAssigned):
+        shop.use(coupon=first)
+
+
+def test_a_lock_needs_a_coupon_that_has_not_expired():
+    shop = Shop()
+    with pytest.raises(CouponNotAssigned):
+        shop.lock()
+    shop.assign(expires_at=NOW)
+    with pytest.raises(CouponExpired):
+        shop.lock()
+
+
+def test_a_lock_of_the_stock_keeps_a_code_until_its_use_assigns_it():
+    shop = Shop()
+    lock = shop.lock(auto_assign=True)
+    assert (lock.coupon_id, lock.coupon_lot_id, lock.reserves_stock) == (1, None, True)
+    assert shop.state.books[12].total_assigned == 0
+    # The next one is given the code after it.
+    assert shop.assign(BEN).coupon_id == 2
+    with pytest.raises(CouponLocked, match=r"The code C-1 is locked\."):
+        shop.assign(BEN, coupon=shop.state.coupons[1])
+    with pytest.raises(CouponLocked):
+        shop.use(coupon=shop.state.coupons[1], auto_assign=True)
+    [used] = shop.use_locked(lock)
+    assert (used.coupon_id, shop.state.books[12].total_assigned) == (1, 2)
+
+
+def test_a_member_with_a_locked_code_is_assigned_another_one():
+    shop = Shop()
+    shop.lock(auto_assign=True)
+    [used] = shop.use(auto_assign=True)
+    assert used.coupon_id == 2
+    with pytest.raises(CouponLocked):
+        shop.use()
+    # A book for all has no other one.
+    single = shared_coupon()
+    single.lock(auto_assign=True)
+    with pytest.raises(CouponLocked):
+        single.use(auto_assign=True)
+
+
+def test_a_code_is_free_when_its_lock_is_released():
+    shop = Shop()
+    lock = shop.lock(auto_assign=True)
+    assert shop.state.coupons[1].locked_until == NOW + HALF_AN_HOUR
+    shop.service.end_lock(lock)
+    assert shop.state.coupons[1].locked_until is None
+    assert shop.assign(BEN, coupon=shop.state.coupons[1]).coupon_id == 1
+
+
+def test_a_lock_is_ended_once():
+    shop = Shop()
+    shop.assign()
+    lock = shop.lock()
+    ended = shop.service.end_lock(lock)
+    assert (ended.ended_at, ended.updated_at) == (NOW, NOW)
+    with pytest.raises(CouponLockEnded):
+        shop.service.end_lock(lock)
+    assert len(shop.use()) == 1
+
+
+def test_a_lock_whose_time_is_over_keeps_nothing():
+    shop = Shop()
+    shop.assign()
+    lock = shop.lock(ends_in=timedelta(0))
+    with pytest.raises(CouponLockEnded):
+        shop.service.end_lock(lock)
+    assert len(shop.use()) == 1
+
+
+def test_locks_count_against_the_stock():
+    shop = codeless(max_coupon_count=3)
+    assert shop.state.stock_left(shop.book) == 3
+    lock = shop.lock(ANA, auto_assign=True)
+    shop.lock(BEN, auto_assign=True)
+    assert shop.state.stock_left(shop.book) == 1
+    with pytest.raises(OutOfStock):
+        shop.assign(BEN, amount=Decimal(2))
+    shop.assign(BEN)
+    with pytest.raises(OutOfStock):
+        shop.assign(BEN)
+    # The use assigns the coupon that its lock has kept.
+    assert len(shop.use_locked(lock)) == 1
+    assert shop.state.stock_left(shop.book) == 0
+
+
+def test_a_released_lock_gives_its_coupon_back_to_the_stock():
+    shop = codeless(max_coupon_count=1)
+    shop.service.end_lock(shop.lock(auto_assign=True))
+    assert shop.state.stock_left(shop.book) == 1
+    # What the member has is not of the stock any more.
+    shop.assign()
+    shop.service.end_lock(shop.lock())
+    assert shop.state.stock_left(shop.book) == 0
+
+
+def test_a_lock_counts_against_the_stock_of_a_single_code():
+    shop = shared_coupon(max_coupon_count=5)
+    shop.lock(auto_assign=True)
+    assert shop.state.stock_left(shop.book) == 4
+
+
+def test_locks_count_against_the_assignments_of_a_shared_code():
+    shop = shared_coupon(max_assigned_per_coupon=3)
+    shop.assign()
+    shop.lock(BEN, auto_assign=True)
+    shop.assign()
+    with pytest.raises(OutOfStock):
+        shop.assign()
+
+
+def test_locks_of_other_codes_leave_those_of_a_code_of_its_own():
+    shop = Shop(max_assigned_per_coupon=1)
+    shop.lock(auto_assign=True)
+    with pytest.raises(OutOfStock):
+        shop.assign(BEN, amount=Decimal(2))
+    assert shop.assign(BEN).coupon_id == 2
+
+
+def test_locks_of_the_stock_count_against_the_quota_and_others_do_not():
+    shop = Shop(max_assigned_per_member=3)
+    shop.assign()
+    shop.lock()
+    shop.lock(auto_assign=True)
+    shop.assign()
+    with pytest.raises(QuotaReached, match=r"A member may have 3 of the coupon book, and this one has had 3\."):
+        shop.assign()
+    assert shop.assign(BEN).amount_assigned == 1
+
+
+def test_locks_count_against_the_uses_in_a_period():
+    shop = shared_coupon(max_usages_per_period=2, usage_period_type="daily")
+    shop.assign(amount=Decimal(9))
+    lock = shop.lock()
+    shop.use()
+    with pytest.raises(UsageLimitReached):
+        shop.use()
+    with pytest.raises(UsageLimitReached):
+        shop.lock()
+    assert len(shop.use_locked(lock)) == 1
+
+
+def test_a_book_knows_the_end_of_its_longest_lock():
+    shop = shared_coupon()
+    shop.assign(amount=Decimal(3))
+    for hours in (1, 3, 2):
+        shop.lock(ends_in=timedelta(hours=hours))
+    assert shop.state.books[12].locked_until == NOW + timedelta(hours=3)
+    # Another work may have stored the end of a longer one, or of none.
+    for hours, last in ((5, 5), (None, 3)):
+        stored = None if hours is None else NOW + timedelta(hours=hours)
+        other = Shop()
+        other.state.put_book(replace(shop.book, locked_until=NOW + timedelta(hours=3)))
+        other.state.put_book(replace(shop.book, locked_until=stored))
+        assert other.state.books[12].locked_until == NOW + timedelta(hours=last)
+
+
+def test_a_named_code_of_another_member_is_not_locked():
+    shop = Shop()
+    code = shop.state.coupons[shop.assign(BEN).coupon_id]
+    with pytest.raises(CodeHeld):
+        shop.lock(coupon=code, auto_assign=True)
+
+
+def test_loaded_locks_and_those_of_the_work_are_stored_with_their_use():
+    shop = codeless(max_coupon_count=9)
+    stored = replace(shop.lock(auto_assign=True), coupon_lock_id=7)
+    shop.state.take_changes()
+    shop.state.put_locks([stored], {12: 4})
+    assert shop.state.stock_left(shop.book) == 5
+    ended = shop.service.end_lock(stored)
+    shop.state.link_lock(ended, 33)
+    # The lock that this work has ended stays so, however often it is read.
+    shop.state.put_locks([stored], {12: 4})
+    assert shop.state.stock_left(shop.book) == 6
+    [changed] = shop.state.take_changes().locks
+    assert (changed.coupon_lock_id, changed.ended_at, changed.coupon_usage_id) == (7, NOW, 33)

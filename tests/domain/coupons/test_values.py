@@ -1,0 +1,57 @@
+"""Value coupons: each has a value of its own, from which uses take."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from domain.coupons.usages import AssignmentUsed, CouponNotAssigned, ValueExceeded
+from domain.problems import InvalidRequest
+from tests.builders.coupon_service import NOTHING, shared_coupon
+
+
+def cards(**settings):
+    """A shop of gift cards of 20 each."""
+    return shared_coupon(is_value_coupon=True, face_value=Decimal(20), **settings)
+
+
+def test_assigned_value_coupons_have_their_whole_value_unless_a_rest_is_named():
+    shop = cards()
+    assert shop.assign(amount=Decimal(2)).remaining_value == 40
+    assert shop.assign(remaining_value=Decimal(5)).remaining_value == 5
+    # Coupons of other books have no value.
+    assert shared_coupon(face_value=Decimal(20)).assign().remaining_value is None
+
+
+def test_a_use_takes_from_the_value_until_nothing_is_left():
+    shop = cards()
+    shop.assign()
+    uses = [shop.use(amount_discounted=Decimal(number))[0] for number in (15, 5)]
+    assert [(use.amount_discounted, use.remaining_value, use.amount_used) for use in uses] == [(15, 5, 0), (5, 0, 1)]
+    with pytest.raises(CouponNotAssigned):
+        shop.use(amount_discounted=Decimal(1))
+
+
+def test_a_use_names_its_part_of_the_value_which_is_no_more_than_is_left():
+    shop = cards()
+    shop.assign()
+    with pytest.raises(InvalidRequest) as refused:
+        shop.use()
+    assert [fault.pointer for fault in refused.value.faults] == ["/amountDiscounted"]
+    with pytest.raises(ValueExceeded, match=r"A value of 20 remains, not 21\."):
+        shop.use(amount_discounted=Decimal(21))
+    assert [use.remaining_value for use in shop.use(amount_discounted=Decimal(20))] == [0]
+
+
+def test_a_reverted_use_gives_its_value_back():
+    shop = cards()
+    assigned = shop.assign()
+    [used] = shop.use(amount_discounted=Decimal(15))
+    with pytest.raises(
+        AssignmentUsed, match=r"The assignment was of 1 coupons, of which 0 are used, and a value of 5 is"
+    ):
+        shop.service.revert(assigned.coupon_usage_id, NOTHING)
+    reversal = shop.service.revert(used.coupon_usage_id, NOTHING)
+    assert (reversal.amount_discounted, reversal.remaining_value, reversal.amount_used) == (-15, 20, 0)
+    assert shop.service.revert(assigned.coupon_usage_id, NOTHING).amount_assigned == -1
