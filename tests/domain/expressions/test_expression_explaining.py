@@ -152,6 +152,21 @@ def test_the_rest_of_a_condition_is_shown_after_a_long_loop():
     assert reason(found)["label"] == "not true: count is 4 (it is 3)"
 
 
+def test_loops_have_1000_traces_and_what_follows_them_has_its_own():
+    loops = "payload.l.all(a, payload.l.all(b, payload.l.all(c, a + b + c >= 0)))"
+    found = trace(f"{loops} && count == 4", payload={"l": list(range(11))})
+    root_loops_and_list = 3
+    comparison_and_count = 2
+    assert json.dumps(found).count('"labelledExpression"') == root_loops_and_list + 1000 + comparison_and_count
+
+
+def test_an_element_at_a_constant_place_is_one_part_of_a_trace():
+    assert "children" not in trace("order.items[0].total")
+    assert [part["expression"] for part in trace("order.items[count - 3].total")["children"]] == [
+        "order.items[count - 3]"
+    ]
+
+
 def test_explaining_a_faulty_expression():
     with pytest.raises(ExpressionError):
         explain(parse("nope"), ENVIRONMENT, CONTEXT)
