@@ -85,7 +85,7 @@ ORDER BY c.content_collection_id, d.document_key::text
 
 
 def series_of(collection: ContentCollection, locale: str, status: str, field: str) -> str:
-    """The series of values that a field has in one locale and status of a collection."""
+    """The name under which the values of a field are stored: those of one collection, locale and status together."""
     return f"{collection.content_collection_id}/{locale}/{status}/{field}"
 
 

@@ -59,22 +59,22 @@ def find_by_ids(db: Connection, collection: ContentCollection, ids: Sequence[int
 
 
 def _page_ids(db: Connection, query: _Query, total: int) -> list[int]:
-    """The ids of the page, one pass after the other until it is full."""
+    """The ids of the page, read by one statement after the other until it is full."""
     search = query.search
     ids: list[int] = []
     offset = search.page * search.limit
     if offset >= total:
         return ids
-    for one_pass in query.passes():
+    for statement in query.ordered_statements():
         remaining = search.limit - len(ids)
-        rows = list(db.execute(one_pass.limit(remaining).offset(offset)).scalars())
+        rows = list(db.execute(statement.limit(remaining).offset(offset)).scalars())
         ids += rows
         if len(ids) == search.limit:
             break
         if rows or not offset:
             offset = 0
         else:
-            offset -= db.execute(select(func.count()).select_from(one_pass.order_by(None).subquery())).scalar_one()
+            offset -= db.execute(select(func.count()).select_from(statement.order_by(None).subquery())).scalar_one()
     return ids
 
 
@@ -111,7 +111,7 @@ class _Query:
         self._match = self._intersection()
 
     def series(self, field: str) -> str:
-        """The series of a field in the searched locale and status."""
+        """The name of the values of a field in the searched locale and status; see `content_values.series`."""
         return series_of(self.search.collection, self.search.locale, self.search.status, field)
 
     def count(self) -> AnySelect:
@@ -140,17 +140,19 @@ class _Query:
             .order_by(series_rows.c.series, most.c.number.desc(), text_order(most.c.text_value))
         )
 
-    def passes(self) -> list[AnySelect]:
-        """The statements that together give the ids in order, each in the order of an index where there is one."""
+    def ordered_statements(self) -> list[AnySelect]:
+        """The statements whose ids follow each other in order; each reads an index where there is one."""
         keys = self.search.sort
         if not keys:
             return [self._best_match() if self.search.words else self._newest()]
         first = keys[0]
         if first.of_record:
-            return self._record_passes(first)
-        lists = sorted_by(first)
-        passes = [self._value_pass(first, lists[: place + 1]) for place in range(len(lists))]
-        return [*passes, self._without_value_pass(first, lists)]
+            return self._by_record_field(first)
+        columns = sorted_by(first)
+        with_value = [
+            self._with_value(first, column, earlier_columns=columns[:place]) for place, column in enumerate(columns)
+        ]
+        return [*with_value, self._without_value(first, columns)]
 
     def _scope(self) -> tuple[ColumnElement[bool], ...]:
         search = self.search
@@ -212,27 +214,28 @@ class _Query:
         rank = func.ts_rank(documents.c.search, self._words())
         return select(id_).where(*self._scope(), *self._matching(id_)).order_by(rank.desc(), id_.desc())
 
-    def _record_passes(self, key: SortKey) -> list[AnySelect]:
-        column_, id_ = RECORD_COLUMNS[key.field], documents.c.content_document_id
+    def _by_record_field(self, key: SortKey) -> list[AnySelect]:
+        """The ids sorted by a field of the record: of documents that have a value, then of those that have none."""
+        column, id_ = RECORD_COLUMNS[key.field], documents.c.content_document_id
         plain = select(id_).where(*self._scope(), *self._matching(id_))
         if key.field not in NULLABLE:
-            return [plain.order_by(directed(column_, key), *self._further(id_))]
+            return [plain.order_by(directed(column, key), *self._order_of_equals(id_))]
         return [
-            plain.where(column_.is_not(None)).order_by(directed(column_, key), *self._further(id_)),
-            plain.where(column_.is_(None)).order_by(*self._further(id_)),
+            plain.where(column.is_not(None)).order_by(directed(column, key), *self._order_of_equals(id_)),
+            plain.where(column.is_(None)).order_by(*self._order_of_equals(id_)),
         ]
 
-    def _value_pass(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
+    def _with_value(self, key: SortKey, column: Any, *, earlier_columns: Sequence[Any]) -> AnySelect:
+        """The ids of documents whose first value of the field is in the column, and in none of the earlier ones."""
         id_ = values.c.content_document_id
-        *before, column_ = columns
         statement = select(id_).where(
             *self._in_series(key.field),
             values.c.position == 0,
-            column_.is_not(None),
-            *(earlier_column.is_(None) for earlier_column in before),
+            column.is_not(None),
+            *(earlier_column.is_(None) for earlier_column in earlier_columns),
             *self._matching(id_),
         )
-        if self._further_needs_documents():
+        if self._further_keys_need_documents():
             statement = statement.join(
                 documents,
                 and_(
@@ -240,9 +243,10 @@ class _Query:
                     documents.c.content_document_id == values.c.content_document_id,
                 ),
             )
-        return statement.order_by(directed(column_, key), *self._further(id_))
+        return statement.order_by(directed(column, key), *self._order_of_equals(id_))
 
-    def _without_value_pass(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
+    def _without_value(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
+        """The ids of documents that have no value by which the key sorts."""
         id_ = documents.c.content_document_id
         has_value = (
             select(values.c.content_document_id)
@@ -255,12 +259,12 @@ class _Query:
             .exists()
         )
         plain = select(id_).where(*self._scope(), ~has_value, *self._matching(id_))
-        return plain.order_by(*self._further(id_))
+        return plain.order_by(*self._order_of_equals(id_))
 
-    def _further_needs_documents(self) -> bool:
+    def _further_keys_need_documents(self) -> bool:
         return any(key.of_record for key in self.search.sort[1:])
 
-    def _further(self, id_: Any) -> list[Any]:
+    def _order_of_equals(self, id_: Any) -> list[Any]:
         """The order of documents that are equal in the first key."""
         keys = self.search.sort
         order = order_by(keys[1:], id_, self._organization_id, lambda field: [self.series(field)])
@@ -268,14 +272,15 @@ class _Query:
 
 
 def _within(bounds: Bounds) -> list[ColumnElement[bool]]:
-    column_: Any = values.c.number_value if bounds.type == NUMBER else values.c.instant_value
-    conditions = [column_.is_not(None)]
+    """The conditions that a value lies in the bounds: `least` and `most` belong to them, `before` does not."""
+    column: Any = values.c.number_value if bounds.type == NUMBER else values.c.instant_value
+    conditions = [column.is_not(None)]
     if bounds.least is not None:
-        conditions.append(column_ >= bounds.least)
+        conditions.append(column >= bounds.least)
     if bounds.most is not None:
-        conditions.append(column_ <= bounds.most)
+        conditions.append(column <= bounds.most)
     if bounds.before is not None:
-        conditions.append(column_ < bounds.before)
+        conditions.append(column < bounds.before)
     return conditions
 
 
@@ -310,7 +315,7 @@ def directed(column: Any, key: SortKey) -> Any:
 def order_by(
     keys: Sequence[SortKey], id_: Any, organization_id: int, series: Callable[[str], Sequence[str]]
 ) -> list[Any]:
-    """The ORDER BY of keys for documents with the id `id_`; `series` are those that a field's values may be in."""
+    """The ORDER BY of keys for documents with the id `id_`; `series` returns in which series a field has its values."""
     order: list[Any] = []
     for key in keys:
         columns = [RECORD_COLUMNS[key.field]] if key.of_record else _values_of(key, id_, organization_id, series)
@@ -319,15 +324,16 @@ def order_by(
 
 
 def _values_of(key: SortKey, id_: Any, organization_id: int, series: Callable[[str], Sequence[str]]) -> list[Any]:
-    other = values.alias()
+    """Subqueries for the first value of a key's field in a document, one for each expression that sorts it."""
+    first_values = values.alias()
     return [
         select(value)
         .where(
-            other.c.organization_id == organization_id,
-            other.c.content_document_id == id_,
-            other.c.series.in_(series(key.field)),
-            other.c.position == 0,
+            first_values.c.organization_id == organization_id,
+            first_values.c.content_document_id == id_,
+            first_values.c.series.in_(series(key.field)),
+            first_values.c.position == 0,
         )
         .scalar_subquery()
-        for value in sorted_by(key, other)
+        for value in sorted_by(key, first_values)
     ]
