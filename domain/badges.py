@@ -160,9 +160,9 @@ class BadgeBalances:
     A missing entry in `balances` is a balance of zero. `new_name` returns the id and the key of the next tracking, each
     id greater than those before. Nothing is assigned to, or unassigned from, members who are `inactive`.
 
-    A reversal takes all that the member holds before an amount is missing. Had an earlier unassignment been reverted
-    before that, its badges would have been taken too: so they are taken when it is reverted later. What could not be
-    given above the maximum is given in the same way, when an earlier assignment is reverted.
+    A reversal takes away at most what the member holds; the rest is its missing amount. It is taken when an earlier
+    unassignment is reverted and would give badges back, as it would have been if that revert had come first. An amount
+    that a reversal could not give above the maximum is given in the same way, when an earlier assignment is reverted.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class BadgeBalances:
         self._touched: set[Place] = set()
         self._changed: set[int] = set()
 
-    def know(self, trackings: Iterable[BadgeTracking]) -> None:
+    def register(self, trackings: Iterable[BadgeTracking]) -> None:
         """Register stored trackings, to recognize their keys and to revert them."""
         for tracking in trackings:
             if tracking.badge_tracking_id not in self._trackings:
@@ -206,7 +206,7 @@ class BadgeBalances:
         return self._tracking_by_key(grant) or self._grant(grant, -grant.amount)
 
     def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
-        """Revert a registered tracking, less what later reversals are missing; the badge need not be active.
+        """Revert a registered tracking, less what it repays of later reversals; the badge need not be active.
 
         Raises BadgeTrackingReverted, BadgeTrackingNotRevertible, BadgeLimit or InsufficientBadges.
         """
@@ -215,10 +215,10 @@ class BadgeBalances:
             raise BadgeTrackingNotRevertible("A tracking that reverted another one cannot be reverted.")
         if tracking.reversal_badge_tracking_id is not None:
             raise BadgeTrackingReverted(f"The badge tracking {tracking.badge_tracking_key} has already been reverted.")
-        claims = self._claims_on(tracking)
-        amount = -tracking.amount_assigned - sum(claims.values())
+        repayments = self._repayments_by(tracking)
+        amount = -tracking.amount_assigned - sum(repayments.values())
         self._refuse(tracking.member_id, badge, amount)
-        reversal = self._revert(tracking, amount, claims, loyalty_event_id)
+        reversal = self._revert(tracking, amount, repayments, loyalty_event_id)
         if amount:
             self._news.append(reversal)
         return reversal
@@ -227,12 +227,12 @@ class BadgeBalances:
         """Revert a tracking as far as possible: take what the member still holds, or give up to the maximum."""
         tracking = self._trackings[badge_tracking_id]
         balance = self.balance(tracking.member_id, badge.badge_id)
-        claims = self._claims_on(tracking)
-        target = -tracking.amount_assigned - sum(claims.values())
+        repayments = self._repayments_by(tracking)
+        target = -tracking.amount_assigned - sum(repayments.values())
         amount = max(target, -balance) if target < 0 else min(target, max(badge.max_amount - balance, 0))
-        return self._revert(tracking, amount, claims, loyalty_event_id, shortfall=amount - target)
+        return self._revert(tracking, amount, repayments, loyalty_event_id, missing_amount=amount - target)
 
-    def standing(self, loyalty_event_id: int) -> list[BadgeTracking]:
+    def unreverted(self, loyalty_event_id: int) -> list[BadgeTracking]:
         """Trackings of an event that are not reverted yet, newest first."""
         trackings = [
             tracking
@@ -243,8 +243,8 @@ class BadgeBalances:
         ]
         return sorted(trackings, key=lambda tracking: tracking.badge_tracking_id, reverse=True)
 
-    def news(self) -> list[BadgeTracking]:
-        """Trackings assigned, unassigned and reverted since the last call; without those of `take_back`."""
+    def take_news(self) -> list[BadgeTracking]:
+        """Trackings assigned, unassigned and reverted since the last call; without those of `reverse`."""
         news, self._news = self._news, []
         return news
 
@@ -298,29 +298,30 @@ class BadgeBalances:
                 f"The member holds {balance} of the badge {badge.name}, {-amount} are to be taken away."
             )
 
-    def _claims_on(self, tracking: BadgeTracking) -> dict[int, int]:
-        """The parts of what the tracking's reversal returns that later reversals are missing, by their ids."""
-        amount, claims = -tracking.amount_assigned, {}
-        for claim_id in sorted(self._trackings):
-            claim = self._trackings[claim_id]
-            is_same_place = (claim.member_id, claim.badge_id) == (tracking.member_id, tracking.badge_id)
-            if is_same_place and claim_id > tracking.badge_tracking_id and claim.missing * amount > 0:
-                part = min(claim.missing, amount, key=abs)
-                claims[claim_id] = part
-                amount -= part
-        return claims
+    def _repayments_by(self, tracking: BadgeTracking) -> dict[int, int]:
+        """How much reverting the tracking repays of the missing amounts of later reversals, by their ids."""
+        amount, repayments = -tracking.amount_assigned, {}
+        for later_id in sorted(self._trackings):
+            later = self._trackings[later_id]
+            is_same_place = (later.member_id, later.badge_id) == (tracking.member_id, tracking.badge_id)
+            if is_same_place and later_id > tracking.badge_tracking_id and later.missing * amount > 0:
+                repayment = min(later.missing, amount, key=abs)
+                repayments[later_id] = repayment
+                amount -= repayment
+        return repayments
 
     def _revert(
         self,
         tracking: BadgeTracking,
         amount: int,
-        claims: Mapping[int, int],
+        repayments: Mapping[int, int],
         loyalty_event_id: int | None,
-        shortfall: int = 0,
+        missing_amount: int = 0,
     ) -> BadgeTracking:
-        for claim_id, part in claims.items():
-            claim = self._trackings[claim_id]
-            self._change(replace(claim, missing=claim.missing - part))
+        """Add the reversal of a tracking, which changes the balance by `amount`, and the later ones that it repays."""
+        for later_id, repayment in repayments.items():
+            later = self._trackings[later_id]
+            self._change(replace(later, missing=later.missing - repayment))
         reversal = self._track(
             amount,
             organization_id=tracking.organization_id,
@@ -333,7 +334,7 @@ class BadgeBalances:
             external_id=None,
             loyalty_event_id=loyalty_event_id,
             reverted_badge_tracking_id=tracking.badge_tracking_id,
-            shortfall=shortfall,
+            missing_amount=missing_amount,
         )
         self._change(replace(tracking, reversal_badge_tracking_id=reversal.badge_tracking_id))
         return reversal
@@ -344,7 +345,9 @@ class BadgeBalances:
         if tracking.badge_tracking_id not in self._new:
             self._changed.add(tracking.badge_tracking_id)
 
-    def _track(self, amount: int, *, system_unique_key: str | None, shortfall: int = 0, **values: Any) -> BadgeTracking:
+    def _track(
+        self, amount: int, *, system_unique_key: str | None, missing_amount: int = 0, **values: Any
+    ) -> BadgeTracking:
         place = values["member_id"], values["badge_id"]
         total = self._balances.get(place, 0) + amount
         name, key = self._new_name()
@@ -355,7 +358,7 @@ class BadgeBalances:
             amount_assigned=amount,
             updated_total_assigned=total,
             reversal_badge_tracking_id=None,
-            missing=shortfall,
+            missing=missing_amount,
             created_at=self._at,
             **values,
         )

@@ -83,7 +83,7 @@ class TierLog:
         self._new: list[int] = []
         self._changed: set[int] = set()
 
-    def know(self, trackings: Iterable[TierTracking]) -> None:
+    def register(self, trackings: Iterable[TierTracking]) -> None:
         """Register stored trackings: those that may be reversed, and all later ones of the same member and program."""
         for tracking in trackings:
             self._trackings.setdefault(tracking.member_tier_tracking_id, tracking)
@@ -93,7 +93,7 @@ class TierLog:
         self._trackings[tracking.member_tier_tracking_id] = tracking
         self._new.append(tracking.member_tier_tracking_id)
 
-    def standing(self, loyalty_event_id: int) -> list[TierTracking]:
+    def unreverted(self, loyalty_event_id: int) -> list[TierTracking]:
         """The unreversed trackings of the event, newest first."""
         return [assignment for assignment in self._newest_first() if assignment.loyalty_event_id == loyalty_event_id]
 

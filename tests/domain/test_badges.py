@@ -148,7 +148,7 @@ def test_what_was_stored_under_a_key_is_known():
     held = balances()
     first = held.assign(grant(key="a", digest=b"1"))
     later = BadgeBalances({(ANA, 1): 1}, NOW, namer())
-    later.know([first])
+    later.register([first])
     assert later.assign(grant(key="a", digest=b"1")) == first
     assert later.balance(ANA, 1) == 1
 
@@ -157,12 +157,12 @@ def test_news_and_changes_are_told_once():
     held = balances(ben=2)
     given = held.assign(grant())
     taken = held.unassign(grant(member_id=BEN))
-    assert held.news() == [given, taken]
+    assert held.take_news() == [given, taken]
     changes = held.drain()
     assert changes.balances == {(ANA, 1): 1, (BEN, 1): 1}
     assert changes.trackings == (given, taken)
     back = held.revert(given.badge_tracking_id, badge())
-    assert held.news() == [back]
+    assert held.take_news() == [back]
     changes = held.drain()
     assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (back,))
     [changed] = changes.changed_trackings
@@ -170,7 +170,7 @@ def test_news_and_changes_are_told_once():
         given.badge_tracking_id,
         back.badge_tracking_id,
     )
-    assert held.news() == []
+    assert held.take_news() == []
     assert not held.drain()
 
 
@@ -185,7 +185,7 @@ def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
     held.assign(grant(2))
     assert held.reverse(taken.badge_tracking_id, badge(), 8).amount_assigned == 1
     assert held.balance(ANA, 1) == 3
-    assert held.standing(5) == held.standing(7) == []
+    assert held.unreverted(5) == held.unreverted(7) == []
 
 
 def test_what_was_missing_is_taken_once_an_earlier_unassignment_is_reverted():
@@ -193,10 +193,10 @@ def test_what_was_missing_is_taken_once_an_earlier_unassignment_is_reverted():
     given = held.assign(grant(1, event_id=5))
     taken = held.unassign(grant(1))
     assert held.reverse(given.badge_tracking_id, badge(), 6).missing == 1
-    held.news()
+    held.take_news()
     assert held.revert(taken.badge_tracking_id, badge()).amount_assigned == 0
     assert held.balance(ANA, 1) == 0
-    assert held.news() == []
+    assert held.take_news() == []
 
 
 def test_what_was_missing_is_not_taken_from_what_came_later():
@@ -225,16 +225,16 @@ def test_taking_back_never_gives_beyond_a_lowered_maximum():
     assert held.reverse(taken.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
 
 
-def test_what_stands_of_an_event_is_told_newest_first_and_taking_back_is_no_news():
+def test_unreverted_trackings_of_an_event_come_newest_first_and_reversing_them_is_no_news():
     held = balances()
     first, second, third = (held.assign(grant(event_id=5)) for _ in range(3))
     held.assign(grant(member_id=BEN, event_id=6))
     held.revert(second.badge_tracking_id, badge())
-    assert held.standing(5) == [third, first]
-    held.news()
-    for each in held.standing(5):
+    assert held.unreverted(5) == [third, first]
+    held.take_news()
+    for each in held.unreverted(5):
         held.reverse(each.badge_tracking_id, badge(), 9)
-    assert held.news() == []
+    assert held.take_news() == []
     assert held.balance(ANA, 1) == 0
 
 
@@ -291,8 +291,8 @@ class Shelves(RuleBasedStateMachine):
             return
         each = self.accepted[which % len(self.accepted)]
         member, badge_id, _, name, _, done = each
-        of, claims = self.badges[badge_id], self.claims_on(each)
-        change = each[2] + sum(claims.values())
+        of, repayments = self.badges[badge_id], self.repayments_by(each)
+        change = each[2] + sum(repayments.values())
         if done == "reversal":
             refusal = BadgeTrackingNotRevertible
         elif done:
@@ -302,25 +302,25 @@ class Shelves(RuleBasedStateMachine):
         elif change > self.held(member, badge_id):
             refusal = InsufficientBadges
         else:
-            self.accept_reversal(each, self.balances.revert(name, of), -change, claims)
+            self.accept_reversal(each, self.balances.revert(name, of), -change, repayments)
             return
         with pytest.raises(refusal):
             self.balances.revert(name, of)
 
-    def claims_on(self, each):
-        """What later reversals lack and an entry's reversal returns, by their places in the list."""
-        left, claims = -each[2], {}
+    def repayments_by(self, each):
+        """How much an entry's reversal repays of the missing amounts of later ones, by their places in the list."""
+        amount, repayments = -each[2], {}
         for at in range(self.accepted.index(each) + 1, len(self.accepted)):
             *place, _, _, missing, _ = self.accepted[at]
-            if place == each[:2] and missing * left > 0:
-                claims[at] = max(missing, left) if left < 0 else min(missing, left)
-                left -= claims[at]
-        return claims
+            if place == each[:2] and missing * amount > 0:
+                repayments[at] = max(missing, amount) if amount < 0 else min(missing, amount)
+                amount -= repayments[at]
+        return repayments
 
-    def accept_reversal(self, each, back, amount, claims, missing=0):
+    def accept_reversal(self, each, back, amount, repayments, missing=0):
         assert (back.amount_assigned, back.missing) == (amount, missing)
-        for at, part in claims.items():
-            self.accepted[at][4] -= part
+        for at, repayment in repayments.items():
+            self.accepted[at][4] -= repayment
         each[-1] = True
         self.accepted.append([*each[:2], amount, back.badge_tracking_id, missing, "reversal"])
 
@@ -330,10 +330,10 @@ class Shelves(RuleBasedStateMachine):
         if left := [each for each in self.accepted if not each[-1]]:
             each = left[which % len(left)]
             member, badge_id, change, name, *_ = each
-            of, held, claims = self.badges[badge_id], self.held(member, badge_id), self.claims_on(each)
-            wanted = -change - sum(claims.values())
+            of, held, repayments = self.badges[badge_id], self.held(member, badge_id), self.repayments_by(each)
+            wanted = -change - sum(repayments.values())
             amount = -min(held, -wanted) if wanted < 0 else min(wanted, max(of.max_amount - held, 0))
-            self.accept_reversal(each, self.balances.reverse(name, of, 9), amount, claims, amount - wanted)
+            self.accept_reversal(each, self.balances.reverse(name, of, 9), amount, repayments, amount - wanted)
 
     @rule(order=st.randoms())
     def undo_everything(self, order):
@@ -366,7 +366,7 @@ class Shelves(RuleBasedStateMachine):
         balances = {(m, b): held for m in (ANA, BEN) for b in (1, 2) if (held := self.held(m, b))}
         assert all(balances.get(place, 0) == held for place, held in changes.balances.items())
         self.balances = BadgeBalances(balances, NOW, self.name)
-        self.balances.know(self.stored.values())
+        self.balances.register(self.stored.values())
 
     @invariant()
     def balances_are_the_sums(self):

@@ -134,7 +134,7 @@ def tracking(number, tier_id, kind, previous=None):
 def test_a_reversed_floor_gives_way_to_the_hold_before_it():
     before = HeldTier(GOLD, True, LATER, TierFloor(GOLD, LATER))
     log, assignments = TierLog(), TierAssignments((schedule(),), {}, NOON)
-    log.know([tracking(1, SILVER, FLOOR, before)])
+    log.register([tracking(1, SILVER, FLOOR, before)])
     # Points have lifted the member meanwhile, but the floor is still the one that was set.
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, False, None, TierFloor(SILVER)))
     assert log.reverse(1, assignments, 9)
@@ -143,7 +143,7 @@ def test_a_reversed_floor_gives_way_to_the_hold_before_it():
 
 def test_a_floor_that_was_replaced_is_not_reversed():
     log, assignments = TierLog(), TierAssignments((schedule(),), {}, NOON)
-    log.know([tracking(1, SILVER, FLOOR)])
+    log.register([tracking(1, SILVER, FLOOR)])
     for held in (HeldTier(SILVER, True), HeldTier(GOLD, True, None, TierFloor(GOLD)), HeldTier(SILVER)):
         assignments.put((MEMBER, PROGRAM), held)
         assert not log.reverse(1, assignments, 9)

@@ -193,12 +193,12 @@ def tracking(number: int, tier_id: int, event_id: int | None, previous: HeldTier
 def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
     before = HeldTier(SILVER, True, NOON + timedelta(days=1))
     found, log = tier_assignments(before), TierLog()
-    log.know([tracking(1, GOLD, 5, before)])
+    log.register([tracking(1, GOLD, 5, before)])
     found.put((MEMBER, PROGRAM), HeldTier(GOLD, True))
-    assert [each.member_tier_tracking_id for each in log.standing(5)] == [1]
+    assert [each.member_tier_tracking_id for each in log.unreverted(5)] == [1]
     assert log.reverse(1, found, 9)
     assert found.stored_tier((MEMBER, PROGRAM)) == before
-    assert log.standing(5) == []
+    assert log.unreverted(5) == []
     new, [changed] = log.drain()
     assert (new, changed.reversal_loyalty_event_id) == ([], 9)
     assert log.drain() == ([], [])
@@ -207,7 +207,7 @@ def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
 @pytest.mark.parametrize("now_held", [None, HeldTier(GOLD), HeldTier(GOLD, True, NOON), HeldTier(BASIC, True)])
 def test_a_tier_that_has_moved_on_since_is_kept(now_held):
     found, log = tier_assignments(now_held), TierLog()
-    log.know([tracking(1, GOLD, 5, HeldTier(SILVER))])
+    log.register([tracking(1, GOLD, 5, HeldTier(SILVER))])
     assert not log.reverse(1, found, 9)
     assert found.stored_tier((MEMBER, PROGRAM)) == now_held
 
@@ -222,7 +222,7 @@ def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, 
     stands = []
     for number, (tier_id, is_event) in enumerate(settings, 1):
         made = tracking(number, tier_id, number if is_event else None, found.stored_tier(member_program))
-        log.know([made]) if number % 2 or not is_event else log.add(made)
+        log.register([made]) if number % 2 or not is_event else log.add(made)
         found.put(member_program, HeldTier(tier_id, True))
         stands.append(made)
     cancelled = [stand for stand in stands if stand.loyalty_event_id is not None]

@@ -59,7 +59,7 @@ class BadgeWork:
         """Look up the results of earlier requests under these keys."""
         if system_unique_keys:
             trackings = TRACKINGS.find_all(self._unit.db, self._organization_id, system_unique_key=system_unique_keys)
-            self._balances.know(trackings)
+            self._balances.register(trackings)
 
     def expect(self, count: int) -> None:
         """Prepare for `count` changes, so that their ids come by one statement."""
@@ -79,7 +79,7 @@ class BadgeWork:
         revertible = badges.find_revertible(
             unit.db, self._organization_id, unit.members, badge_tracking_ids=[badge_tracking_id]
         )
-        self._balances.know(revertible)
+        self._balances.register(revertible)
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
@@ -92,7 +92,7 @@ class BadgeWork:
                 BADGE_ASSIGNED if tracking.amount_assigned > 0 else BADGE_UNASSIGNED,
                 badge_payload(tracking, self._unit.is_dry_run),
             )
-            for tracking in self._loaded.news()
+            for tracking in self._loaded.take_news()
         ]
 
     def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
@@ -104,10 +104,10 @@ class BadgeWork:
             unit = self._unit
             event_ids = unit.reversals.event_ids if unit.reversals else frozenset()
             revertible = badges.find_revertible(unit.db, self._organization_id, unit.members, event_ids=event_ids)
-            self._balances.know(revertible)
+            self._balances.register(revertible)
         return [
             reversed_badge(tracking, self._balances.reverse(tracking.badge_tracking_id, badge, by.loyalty_event_id))
-            for tracking in self._balances.standing(event_id)
+            for tracking in self._balances.unreverted(event_id)
             if (badge := self._badges.get(tracking.badge_id)) is not None
         ]
 

@@ -93,8 +93,8 @@ class TierWork:
         if not self._knows_reversible and unit.reversals:
             self._knows_reversible = True
             reversible = unit.reversals.event_ids
-            self._log.know(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
-        return [self._reversed(tracking, by) for tracking in self._log.standing(event_id)]
+            self._log.register(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
+        return [self._reversed(tracking, by) for tracking in self._log.unreverted(event_id)]
 
     def flush(self) -> None:
         """Store the new changes except the assignments themselves, with two statements at most."""
