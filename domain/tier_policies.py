@@ -68,10 +68,13 @@ class TierPolicy:
         earned_amount = sum(
             (e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO
         )
-        return max([earned_amount, *self._of_ended_years(points, at)])
+        return max([earned_amount, *self._sums_of_ended_years(points, at)])
 
-    def _of_ended_years(self, points: TierPoints, at: datetime) -> Iterator[Decimal]:
-        """The points of each ended year of which some were released in the present one: until its end, they count."""
+    def _sums_of_ended_years(self, points: TierPoints, at: datetime) -> Iterator[Decimal]:
+        """The points earned in each ended year that has points which were released only in the present year.
+
+        They count until the present year ends, since they could not count while some of them waited.
+        """
         if self.period != CALENDAR:
             return
         year = self._begins(at)
