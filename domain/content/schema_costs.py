@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from domain.content.documents import MOST_ATTRS_DEPTH
-from domain.content.schema_parts import Schemas, beside, inside, one_of_inside
+from domain.content.schema_parts import Schemas, beside, exclusive_inside, inside
 from domain.problems import FieldFault
 
 MAX_EVALUATIONS = 500
@@ -165,18 +165,18 @@ class _Parts(NamedTuple):
     own: Cost
     beside: list[str]
     inside: list[str]
-    one_of_inside: list[list[str]]
+    exclusive_inside: list[list[str]]
 
     @classmethod
     def of(cls, place: str, schemas: Schemas, pattern_size: PatternSize) -> _Parts:
         own = _own_cost(schemas[place], pattern_size)
-        return cls(own, beside(place, schemas), inside(place, schemas), list(one_of_inside(place, schemas)))
+        return cls(own, beside(place, schemas), inside(place, schemas), list(exclusive_inside(place, schemas)))
 
     def sum(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
         """The cost with that of one value inside: of one property or item, and of all patterns."""
         summands = [self.own, *(costs[part] for part in self.beside)]
         summands += [below[part].further_in() for part in self.inside]
-        for group in self.one_of_inside:
+        for group in self.exclusive_inside:
             summands.append(Cost(*map(max, zip(*(below[part].further_in() for part in group), strict=True))))
         return Cost(*map(sum, zip(*summands, strict=True)))
 

@@ -1,4 +1,4 @@
-"""The schemas in a JSON Schema, by pointer, and which of them check the same place of a document or one further in."""
+"""The schemas in a JSON Schema, by pointer, and which of them check the same value of a document, or a part of it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -44,7 +44,7 @@ def target_of(reference: Any) -> str | None:
 
 
 def beside(place: str, schemas: Schemas) -> list[str]:
-    """The schemas that check the same place of a document as this one."""
+    """The schemas that check the same value of a document as this one."""
     schema = schemas[place]
     if not isinstance(schema, dict):
         return []
@@ -59,7 +59,7 @@ def beside(place: str, schemas: Schemas) -> list[str]:
 
 
 def inside(place: str, schemas: Schemas) -> list[str]:
-    """The schemas that may all check one and the same value further in."""
+    """The schemas that check a part of the value that this one checks, and may all check the same part."""
     schema = schemas[place]
     if not isinstance(schema, dict):
         return []
@@ -68,8 +68,8 @@ def inside(place: str, schemas: Schemas) -> list[str]:
     return [other_place for other_place in places if other_place in schemas]
 
 
-def one_of_inside(place: str, schemas: Schemas) -> Iterator[list[str]]:
-    """Groups of schemas of which one at most checks a value further in: by its name, or by its position."""
+def exclusive_inside(place: str, schemas: Schemas) -> Iterator[list[str]]:
+    """Groups of schemas that check a part of the value; of a group, only one checks a part with a name or position."""
     schema = schemas[place]
     if isinstance(schema, dict):
         for key in ("properties", "prefixItems"):
