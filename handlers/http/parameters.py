@@ -112,7 +112,10 @@ class Parameter:
 
 
 class ParameterPlan:
-    """The compiled parameters of one operation: the allowed values of its path, query string and headers."""
+    """The compiled parameters of one operation: the allowed values of its path, query string and headers.
+
+    A family is all query parameters whose names have one beginning, see `FAMILY`.
+    """
 
     def __init__(self, declared: Iterable[Mapping[str, Any]], schemas: Schemas, where: str) -> None:
         self._by_place: dict[str, dict[str, Parameter]] = {"path": {}, "query": {}, "header": {}}
@@ -158,18 +161,21 @@ class ParameterPlan:
         return self._typed("path", texts, faults)
 
     def read_query(self, raw: bytes, faults: list[FieldFault]) -> tuple[dict[str, Any], Iterable[str]]:
-        """The typed query parameters with their defaults, and the names of those that the client sent."""
+        """The typed query parameters with their defaults, and the names of those that the client sent.
+
+        Parameters of a family are pairs of name and text, under the beginning of their names.
+        """
         if not raw and not self._required["query"]:
             return self._defaults.copy(), ()
         parameters = self._by_place["query"]
         texts: dict[str, list[str]] = {}
-        families: dict[str, list[tuple[str, str]]] = {}
+        pairs_by_family: dict[str, list[tuple[str, str]]] = {}
         for name, text in pairs_of(raw, faults):
             if name in parameters:
                 texts.setdefault(name, []).append(text)
             elif self._families and (family := self._family_of(name)):
-                if len(families.setdefault(family, [])) < MAX_FAMILY and len(text) <= MAX_FAMILY_TEXT:
-                    families[family].append((name, text))
+                if len(pairs_by_family.setdefault(family, [])) < MAX_FAMILY and len(text) <= MAX_FAMILY_TEXT:
+                    pairs_by_family[family].append((name, text))
                 else:
                     detail = f"{name[:100]} is too long, or one of more than {MAX_FAMILY} parameters {family}."
                     faults.append(FieldFault(detail, parameter=name[:100]))
@@ -180,7 +186,7 @@ class ParameterPlan:
         for name, default in self._defaults.items():
             if name not in texts:
                 values[name] = default
-        values.update(families)
+        values.update(pairs_by_family)
         return values, texts.keys()
 
     def _family_of(self, name: str) -> str | None:

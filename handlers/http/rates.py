@@ -1,8 +1,8 @@
 """Rate limits: one rate for each key, which all processes of a server share.
 
 The counts are in memory that the processes share, because it is mapped before they are forked; so no other server is
-needed, and each host counts for itself. A key has one number, the moment at which its burst is used up entirely if no
-more calls come (the generic cell rate algorithm), so a rate needs no windows that all begin at once.
+needed, and each host counts for itself. A key has one number, the moment from which it may have all its calls at once
+again if none come before (the generic cell rate algorithm), so a rate needs no windows that all begin at once.
 """
 
 import fcntl
@@ -24,7 +24,8 @@ from handlers.setting_values import Rate
 
 _SLOT = struct.Struct("<Qd")
 _SLOTS = 1 << 16
-# A key is looked for in this many slots from its own on; if all are taken, the one that ends first is reused.
+# A key is looked for in this many slots from its own on; if other keys have them all, the one that is restored first is
+# reused.
 _PROBES = 8
 _STRIPES = 64
 
@@ -67,25 +68,25 @@ class Rates:
         interval = rate.seconds / rate.count
         with self._locked(first):
             now = self._clock()
-            place, used_up = self._find(fingerprint, first, now)
-            after = used_up + interval
-            is_allowed = after - now <= rate.seconds * (1 + 1e-9)
+            place, restored_at = self._find(fingerprint, first, now)
+            restored_after_call = restored_at + interval
+            is_allowed = restored_after_call - now <= rate.seconds * (1 + 1e-9)
             if is_allowed and counts:
-                used_up = after
-                _SLOT.pack_into(self._memory, place, fingerprint, used_up)
-        room = rate.seconds - (used_up - now)
-        wait = 0.0 if is_allowed else after - now - rate.seconds
-        return RateState(rate, is_allowed, max(0, math.floor(room / interval + 1e-6)), math.ceil(max(wait, interval)))
+                restored_at = restored_after_call
+                _SLOT.pack_into(self._memory, place, fingerprint, restored_at)
+        remaining = max(0, math.floor((rate.seconds - (restored_at - now)) / interval + 1e-6))
+        wait = 0.0 if is_allowed else restored_after_call - now - rate.seconds
+        return RateState(rate, is_allowed, remaining, math.ceil(max(wait, interval)))
 
     def _find(self, fingerprint: int, first: int, now: float) -> tuple[int, float]:
-        """The slot of the key's number, existing or new, and the number."""
+        """The place of the key's slot, existing or new, and when the key is restored, which is `now` or later."""
         places = [(first + n) * _SLOT.size for n in range(_PROBES)]
         slots = [_SLOT.unpack_from(self._memory, place) for place in places]
-        for place, (owner, used_up) in zip(places, slots, strict=True):
+        for place, (owner, restored_at) in zip(places, slots, strict=True):
             if owner == fingerprint:
-                return place, max(used_up, now)
-        soonest = min(range(_PROBES), key=lambda n: slots[n][1])
-        return places[soonest], now
+                return place, max(restored_at, now)
+        earliest = min(range(_PROBES), key=lambda n: slots[n][1])
+        return places[earliest], now
 
     @contextmanager
     def _locked(self, first: int) -> Iterator[None]:
