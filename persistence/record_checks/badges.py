@@ -1,6 +1,6 @@
 """Checks of badges: what members hold against the trackings of every change."""
 
-from persistence.record_checks.forms import OF, SINCE, unchained_totals, unlike_sums
+from persistence.record_checks.forms import OF, SINCE, unchained_totals, wrong_sums
 
 _BALANCES = f"""
 SELECT b.organization_id, b.member_id, b.badge_id, b.assigned_balance AS total
@@ -46,7 +46,7 @@ WHERE {OF.format("t")} AND (t.member_id <> original.member_id OR t.badge_id <> o
 """
 
 CHECKS = (
-    unlike_sums(
+    wrong_sums(
         _BALANCES,
         f"SELECT organization_id, member_id, badge_id, change AS total FROM ({_CHANGES}) c",
         _KEYS,

@@ -1,6 +1,6 @@
 """Checks of campaigns: the counters of limits against what events have counted."""
 
-from persistence.record_checks.forms import OF, unlike_sums
+from persistence.record_checks.forms import OF, wrong_sums
 
 _KEYS = (
     "campaign_id",
@@ -27,7 +27,7 @@ WHERE {OF.format("e")} AND CAST(k ->> 'amount' AS numeric) > 0
 """
 
 CHECKS = (
-    unlike_sums(
+    wrong_sums(
         f"""SELECT organization_id, {", ".join(_KEYS)}, sum(used) AS used FROM campaign_limit_counters c
 WHERE {OF.format("c")} GROUP BY organization_id, {", ".join(_KEYS)}""",
         _COUNTED,

@@ -1,12 +1,12 @@
 """Checks of coupons: books, coupons, members' coupons and lots against the usages, and the stock against its limits."""
 
-from persistence.record_checks.forms import OF, SINCE, unchained_totals, unlike_sums
+from persistence.record_checks.forms import OF, SINCE, unchained_totals, wrong_sums
 
 
 def _unlike_usages(table: str, keys: tuple[str, ...], assigned_column: str, used_column: str, subject: str) -> str:
     """Where the amounts of a table's rows are not the sums of the usages with the same keys."""
     by = ", ".join(("organization_id", *keys))
-    return unlike_sums(
+    return wrong_sums(
         f"SELECT {by}, {assigned_column} AS assigned, {used_column} AS used FROM {table} k WHERE {OF.format('k')}",
         f"SELECT {by}, amount_assigned AS assigned, amount_used AS used FROM coupon_usages u"
         f" WHERE {OF.format('u')} AND {keys[-1]} IS NOT NULL",

@@ -7,17 +7,18 @@ OF = "{0}.organization_id = :organization_id"
 SINCE = "interval '1 hour'"
 
 
-def unlike_sums(
+def wrong_sums(
     stored_rows: str,
     changes: str,
     keys: tuple[str, ...],
     figures: tuple[str, ...],
     subject: str,
-    words: tuple[str, str],
+    texts: tuple[str, str],
 ) -> str:
-    """Where the `figures` of `stored_rows` are not the sums of those of `changes`, found by the `keys` of both.
+    """SQL that finds where the `figures` of `stored_rows` are not the sums of those of `changes` with the same `keys`.
 
-    `subject` names the record with a placeholder for each key, the `words` say the stored and the added up figures.
+    Its rows are the organization and a text, made of formats of PostgreSQL: `subject` has a `%s` for each key; of the
+    `texts`, the first has one for each stored figure, the second for each sum.
     """
     by = ", ".join(("organization_id", *keys))
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
@@ -26,7 +27,7 @@ def unlike_sums(
     )
     differ = " OR ".join(f"coalesce(stored.{figure}, 0) <> coalesce(added.{figure}, 0)" for figure in figures)
     return f"""
-SELECT organization_id, format('{subject}: {words[0]}, {words[1]}', {", ".join(keys)}, {arguments})
+SELECT organization_id, format('{subject}: {texts[0]}, {texts[1]}', {", ".join(keys)}, {arguments})
 FROM ({stored_rows}) stored
 FULL JOIN (SELECT {by}, {sums} FROM ({changes}) changes GROUP BY {by}) added USING ({by})
 WHERE {differ}
@@ -34,10 +35,10 @@ WHERE {differ}
 
 
 def unchained_totals(stored_rows: str, changes: str, keys: tuple[str, ...], subject: str) -> str:
-    """Where the totals that changes say they left do not lead from zero to the `total` of the row in `stored_rows`.
+    """SQL that finds where the totals that changes left do not lead from zero to the `total` of a row in `stored_rows`.
 
-    Rows of `changes` have the keys, `change` and the `total` after it. Every total that one left is one that another
-    found, but for the first and the last; that holds in whatever order they were numbered.
+    Rows of `changes` have the keys, `change` and the `total` after it. Each total after a change is the total before
+    another one, except for the first and the last; that holds in whatever order they were numbered.
     """
     by = ", ".join(("organization_id", *keys))
     return f"""

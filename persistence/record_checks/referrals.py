@@ -1,6 +1,6 @@
 """Checks of referrals: the counts of codes against the logs of their uses, and the points of referrers."""
 
-from persistence.record_checks.forms import OF, SINCE, unlike_sums
+from persistence.record_checks.forms import OF, SINCE, wrong_sums
 
 _UNREVERSED = f"SELECT * FROM referral_logs l WHERE {OF.format('l')} AND l.reversal_loyalty_event_id IS NULL"
 
@@ -45,7 +45,7 @@ WHERE {OF.format("l")} AND l.referrer_points <> coalesce(paid.amount, 0)
 """
 
 CHECKS = (
-    unlike_sums(
+    wrong_sums(
         f"SELECT organization_id, referral_code_id, total_usages AS uses FROM referral_codes c WHERE {OF.format('c')}",
         f"SELECT organization_id, referral_code_id, 1 AS uses FROM ({_UNREVERSED}) l",
         ("referral_code_id",),
