@@ -1,7 +1,8 @@
 """Test clocks: holding them still and taking them, and the records whose dates they must fit.
 
-What writes in a test organization holds its clock still until its transaction ends, also while there is none, which may
-be about to begin; what begins, moves or removes the clock is alone.
+To hold a clock is a shared lock, to take it an exclusive one. A transaction that writes in a test organization holds
+its clock, also while there is none, since one may be about to begin; one that begins, moves or removes the clock takes
+it.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,8 +37,11 @@ _LASTING = frozenset({"organizations", "organization_users", "permission_groups"
 FindOrganization = Callable[[Connection, int], Organization | None]
 
 
-def find_held(db: Connection, organization_id: int) -> Organization | None:
-    """The organization, with its clock held still; None while the clock is taken or advanced, and if there is none."""
+def find_and_hold_clock(db: Connection, organization_id: int) -> Organization | None:
+    """Hold the organization's clock; return the organization, or None while its clock is taken or advanced.
+
+    None if there is no such organization. A live organization has no clock to hold.
+    """
     organization = organizations.find(db, organization_id)
     if organization is None or organization.environment != TEST:
         return organization
@@ -74,23 +78,23 @@ def _try(db: Connection, statement: str, organization_id: int) -> bool:
 
 
 def take(db: Connection, organization_id: int) -> None:
-    """Wait for all who hold the clock still, and be alone until the transaction ends."""
+    """Take the clock until the transaction ends; waits for all transactions that hold it."""
     query(db, _TAKE, (organization_id,))
 
 
-def find_taken(db: Connection, organization_id: int) -> OrganizationDetails:
-    """The organization as it is once its clock is taken."""
+def find_and_take_clock(db: Connection, organization_id: int) -> OrganizationDetails:
+    """Take the organization's clock; return the organization as read thereafter."""
     take(db, organization_id)
     return organizations.find_details(db, organization_id)
 
 
-def find_free(db: Connection, organization_id: int) -> OrganizationDetails | None:
-    """The organization as `find_taken`; None instead of waiting if somebody else has the clock."""
+def find_and_try_to_take_clock(db: Connection, organization_id: int) -> OrganizationDetails | None:
+    """Take the organization's clock and return the organization; None, without waiting, if another has the clock."""
     return organizations.find_details(db, organization_id) if _try(db, _TRY_TO_TAKE, organization_id) else None
 
 
-def advancing(db: Connection) -> list[int]:
-    """The organizations whose clock is being advanced."""
+def find_advancing_ids(db: Connection) -> list[int]:
+    """The ids of the organizations whose clocks are being advanced, in random order."""
     statement = select(table.c.organization_id).where(table.c.clock_target.is_not(None), table.c.clock_error.is_(None))
     return list(db.execute(statement.order_by(func.random())).scalars())
 

@@ -23,7 +23,7 @@ from handlers.services.tiers import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
 from persistence import audit_log, exports, imports, organizations, periodic_jobs, transactions
-from persistence.test_clocks import find_held
+from persistence.test_clocks import find_and_hold_clock
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
@@ -77,7 +77,7 @@ def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], b
     after, expired = 0, ExpiredPoints({}, {})
 
     def next_batch(db: Connection) -> Expired | None:
-        organization = find_held(db, organization_id)
+        organization = find_and_hold_clock(db, organization_id)
         if organization is None:
             return None
         return expire_next(db, organization, after, organization.time_at(datetime.now(UTC)))
@@ -93,14 +93,14 @@ def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], b
 def evaluate_tiers(
     engine: Engine, organization_id: int, everyone: bool = False, stopping: Callable[[], bool] = _never
 ) -> tuple[int, int]:
-    """Evaluate tiers of one organization, a bounded number of members at a time.
+    """Evaluate expired tiers of one organization, or with `everyone` all, a bounded number of members at a time.
 
     Returns the number of members and the number of moves.
     """
     after, looked_at, moves = 0, 0, 0
 
     def next_batch(db: Connection) -> Evaluated | None:
-        organization = find_held(db, organization_id)
+        organization = find_and_hold_clock(db, organization_id)
         if organization is None:
             return None
         now = organization.time_at(datetime.now(UTC))
@@ -132,7 +132,7 @@ def report_expiring(engine: Engine, organization_id: int, stopping: Callable[[],
     reported = 0
 
     def next_batch(db: Connection) -> int | None:
-        if find_held(db, organization_id) is None:
+        if find_and_hold_clock(db, organization_id) is None:
             return None
         organization = organizations.find_details(db, organization_id)
         return report_next(db, organization, organization.time_at(datetime.now(UTC)))

@@ -18,7 +18,7 @@ from handlers import tracing
 from handlers.services.events.evaluate_queued import evaluate_claimed, note_failure
 from handlers.settings import Settings
 from persistence import queue, transactions
-from persistence.test_clocks import FindOrganization, find_held
+from persistence.test_clocks import FindOrganization, find_and_hold_clock
 
 _log = logging.getLogger("loyalty.queue")
 
@@ -39,7 +39,7 @@ class Drain:
         settings: Settings,
         stopping: Callable[[], bool] = _never,
         chance: Callable[[], float] = random.random,
-        find_organization: FindOrganization = find_held,
+        find_organization: FindOrganization = find_and_hold_clock,
         *,
         is_patient: bool = True,
     ) -> None:

@@ -45,7 +45,7 @@ from handlers.services.turns import Turns
 from handlers.settings import Settings
 from persistence import imports, transactions
 from persistence.imports import IMPORTS
-from persistence.test_clocks import find_held
+from persistence.test_clocks import find_and_hold_clock
 from persistence.transactions import is_away
 
 _log = logging.getLogger("loyalty.imports")
@@ -202,7 +202,7 @@ class Importer:
         """
         for address in self._turns.sort(IMPORTS.find_waiting(db)):
             job = imports.claim(db, *address)
-            organization = None if job is None else find_held(db, job.organization_id)
+            organization = None if job is None else find_and_hold_clock(db, job.organization_id)
             if job is not None and organization is not None:
                 self._turns.note(job.organization_id)
                 return job, self._call_of(db, job, organization)

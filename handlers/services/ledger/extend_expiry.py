@@ -197,7 +197,7 @@ def extend_running(engine: Engine) -> bool:
 
     def step(db: Connection) -> bool:
         extension = claim_running(db)
-        organization = None if extension is None else test_clocks.find_held(db, extension.organization_id)
+        organization = None if extension is None else test_clocks.find_and_hold_clock(db, extension.organization_id)
         if extension is None or organization is None:
             return False
         extend_next(db, organization, extension, organization.time_at(datetime.now(UTC)))

@@ -155,7 +155,7 @@ def advance_for_a_call(engine: Engine, settings: Settings, organization_id: int)
 
 def advance_next(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> bool:
     """Go on for a while with each of the advances under way; False if there is none."""
-    under_way = transactions.run(engine, test_clocks.advancing)
+    under_way = transactions.run(engine, test_clocks.find_advancing_ids)
     for organization_id in under_way:
         advance_clock(engine, settings, organization_id, _stopping_after(CALL_SECONDS, stopping))
     return bool(under_way)
@@ -182,7 +182,7 @@ class _Place:
 
 def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tuple[_Progress, _Place | None]:
     """Go on with what is due at a place; if that is done, with the clock at the next due moment."""
-    organization = test_clocks.find_free(db, organization_id)
+    organization = test_clocks.find_and_try_to_take_clock(db, organization_id)
     if organization is None:
         return _Progress.BUSY, place
     now, target = organization.clock_now, organization.clock_target
@@ -268,7 +268,7 @@ def _note_failure(engine: Engine, organization_id: int, error: Exception) -> Non
 
     def note(db: Connection) -> None:
         # The process that has the clock meanwhile continues the advance.
-        organization = test_clocks.find_free(db, organization_id)
+        organization = test_clocks.find_and_try_to_take_clock(db, organization_id)
         if organization is not None and organization.clock_target is not None:
             _store(db, organization, clock_error=failure)
 
@@ -277,7 +277,7 @@ def _note_failure(engine: Engine, organization_id: int, error: Exception) -> Non
 
 def _alone(call: Call) -> OrganizationDetails:
     """The organization of a call that moves the clock, once nobody holds it still."""
-    return test_clocks.find_taken(call.db, call.organization.organization_id)
+    return test_clocks.find_and_take_clock(call.db, call.organization.organization_id)
 
 
 def _refuse_live(organization: Organization) -> None:
