@@ -56,7 +56,7 @@ def find_hold_states(
     return {row[0]: HoldState(*row[1:]) for row in db.execute(statement)}
 
 
-def find_held(
+def find_holding_records(
     db: Connection,
     records: Records[Kind],
     organization_id: int,
@@ -71,7 +71,7 @@ def find_held(
     return records.find_where(db, organization_id, is_theirs, *_is_held(records, now), *on_account)
 
 
-def has_held(db: Connection, records: Records[Kind], account: LedgerAccount, now: datetime) -> bool:
+def has_holding_records(db: Connection, records: Records[Kind], account: LedgerAccount, now: datetime) -> bool:
     """True if records hold points of members on the account."""
     on_account = records.table.c.ledger_account_id == account.ledger_account_id
     return bool(records.find_where(db, account.organization_id, on_account, *_is_held(records, now), limit=1))

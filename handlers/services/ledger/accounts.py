@@ -17,7 +17,7 @@ from handlers.messages.base import Changes
 from handlers.services import references
 from handlers.services.configuration import configuration_of
 from persistence import ledger as ledgers
-from persistence.holds import has_held
+from persistence.holds import has_holding_records
 from persistence.ledger import ACCOUNTS, LEDGERS
 from persistence.offline_allowances import ALLOWANCES
 from persistence.points_payments import PAYMENTS
@@ -47,10 +47,10 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
     is_removed = account.offline_allowance is not None and settings["offline_allowance"] is None
-    if is_removed and has_held(call.db, ALLOWANCES, account, call.now):
+    if is_removed and has_holding_records(call.db, ALLOWANCES, account, call.now):
         raise LedgerAccountInUse("offlineAllowance cannot be null while offline allowances of the account are open.")
     is_removed = account.redemption is not None and settings["redemption"] is None
-    if is_removed and has_held(call.db, PAYMENTS, account, call.now):
+    if is_removed and has_holding_records(call.db, PAYMENTS, account, call.now):
         raise LedgerAccountInUse("redemption cannot be null while points payments of the account are held.")
     if ledgers.has_movements(call.db, account):
         refuse_changes_in_use(account, settings)

@@ -17,7 +17,7 @@ from handlers.services.ledger.post_transactions import MOVED
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
-from persistence.holds import find_held, find_hold_states
+from persistence.holds import find_hold_states, find_holding_records
 from persistence.ledger import ACCOUNTS
 from persistence.offline_allowances import ALLOWANCES
 from persistence.points_payments import PAYMENTS
@@ -68,8 +68,8 @@ def release_holds(call: Call, members: Collection[Member]) -> None:
         return
     unit = UnitOfWork(call)
     member_ids = {member.member_id for member in members}
-    allowances = find_held(call.db, ALLOWANCES, unit.organization_id, member_ids, call.now)
-    payments = find_held(call.db, PAYMENTS, unit.organization_id, member_ids, call.now)
+    allowances = find_holding_records(call.db, ALLOWANCES, unit.organization_id, member_ids, call.now)
+    payments = find_holding_records(call.db, PAYMENTS, unit.organization_id, member_ids, call.now)
     holds: list[Hold] = [*allowances, *payments]
     if not holds:
         return

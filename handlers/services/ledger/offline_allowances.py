@@ -33,7 +33,7 @@ from handlers.services.ledger.holds import find_keys_and_states, find_transactio
 from handlers.services.references import account_of_members_with_key
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import ledger_transactions, posting
-from persistence.holds import find_held
+from persistence.holds import find_holding_records
 from persistence.offline_allowances import ALLOWANCES
 from persistence.paging import Page, Paged
 from persistence.rows import fields_of
@@ -98,7 +98,9 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     account = account_of_members_with_key(call, request.ledger_account_key)
     expires_at, held_until = ends_of(account, call.organization, request.amount, request.valid_for, call.now)
     member_ids = [member.member_id]
-    if find_held(call.db, ALLOWANCES, member.organization_id, member_ids, call.now, account.ledger_account_id):
+    if find_holding_records(
+        call.db, ALLOWANCES, member.organization_id, member_ids, call.now, account.ledger_account_id
+    ):
         raise OfflineAllowanceLimit(f"The member has an open offline allowance on the account {account.name}.")
     details = Details(request.system_unique_key, digest, description=_HOLD)
     transaction_id = hold_points(unit, member, account, request.amount, details, held_until)
