@@ -29,19 +29,19 @@ _STATUSES = {PENDING: HELD, SETTLED: CAPTURED, REVERTED: RELEASED}
 
 
 class PaymentWork:
-    """The payments with points that events of orders name, or the orders that they undo; all are loaded at once.
+    """The payments with these keys, which events of orders name, or the orders have that events undo.
 
-    Their members are those of the orders, who are locked.
+    All are loaded at once. Their members are those of the orders, who are locked.
     """
 
     def __init__(self, unit: UnitOfWork, keys: Collection[str]) -> None:
         self._unit = unit
         payments = points_payments.find_by_keys(unit.db, unit.organization_id, keys) if keys else []
         self._payments = {payment.points_payment_key: payment for payment in payments}
-        self._stored = posting.find_stored(
+        self._transactions = posting.find_stored(
             unit.db, unit.organization_id, [payment.ledger_transaction_id for payment in payments]
         )
-        # The orders that have captured payments since the last flush, by the id of the payment.
+        # The external ids of orders that have captured payments since the last flush, by the id of the payment.
         self._orders: dict[int, str] = {}
 
     def capture(self, tracked: TrackedEvent, order: Order) -> None:
@@ -67,14 +67,14 @@ class PaymentWork:
         payment = self._payments.get(tender["pointsPaymentKey"])
         if payment is None or tracked.order_status == CREATED or payment.order_external_id != order.external_id:
             return False
-        return self._unit.ledger.status_of(self._stored[payment.ledger_transaction_id]) == SETTLED
+        return self._unit.ledger.status_of(self._transactions[payment.ledger_transaction_id]) == SETTLED
 
     def _capture(self, tracked: TrackedEvent, order: Order, tender: Payment) -> PointsPayment:
         key = tender["pointsPaymentKey"]
         payment = self._payments.get(key)
         if payment is None or payment.member_id != tracked.member.member_id:
             raise NotFound(f"The member has no points payment with the key {key}.")
-        ledger, transaction = self._unit.ledger, self._stored[payment.ledger_transaction_id]
+        ledger, transaction = self._unit.ledger, self._transactions[payment.ledger_transaction_id]
         refuse_unheld(_STATUSES[ledger.status_of(transaction)], key)
         refuse_other_currency(payment.currency, order.currency)
         refuse_greater(tender, payment.value)
@@ -86,9 +86,10 @@ class PaymentWork:
         return payment
 
     def refund(self, tracked: TrackedEvent, order: Order) -> tuple[Order, list[TenderRefund]]:
-        """Refund what an event has returned of an order, which is as the event has left it; what is held is released.
+        """Refund what an event has returned of an order, and release what is still held if the order is undone.
 
-        Returns the order with the refunds of its tenders. Raises AccountInactive or SupplyExceeded.
+        The order is that after the event. Returns it with the refunds of its tenders. Raises AccountInactive or
+        SupplyExceeded.
         """
         payments = {key: self._paid_points(key) for key in self._keys_of(order) if self._status_of(key) == SETTLED}
         refunds = refunds_of(order, payments)
@@ -98,7 +99,7 @@ class PaymentWork:
                 key = tender.get("pointsPaymentKey")
                 if key in payments and (refund.points or refund.amount):
                     payment, details = self._payments[key], self._details(tracked, key)
-                    transaction = self._stored[payment.ledger_transaction_id]
+                    transaction = self._transactions[payment.ledger_transaction_id]
                     account, points = self._account_of(payment), refund.points or Decimal(0)
                     ledger.refund(transaction, account, points, refund.amount, details)
             if order.status in UNDONE:
@@ -113,7 +114,7 @@ class PaymentWork:
         for key in self._keys_of(order):
             if self._status_of(key) == PENDING:
                 payment = self._payments[key]
-                transaction, account = self._stored[payment.ledger_transaction_id], self._account_of(payment)
+                transaction, account = self._transactions[payment.ledger_transaction_id], self._account_of(payment)
                 self._unit.ledger.revert(transaction, account, self._details(tracked, key))
 
     def _details(self, tracked: TrackedEvent, key: str) -> Details:
@@ -130,14 +131,14 @@ class PaymentWork:
         return [key for key in keys if key in self._payments]
 
     def _status_of(self, key: str) -> int:
-        return self._unit.ledger.status_of(self._stored[self._payments[key].ledger_transaction_id])
+        return self._unit.ledger.status_of(self._transactions[self._payments[key].ledger_transaction_id])
 
     def _account_of(self, payment: PointsPayment) -> LedgerAccount:
         return self._unit.ledger.accounts[payment.ledger_account_id]
 
     def _paid_points(self, key: str) -> PaidPoints:
         payment, ledger = self._payments[key], self._unit.ledger
-        transaction: Stored = self._stored[payment.ledger_transaction_id]
+        transaction: Stored = self._transactions[payment.ledger_transaction_id]
         refunded = ledger.fiat_returned_of(transaction)
         rest = Tendered(ledger.unreverted_of(transaction), (transaction.fiat_value or Decimal(0)) - refunded)
         return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded, rest)
