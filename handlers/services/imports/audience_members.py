@@ -57,8 +57,8 @@ def import_audience_members(call: Call, job: ImportJob, rows: Sequence[ImportRow
     return failed
 
 
-_OF_OPERATION = ("amount", "customAttributes", "externalId", "systemUniqueKey")
-_FIELDS = {f"/{name}": name for name in _OF_OPERATION}
+_CHECKED_FIELDS = ("amount", "customAttributes", "externalId", "systemUniqueKey")
+_COLUMN_OF_POINTER = {f"/{name}": name for name in _CHECKED_FIELDS}
 
 
 def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
@@ -82,7 +82,9 @@ def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
 def _grant(job: ImportJob, row: ImportRow, badge: Badge, member: Member, name_of: NameOf) -> BadgeGrant:
     """The assignment that a row asks for; raises RowFault."""
     values = row.values
-    check_body("BadgeGrant", {name: values[name] for name in _OF_OPERATION if name in values}, _FIELDS, name_of)
+    check_body(
+        "BadgeGrant", {name: values[name] for name in _CHECKED_FIELDS if name in values}, _COLUMN_OF_POINTER, name_of
+    )
     return grant(
         ASSIGN,
         member,
