@@ -30,6 +30,7 @@ class Discounts(NamedTuple):
     used: Decimal
 
 
+# a: assigned, b: used, c: discounted, d: used without a reported discount; see `persistence.tables.reports`.
 _COLUMNS = """b.coupon_book_id, CAST(b.coupon_book_key AS text), b.name, b.type, coalesce(f.a, 0), coalesce(f.b, 0),
     coalesce(f.c, 0)"""
 
@@ -38,7 +39,7 @@ def find_top(
     db: Connection, organization_id: int, begin: datetime, end: datetime, limit: int, by_usage: bool
 ) -> list[BookFigures]:
     """The books with most assignments, or uses; books without any are left out."""
-    query = FigureQuery(organization_id, COUPON_BOOKS, "")
+    query = FigureQuery(organization_id, COUPON_BOOKS)
     order = "f.b DESC, f.a DESC" if by_usage else "f.a DESC, f.b DESC"
     rows = db.execute(
         text(
@@ -55,7 +56,7 @@ def find_by_tag(
     db: Connection, organization_id: int, begin: datetime, end: datetime, tag: str | None
 ) -> list[BookFigures]:
     """The books with a tag, or all, most used first; at most `MOST_BOOKS`."""
-    query = FigureQuery(organization_id, COUPON_BOOKS, "")
+    query = FigureQuery(organization_id, COUPON_BOOKS)
     with_tag = "" if tag is None else f" AND b.tags @> ARRAY[{query.value(tag)}]"
     rows = db.execute(
         text(
@@ -74,7 +75,7 @@ def find_discounts(
     db: Connection, organization_id: int, begin: datetime, end: datetime, discount_type: str | None
 ) -> Discounts:
     """The value of the coupons of a range: by the book's `discountAmount`, and as reported by usages."""
-    query = FigureQuery(organization_id, COUPON_BOOKS, "")
+    query = FigureQuery(organization_id, COUPON_BOOKS)
     of_type = "" if discount_type is None else f" AND b.discount_type = {query.value(discount_type)}"
     row = db.execute(
         text(

@@ -33,7 +33,7 @@ SELECT coalesce(sum(a), 0) FROM (
 
 
 class Figures(NamedTuple):
-    """The sums of a kind of record; see `persistence.tables.reports`."""
+    """The sums of a kind of record; `persistence.tables.reports` lists what each figure is of each kind."""
 
     a: Decimal = _ZERO
     b: Decimal = _ZERO
@@ -42,9 +42,12 @@ class Figures(NamedTuple):
 
 
 class FigureQuery:
-    """The parts of a statement, with its values by the names that they get."""
+    """The parts of a statement about one kind of record, with its values by the names that they get.
 
-    def __init__(self, organization_id: int, kind: str, label: str, subject: int | None = None) -> None:
+    `label` is the type of events or a tag of mints, `subject` a coupon book, an account or a mission.
+    """
+
+    def __init__(self, organization_id: int, kind: str, label: str = "", subject: int | None = None) -> None:
         self.values: dict[str, Any] = {"organization_id": organization_id, "kind": kind, "label": label}
         self.record_kind = COUPONS if kind == COUPON_BOOKS else kind
         self.values["record_kind"] = self.record_kind
