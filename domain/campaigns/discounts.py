@@ -115,7 +115,7 @@ class Basket:
         self._remainder: dict[str, Any] | None = None
 
     def discount(self, terms: DiscountTerms) -> Discount:
-        """The discount by these terms at this point; `take` takes it off."""
+        """The discount by these terms on what the basket has left now; `take` takes it off."""
         totals = self._totals if terms.base == INITIAL else self._left
         places = [place for place in range(len(totals)) if terms.items is None or place in terms.items]
         weights = limits = [self._left[place] for place in places]
@@ -140,7 +140,10 @@ class Basket:
         return Discount(requested, amount, tuple(map(ItemDiscount, places, shares)), tuple(weights))
 
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
-        """The part of a discount, computed at this point, that is taken off some of its items only."""
+        """The part of a discount that is taken off some of its items only.
+
+        The discount was computed since the basket last changed.
+        """
         weighted = zip(discount.allocation, discount.weights, strict=True)
         pairs = [(share, weight) for share, weight in weighted if share.item_index in items]
         requested = sum((share.amount for share, _ in pairs), _ZERO)
@@ -148,7 +151,10 @@ class Basket:
         return self.cut(part, self.left)
 
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
-        """A discount that was computed at this point, cut to an amount, which is spread over the same items again."""
+        """The discount cut to an amount, which is spread over the same items again.
+
+        It was computed since the basket last changed.
+        """
         if amount >= discount.amount:
             return discount
         places = [share.item_index for share in discount.allocation]

@@ -136,15 +136,16 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class EffectGrant:
-    """The gift of an effect: the `amount` of points of the transaction with this `number`, or of a discount.
+    """The gift of an effect: the `amount` of points, or of a discount.
 
-    `place` is its place in the action. Its counts are in the journal of the event `from_count` and before `to_count`.
-    A mint can have a `qualifying` amount, and a discount can be only off some `items`.
+    `place` is the effect's place in the action. Points were minted by the transaction with this number among those of
+    the event, with which its key ends; a discount has none. Its counts are those of the event from `from_count` on and
+    before `to_count`. A mint can have a `qualifying` amount, and a discount can be only off some `items`.
     """
 
     place: int
     amount: Decimal
-    number: int | None
+    transaction_number: int | None
     qualifying: Decimal | None
     items: tuple[int, ...] | None
     from_count: int

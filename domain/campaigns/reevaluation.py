@@ -29,7 +29,7 @@ ZERO = Decimal(0)
 def grants_of(
     place: int, effect: ComputedEffect, result: Done, share: DiscountShare | None, number: int, counts: range
 ) -> Iterator[EffectGrant]:
-    """The grant of an effect: none unless it gave points or a discount."""
+    """The grant of an effect, if it gave points or a discount; `number` is that of its transaction."""
     if result.status not in (EXECUTED, PARTIAL, AUTHORIZED):
         return
     if effect.effect_id == MINT_POINTS:
@@ -58,7 +58,7 @@ def granted_by(
 class Reevaluation:
     """The extents to which the grants of one event are reversed; for other grants that of the order applies.
 
-    `points` and `qualifying` are by the number of the transaction, `counts` by their place among those of the event.
+    `points` and `qualifying` are by the number of the transaction in the event, `counts` by their place in the event.
     """
 
     points: dict[int, Extent] = field(default_factory=dict)
@@ -72,14 +72,14 @@ class Reevaluation:
         return self.points.get(number, default), self.qualifying.get(number, default)
 
     def add(self, grant: EffectGrant, amount: Decimal, qualifying: Decimal | None) -> None:
-        """Add what a grant would be now; never more than it was."""
+        """Add the extent to which a grant is more than the amount that it would be now."""
         extent = _beyond(amount, grant.amount)
         self.counts.update(dict.fromkeys(range(grant.from_count, grant.to_count), extent))
-        if grant.number is not None:
-            self.points[grant.number] = extent
+        if grant.transaction_number is not None:
+            self.points[grant.transaction_number] = extent
             if grant.qualifying is not None:
                 extent = _beyond(qualifying or ZERO, grant.qualifying)
-            self.qualifying[grant.number] = extent
+            self.qualifying[grant.transaction_number] = extent
 
 
 UNCHANGED = Reevaluation()
@@ -112,14 +112,14 @@ def reevaluate(
             effects = compile_effects(action.effects)
             holds = _holds(action, facts, variables, functions, budget)
         except (EvaluationError, InvalidRequest):
-            # It is not known whether it holds: in proportion is fair.
+            # Whether the rules hold is unknown: its grants are reversed in proportion, as the order's default is.
             continue
         computer = EffectComputer(replace(facts, context=variables), functions, budget)
         for grant in action.grants:
             computed = computer.compute(effects[grant.place])
             if not holds:
                 reevaluation.add(grant, ZERO, None)
-            elif computed.fault is None and grant.number is not None:
+            elif computed.fault is None and grant.transaction_number is not None:
                 reevaluation.add(grant, computed.params["amount"], computed.params.get("qualifyingAmount"))
             elif computed.fault is None and facts.basket is not None:
                 reevaluation.add(grant, _discount(computed, grant, facts.basket, item_places), None)
@@ -137,7 +137,7 @@ def _holds(
 
 
 def _discount(computed: ComputedEffect, grant: EffectGrant, basket: Basket, item_places: Sequence[int]) -> Decimal:
-    """The discount off what is left of the order, which is taken off its basket."""
+    """Take the grant's discount off the basket of the remaining order; return its amount, at most what was granted."""
     discount = basket.discount(computed.terms)
     if grant.items is not None:
         discount = basket.part(discount, [item_places.index(place) for place in grant.items if place in item_places])

@@ -79,7 +79,7 @@ def _grant_record(grant: EffectGrant) -> dict[str, Any]:
     return {
         "place": grant.place,
         "amount": exact_number(grant.amount),
-        "number": grant.number,
+        "number": grant.transaction_number,
         "qualifying": json_able(grant.qualifying),
         "items": json_able(grant.items),
         "fromCount": grant.from_count,
@@ -91,7 +91,7 @@ def _grant_of(record: Mapping[str, Any]) -> EffectGrant:
     return EffectGrant(
         place=record["place"],
         amount=Decimal(record["amount"]),
-        number=record["number"],
+        transaction_number=record["number"],
         qualifying=_decimal(record["qualifying"]),
         items=None if record["items"] is None else tuple(record["items"]),
         from_count=record["fromCount"],

@@ -78,7 +78,7 @@ def test_a_rule_decides_on_what_is_left(left, extent):
 def test_effects_that_gave_nothing_are_not_kept():
     paused = action(1, mint(("=", "order.total - 120.0")), mint(7), rule="true")
     [kept], _ = granted(order(120), anew(paused))
-    assert [(grant.place, grant.amount, grant.number) for grant in kept.grants] == [(1, 7, 1)]
+    assert [(grant.place, grant.amount, grant.transaction_number) for grant in kept.grants] == [(1, 7, 1)]
 
 
 @pytest.mark.parametrize(
