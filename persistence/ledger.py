@@ -143,7 +143,10 @@ def has_movements(db: Connection, account: LedgerAccount) -> bool:
 
 
 def has_pending(db: Connection, account: LedgerAccount) -> bool:
-    """True if transactions of the account that wait for a capture hold anything."""
+    """True if transactions of the account that wait for a capture hold anything.
+
+    All pending debits wait for one; of pending credits, those that have no moment at which they become available.
+    """
     balances, transactions = ledger_balances.c, ledger_transactions.c
     to_capture = (
         select(literal(1))

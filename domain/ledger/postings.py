@@ -30,8 +30,9 @@ class Earning(NamedTuple):
 class Holding:
     """A wallet's holding of an account during a session; as `Balance`, without the timestamps.
 
-    `earned` are the qualifying points of its mints less reversals, whether or not they were spent or have expired.
-    `last_activity_date` is known for accounts whose policy counts activities.
+    `fiat` is what its burns less their reverts were worth in money. `earned` are the qualifying points of its mints
+    less reversals, whether or not they were spent or have expired. `last_activity_date` is known for accounts whose
+    policy counts activities.
     """
 
     current: Decimal = ZERO

@@ -268,7 +268,8 @@ class Balances(ABC):
         begin = available_at or earned_at
         return account.expiry_calendar(self.zone).expiry(begin, months, account.expiry_rounding)
 
-    def _count_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
+    def _add_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
+        """Add the fiat value of a burn to that of all burns of the wallet; a revert adds a negative one."""
         if value:
             balance = self.holding(wallet_id, account.ledger_account_id)
             self._undo_log.put(

@@ -54,7 +54,7 @@ class CaptureSession(Returns):
         )
         entries, moves = self._settle(transaction, account, amount, kept_uses, released, expiry)
         if transaction.from_wallet_id is not None:
-            self._count_fiat(account, transaction.from_wallet_id, fiat_value)
+            self._add_fiat(account, transaction.from_wallet_id, fiat_value)
         self._undo_log.put(self._settled, transaction.ledger_transaction_id, SETTLED if amount else REVERTED)
         capture = Capture(
             stored=transaction,

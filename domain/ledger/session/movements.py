@@ -160,7 +160,7 @@ class Movements(Balances):
             return self._hold(account, BURN, wallet_id, None, amount, details, held_until=held_until)
         shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
         entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
-        self._count_fiat(account, wallet_id, details.fiat.value)
+        self._add_fiat(account, wallet_id, details.fiat.value)
         return self._add_step(
             Posting(
                 account=account,

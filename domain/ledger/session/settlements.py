@@ -231,7 +231,7 @@ class LedgerSession(ConfirmationSession):
         if account.is_revolving:
             self._refuse_over_supply(account, amount)
         balance, to_lots = self._credit(account, wallet_id, amount)
-        self._count_fiat(account, wallet_id, None if fiat is None else fiat.copy_negate())
+        self._add_fiat(account, wallet_id, None if fiat is None else fiat.copy_negate())
         entries = (Entry(wallet_id, amount, balance.current), Entry(None, -amount))
         moves = self._restored(account, transaction, amount, to_lots)
         posting = reversal(transaction, account, details, amount, entries, lot_moves=moves, burned=-amount)
