@@ -1,6 +1,6 @@
 """Savepoints of in-memory state, to which later changes can be rolled back."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, NewType, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -9,8 +9,8 @@ Value = TypeVar("Value")
 Savepoint = NewType("Savepoint", tuple[int, ...])
 
 
-class UndoLog:
-    """Records changes of dictionaries, made by `put`, and of lists that are only appended to."""
+class UndoableState:
+    """State that logs its changes: those of dictionaries, made by `put`, and of lists that are only appended to."""
 
     def __init__(self, *lists: list[Any]) -> None:
         self._lists = lists
@@ -20,6 +20,12 @@ class UndoLog:
         """Set a key of a dictionary, whose values are never None."""
         self._changes.append((store, key, store.get(key)))
         store[key] = value
+
+    def put_all(self, changes: Iterable[tuple[dict[Any, Any], Any, Any]]) -> None:
+        """Set keys of several dictionaries: each change is the arguments of `put`."""
+        for store, key, value in changes:
+            self._changes.append((store, key, store.get(key)))
+            store[key] = value
 
     def changed_keys_of(self, store: dict[Key, Value]) -> set[Key]:
         """The keys of a dictionary that were set since the log was begun or cleared."""

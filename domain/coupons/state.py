@@ -22,7 +22,7 @@ from domain.coupons.lots import (
 )
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
-from domain.undo_log import Savepoint, UndoLog
+from domain.undo_log import UndoableState
 
 ZERO = Decimal(0)
 
@@ -70,10 +70,11 @@ class CouponChanges(NamedTuple):
     original_coupons: Mapping[int, Coupon]
 
 
-class CouponState:
+class CouponState(UndoableState):
     """The state of the loaded coupon books at the moment `at`; `zone` is that of books without one of their own.
 
     `shared` has the coupon of each book whose one coupon is for all members. `usages` are those that may be reverted.
+    Codes that were fetched remain available after a rollback.
     """
 
     def __init__(self, at: datetime, supply: Supply, zone: tzinfo = UTC) -> None:
@@ -100,7 +101,7 @@ class CouponState:
         self._next_free: dict[int, int] = {}
         self._supply = supply
         self._reading = LotReading(supply)
-        self._undo_log = UndoLog(self.made)
+        super().__init__(self.made)
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -151,7 +152,7 @@ class CouponState:
 
     def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
         """Add active locks, except locally changed ones, and the number by book that reserve stock."""
-        changed_keys = self._undo_log.changed_keys_of(self.locks)
+        changed_keys = self.changed_keys_of(self.locks)
         self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_keys})
         if not changed_keys:
             self.reserved.update(reserved_stock)
@@ -244,21 +245,13 @@ class CouponState:
                 self.put_coupons(more, new=book.type == GENERATED)
                 free.extend(coupon.coupon_id for coupon in more)
                 continue
-            self._undo_log.put(self._next_free, book.coupon_book_id, place + 1)
+            self.put(self._next_free, book.coupon_book_id, place + 1)
             coupon = self.coupons[free[place]]
             # It may have been assigned by its code meanwhile.
             if coupon.total_assigned == 0 and coupon.total_usages == 0 and not coupon.is_locked(self.at):
                 return coupon
 
     # -- changing -----------------------------------------------------------------------------------------------------
-
-    def savepoint(self) -> Savepoint:
-        """A point that `rollback_to` can return to."""
-        return self._undo_log.savepoint()
-
-    def rollback_to(self, savepoint: Savepoint) -> None:
-        """Roll back all changes since the savepoint; codes that were fetched remain available."""
-        self._undo_log.rollback_to(savepoint)
 
     def move(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used_amount: Decimal, lot: CouponLot | None
@@ -274,24 +267,24 @@ class CouponState:
             updated_at=self.at,
             **({} if lot is None else _last_of(lot)),
         )
-        self._undo_log.put(self.held, (member_id, coupon.coupon_id), after)
-        book = self.books[coupon.coupon_book_id]
+        book, present_coupon = self.books[coupon.coupon_book_id], self.coupons[coupon.coupon_id]
         own = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
-        self._undo_log.put(
-            self.coupons,
-            coupon.coupon_id,
-            _with_changed_sums(self.coupons[coupon.coupon_id], assigned, used_amount, own),
-        )
-        self._undo_log.put(self.books, book.coupon_book_id, _with_changed_sums(book, assigned, used_amount, {}))
         had = self.had(member_id, book.coupon_book_id)
-        self._undo_log.put(self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned))
+        self.put_all(
+            [
+                (self.held, (member_id, coupon.coupon_id), after),
+                (self.coupons, coupon.coupon_id, _with_changed_sums(present_coupon, assigned, used_amount, own)),
+                (self.books, book.coupon_book_id, _with_changed_sums(book, assigned, used_amount, {})),
+                (self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned)),
+            ]
+        )
         return after
 
     def keep_lot(self, lot: CouponLot) -> None:
         """Store a new or changed lot."""
         if lot.coupon_lot_id not in self.lots:
             self._note_lot(lot)
-        self._undo_log.put(self.lots, lot.coupon_lot_id, lot)
+        self.put(self.lots, lot.coupon_lot_id, lot)
 
     def _note_lot(self, lot: CouponLot) -> None:
         self._lots_of_book.setdefault((lot.member_id, lot.coupon_book_id), {})[lot.coupon_lot_id] = None
@@ -307,46 +300,48 @@ class CouponState:
     ) -> None:
         """Count a use in the periods in which it took place; negative figures take one back."""
         uses_since, discounts_since = period_starts(book, self.at, self.zone)
+        if uses_since is None and discounts_since is None:
+            return
         had = self.had(member_id, book.coupon_book_id)
         if uses_since is not None and used_at >= uses_since:
             had = replace(had, used=had.used + used_amount)
         if discounts_since is not None and used_at >= discounts_since:
             had = replace(had, discounted=had.discounted + discounted)
-        self._undo_log.put(self._had, (member_id, book.coupon_book_id), had)
+        self.put(self._had, (member_id, book.coupon_book_id), had)
 
     def keep(self, usage: CouponUsage) -> CouponUsage:
         """Add a new usage, which may be reverted in the same unit of work."""
         self.made.append(usage)
-        self._undo_log.put(self.usages, usage.coupon_usage_id, usage)
+        self.put(self.usages, usage.coupon_usage_id, usage)
         return usage
 
     def link(self, usage: CouponUsage, reversal_id: int) -> None:
         """Link a usage to its reversal."""
         linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
-        self._undo_log.put(self.usages, usage.coupon_usage_id, linked)
+        self.put(self.usages, usage.coupon_usage_id, linked)
 
     def keep_lock(self, lock: CouponLock) -> None:
         """Add a lock, or store that it has ended."""
         book_id, is_active = lock.coupon_book_id, lock.is_active(self.at)
-        self._undo_log.put(self.locks, lock.coupon_lock_id, lock)
+        self.put(self.locks, lock.coupon_lock_id, lock)
         if lock.reserves_stock:
-            self._undo_log.put(self.reserved, book_id, self.reserved.get(book_id, 0) + (1 if is_active else -1))
+            self.put(self.reserved, book_id, self.reserved.get(book_id, 0) + (1 if is_active else -1))
             if self.books[book_id].type in PERSONAL:
                 locked_until = lock.expires_at if is_active else None
                 coupon = replace(self.coupons[lock.coupon_id], locked_until=locked_until)
-                self._undo_log.put(self.coupons, lock.coupon_id, coupon)
+                self.put(self.coupons, lock.coupon_id, coupon)
         if is_active:
             book = self.books[book_id]
             last = max(filter(None, (book.locked_until, lock.expires_at)))
-            self._undo_log.put(self.books, book_id, replace(book, locked_until=last))
+            self.put(self.books, book_id, replace(book, locked_until=last))
 
     def link_lock(self, lock: CouponLock, usage_id: int) -> None:
         """Link a lock that has ended to the use that ended it."""
-        self._undo_log.put(self.locks, lock.coupon_lock_id, replace(lock, coupon_usage_id=usage_id))
+        self.put(self.locks, lock.coupon_lock_id, replace(lock, coupon_usage_id=usage_id))
 
     def take_changes(self) -> CouponChanges:
         """Return the changes since the last call, sorted by id, and mark them as stored."""
-        keys = self._undo_log.changed_keys()
+        keys = self.changed_keys()
         changes = CouponChanges(
             books=_changed_records(self.books, keys),
             coupons=_changed_records(self.coupons, keys),
@@ -359,7 +354,7 @@ class CouponState:
             original_books=self.original_books,
             original_coupons=self.original_coupons,
         )
-        self._undo_log.clear()
+        self.clear()
         self.made.clear()
         self.original_books, self.original_coupons = dict(self.books), dict(self.coupons)
         # Generated codes that were not assigned yet still have to be stored.

@@ -21,7 +21,7 @@ from domain.ledger.refusals import (
 )
 from domain.ledger.session.fiat_values import fiat_sum
 from domain.problems import FieldFault, InvalidRequest
-from domain.undo_log import Savepoint, UndoLog
+from domain.undo_log import UndoableState
 
 AnyStep = TypeVar("AnyStep", bound=Step)
 
@@ -32,7 +32,7 @@ AwaitedEvent = tuple[str, str | None, int]
 """A type of events, and the order that they are about, or the wallet of their member (0 for that of any)."""
 
 
-class Balances(ABC):
+class Balances(UndoableState, ABC):
     """Locked balances of wallets by (wallet, account) at the moment `at`; months of expiry are those of `zone`.
 
     `accounts` are the accounts, by id, as locked; `issued` is known for those with a maximum supply.
@@ -76,7 +76,7 @@ class Balances(ABC):
         self._awaiting: dict[AwaitedEvent, list[Stored]] = {}
         self._new_waits: list[Posting] = []
         self._confirmed: dict[int, Confirmation] = {}
-        self._undo_log = UndoLog(self.steps, self._new_waits)
+        super().__init__(self.steps, self._new_waits)
 
     def assume(self, wallet_id: int, ledger_account_id: int, holding: Holding) -> None:
         """Take a holding as given, of a wallet that is stored nowhere."""
@@ -89,7 +89,7 @@ class Balances(ABC):
 
     def changed_holdings(self) -> list[tuple[Pair, Holding]]:
         """The holdings that the steps have changed, in the order of wallets and accounts."""
-        return [(pair, self._holdings[pair]) for pair in sorted(self._undo_log.changed_keys_of(self._holdings))]
+        return [(pair, self._holdings[pair]) for pair in sorted(self.changed_keys_of(self._holdings))]
 
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
         """The present holding of the wallet, including everything posted so far; zero where there is no balance yet."""
@@ -98,14 +98,6 @@ class Balances(ABC):
     def earnings(self, wallet_id: int, ledger_account_id: int) -> tuple[Earning, ...]:
         """The wallet's earnings of the account in this unit of work."""
         return self._earnings.get((wallet_id, ledger_account_id), ())
-
-    def savepoint(self) -> Savepoint:
-        """A point that `rollback_to` can return to."""
-        return self._undo_log.savepoint()
-
-    def rollback_to(self, savepoint: Savepoint) -> None:
-        """Roll back all postings since the savepoint."""
-        self._undo_log.rollback_to(savepoint)
 
     def be_active(self, account: LedgerAccount, wallet_id: int, activity: str, happened_at: datetime) -> None:
         """Note an activity: if the account's policy counts it, the balance lives on from when it happened.
@@ -118,7 +110,7 @@ class Balances(ABC):
         balance = self.holding(*pair)
         before = balance.last_activity_date or balance.last_transaction_date
         if before is None or before < happened_at:
-            self._undo_log.put(self._holdings, pair, replace(balance, last_activity_date=happened_at))
+            self.put(self._holdings, pair, replace(balance, last_activity_date=happened_at))
         self._revert_idle_expiries(account, wallet_id, happened_at)
 
     def note_event(self, wallet_id: int, event_type: str, happened_at: datetime) -> None:
@@ -145,7 +137,7 @@ class Balances(ABC):
         has_ended = end is not None and end <= self.at
         if _activities_of(account, self.zone) and (has_ended or balance.last_activity_date is None):
             begin = self.at if has_ended else balance.last_transaction_date or self.at
-            self._undo_log.put(self._holdings, pair, replace(balance, last_activity_date=begin))
+            self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 
     def _end_of_idle(self, account: LedgerAccount, wallet_id: int) -> datetime | None:
         """When the balance expires by the account's idle policy; None is never."""
@@ -165,7 +157,7 @@ class Balances(ABC):
             pending_credit=balance.pending_credit - credit,
             last_transaction_date=self.at,
         )
-        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+        self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
         return balance
 
     def _credit(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
@@ -179,7 +171,7 @@ class Balances(ABC):
             overdraft_credit=balance.overdraft_credit + repaid,
             last_transaction_date=self.at,
         )
-        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+        self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
         return balance, amount - repaid
 
     def _earn(
@@ -193,8 +185,8 @@ class Balances(ABC):
         """Count points as earned by something that happened at a moment; a negative amount does not count any more."""
         pair = (wallet_id, account.ledger_account_id)
         balance = self.holding(*pair)
-        self._undo_log.put(self._holdings, pair, replace(balance, earned=balance.earned + amount))
-        self._undo_log.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount, released_at)))
+        self.put(self._holdings, pair, replace(balance, earned=balance.earned + amount))
+        self.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount, released_at)))
 
     def _debit(self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal) -> tuple[Entry, ...]:
         """Debit a wallet, `shortfall` of it into debt; returns an entry for each part."""
@@ -205,7 +197,7 @@ class Balances(ABC):
             overdraft=balance.overdraft + shortfall,
             last_transaction_date=self.at,
         )
-        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+        self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
         entries = () if shortfall and not amount else (Entry(wallet_id, -amount, balance.current),)
         return (*entries, Entry(wallet_id, -shortfall, balance.current, True)) if shortfall else entries
 
@@ -272,7 +264,7 @@ class Balances(ABC):
         """Add the fiat value of a burn to that of all burns of the wallet; a revert adds a negative one."""
         if value:
             balance = self.holding(wallet_id, account.ledger_account_id)
-            self._undo_log.put(
+            self.put(
                 self._holdings,
                 (wallet_id, account.ledger_account_id),
                 replace(balance, fiat=fiat_sum(balance.fiat, value)),
@@ -285,7 +277,7 @@ class Balances(ABC):
         issued = step.minted - (step.burned if account.is_revolving else ZERO)
         if issued:
             before = self._issued.get(account.ledger_account_id, ZERO)
-            self._undo_log.put(self._issued, account.ledger_account_id, before + issued)
+            self.put(self._issued, account.ledger_account_id, before + issued)
         return step
 
 

@@ -55,7 +55,7 @@ class CaptureSession(Returns):
         entries, moves = self._settle(transaction, account, amount, kept_uses, released, expiry)
         if transaction.from_wallet_id is not None:
             self._add_fiat(account, transaction.from_wallet_id, fiat_value)
-        self._undo_log.put(self._settled, transaction.ledger_transaction_id, SETTLED if amount else REVERTED)
+        self.put(self._settled, transaction.ledger_transaction_id, SETTLED if amount else REVERTED)
         capture = Capture(
             stored=transaction,
             account=account,
@@ -94,14 +94,14 @@ class CaptureSession(Returns):
         before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         if transaction.available_at is None:
             confirmation = Confirmation(moment, None if transaction.pending_expires_at is not None else by_policy)
-            self._undo_log.put(self._confirmed, transaction.ledger_transaction_id, confirmation)
+            self.put(self._confirmed, transaction.ledger_transaction_id, confirmation)
         # What counts as earned counts from this moment on, which may be an early one.
         transaction = replace(transaction, available_at=moment)
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or by_policy
         entries, moves = self._settle(transaction, account, amount, (), (), expiry)
         self._date_last_transaction(wallet_id, account, max(moment, before or moment))
-        self._undo_log.put(self._settled, transaction.ledger_transaction_id, SETTLED)
+        self.put(self._settled, transaction.ledger_transaction_id, SETTLED)
         capture = self._add_step(
             Capture(
                 stored=transaction,
@@ -174,7 +174,7 @@ class CaptureSession(Returns):
         account, wallet_id = capture.account, capture.stored.credited_wallet_id
         transaction_id = capture.stored.ledger_transaction_id
         before = self._expired_on_arrival.get(transaction_id, ZERO)
-        self._undo_log.put(self._expired_on_arrival, transaction_id, before + amount)
+        self.put(self._expired_on_arrival, transaction_id, before + amount)
         arrived = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id, expires=True)
         key = f"expiry-on-capture-{transaction_id}-{self.at.timestamp():.6f}"
         self._expire(account, wallet_id, amount, (arrived,), moment, key, capture)
@@ -186,7 +186,7 @@ class CaptureSession(Returns):
 
     def _date_last_transaction(self, wallet_id: int, account: LedgerAccount, moment: datetime | None) -> None:
         pair = wallet_id, account.ledger_account_id
-        self._undo_log.put(self._holdings, pair, replace(self.holding(*pair), last_transaction_date=moment))
+        self.put(self._holdings, pair, replace(self.holding(*pair), last_transaction_date=moment))
 
     def status_of(self, transaction: Stored) -> int:
         """The present status of a stored transaction."""

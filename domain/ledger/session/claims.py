@@ -102,7 +102,7 @@ class Claims(Movements):
         qualifying = share_of(account, transaction.qualifying, amount + released, self.given_of(transaction))
         earned_points = share_of(account, qualifying, amount, amount + released)
         if earned_points < qualifying:
-            self._undo_log.put(self._unearned, transaction.ledger_transaction_id, qualifying - earned_points)
+            self.put(self._unearned, transaction.ledger_transaction_id, qualifying - earned_points)
         self._earn(
             account,
             transaction.credited_wallet_id,
@@ -120,7 +120,7 @@ class Claims(Movements):
         before = self._unearned.get(transaction.ledger_transaction_id, transaction.unearned)
         if in_all <= before:
             return False
-        self._undo_log.put(self._unearned, transaction.ledger_transaction_id, in_all)
+        self.put(self._unearned, transaction.ledger_transaction_id, in_all)
         self._earn(
             account,
             transaction.credited_wallet_id,
@@ -133,8 +133,8 @@ class Claims(Movements):
     def _note_missing(self, transaction: Stored, posting: Posting, shortfall: Decimal) -> None:
         """Record the amount that a revert of a mint, or of a part of it, could not take."""
         if shortfall or self.missing_of(transaction):
-            self._undo_log.put(self._missing, transaction.ledger_transaction_id, shortfall)
-            self._undo_log.put(self._clamped, transaction.ledger_transaction_id, (transaction, posting))
+            self.put(self._missing, transaction.ledger_transaction_id, shortfall)
+            self.put(self._clamped, transaction.ledger_transaction_id, (transaction, posting))
 
     def _take_missing(
         self,
@@ -153,7 +153,7 @@ class Claims(Movements):
             points = min(shortfall, back.arrived)
             debt = min(shortfall - points, back.repaid)
             back = Returned(back.arrived - points, back.repaid - debt, back.expired)
-            self._undo_log.put(self._missing, mint.ledger_transaction_id, shortfall - points - debt)
+            self.put(self._missing, mint.ledger_transaction_id, shortfall - points - debt)
             if points or debt:
                 moves = lot_takes(account, wallet_id, points, mint.ledger_transaction_id, preferred)
                 details = _details_of(mint, transaction, step, self)
@@ -173,7 +173,7 @@ class Claims(Movements):
         """Revert a settled mint in part: take `amount` from its wallet, and `debt` in addition."""
         debits, amount = self._debit(account, mint.credited_wallet_id, amount, debt), amount + debt
         entries = (*debits, Entry(None, amount))
-        self._undo_log.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
+        self.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 

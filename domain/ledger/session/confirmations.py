@@ -57,7 +57,7 @@ class ConfirmationSession(CaptureSession):
         if expires_at is None:
             minted_at = mint.external_event_date or self.at
             by_policy = self._expiry_of_mint(account, mint.credited_wallet_id, minted_at, moment)
-        self._undo_log.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, by_policy))
+        self.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, by_policy))
 
 
 def _awaited_events(mint: Stored) -> Iterable[AwaitedEvent]:

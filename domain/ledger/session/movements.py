@@ -232,7 +232,7 @@ class Movements(Balances):
         lots_taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
         for use in uses:
             before = self._expired.get(use.ledger_lot_id, ZERO)
-            self._undo_log.put(self._expired, use.ledger_lot_id, before + use.amount)
+            self.put(self._expired, use.ledger_lot_id, before + use.amount)
         self._expire(account, wallet_id, amount, (lots_taken,), moment, key, part_of)
 
     def extend(
@@ -284,7 +284,7 @@ class Movements(Balances):
         balance = self.holding(wallet_id, account.ledger_account_id)
         # An expiry is not an action of the member and does not delay the next one.
         balance = replace(balance, current=balance.current - amount)
-        self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+        self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
         self._add_step(
             Posting(
                 account=account,
@@ -329,7 +329,7 @@ class Movements(Balances):
                     pending_credit=balance.pending_credit + (ZERO if debit else amount),
                     last_transaction_date=self.at,
                 )
-                self._undo_log.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
+                self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
                 entries.append(Entry(wallet_id, ZERO, balance.current))
         return self._add_step(
             Posting(

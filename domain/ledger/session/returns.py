@@ -155,7 +155,7 @@ class Returns(Claims):
             lot_moves=self._restored(account, expiry, expiry.amount, to_lots, revives=False),
             burned=-expiry.amount,
         )
-        self._undo_log.put(self._settled, expiry.ledger_transaction_id, REVERTED)
+        self.put(self._settled, expiry.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         self._settle_returned(account, expiry, expiry.amount, returned_by(posting), before, key, posting)
 

@@ -73,9 +73,9 @@ class LedgerSession(ConfirmationSession):
         details = replace(details, fiat=Fiat(currency=transaction.fiat_currency))
         posting = replace(self._give_back(transaction, account, details, amount, fiat), is_partial=True)
         transaction_id = transaction.ledger_transaction_id
-        self._undo_log.put(self._taken_back, transaction_id, returned_before + amount)
+        self.put(self._taken_back, transaction_id, returned_before + amount)
         fiat_returned = fiat_sum(self.fiat_returned_of(transaction), fiat)
-        self._undo_log.put(self._fiat_returned, transaction_id, fiat_returned)
+        self.put(self._fiat_returned, transaction_id, fiat_returned)
         self._add_step(posting)
         cause = f"refund-{transaction_id}-{returned_before}"
         self._settle_returned(account, transaction, amount, returned_by(posting), before, cause, posting)
@@ -118,7 +118,7 @@ class LedgerSession(ConfirmationSession):
     def _post_revert(self, transaction: Stored, posting: Posting, *, is_mint: bool) -> None:
         """Post a revert and mark the transaction as reverted; a mint may be spent, and is not earned any more."""
         remaining = self.unreverted_of(transaction)
-        self._undo_log.put(self._settled, transaction.ledger_transaction_id, REVERTED)
+        self.put(self._settled, transaction.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         if is_mint:
             self._note_missing(transaction, posting, remaining - posting.amount)
@@ -165,7 +165,7 @@ class LedgerSession(ConfirmationSession):
             return self.revert(transaction, account, details)
         wallet_id = transaction.credited_wallet_id
         balance = self._unreserve(account, wallet_id, credit=amount)
-        self._undo_log.put(self._released, transaction.ledger_transaction_id, self.released_of(transaction) + amount)
+        self.put(self._released, transaction.ledger_transaction_id, self.released_of(transaction) + amount)
         entries = (Entry(wallet_id, ZERO, balance.current),)
         minted = -amount if transaction.is_timed else ZERO
         posting = reversal(transaction, account, details, amount, entries, minted=minted, status=REVERTED)
