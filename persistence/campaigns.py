@@ -10,7 +10,6 @@ from domain.campaigns.records import RUNNING, Action, Campaign, StackingGroup
 from domain.problems import NameTaken
 from persistence.filters import has_all, is_any_of
 from persistence.records import Records
-from persistence.rows import records
 from persistence.tables.campaigns import campaign_actions, campaigns, stacking_groups
 
 CAMPAIGNS = Records(
@@ -59,7 +58,7 @@ def find_idle(
         .order_by(campaign_actions.c.action_id)
     )
     actions: dict[int, list[Action]] = {}
-    for action in records(Action, db.execute(resting)):
+    for action in [Action(*row) for row in db.execute(resting)]:
         actions.setdefault(action.campaign_id, []).append(action)
     return CAMPAIGNS.find_where(db, organization_id, *own, ~campaigns.c.active, order=[CAMPAIGNS.id]), actions
 

@@ -9,7 +9,6 @@ from domain.organizations import Organization
 from domain.tier_policies import TierPolicy
 from domain.tiers import KnownTier, Step, TierSchedule
 from persistence.ledger import ACCOUNTS
-from persistence.rows import records
 from persistence.tables.organizations import loyalty_programs, loyalty_tiers
 
 
@@ -48,7 +47,7 @@ def tiers(db: Connection, organization_id: int) -> list[KnownTier]:
         .where(tiers.organization_id == organization_id)
         .order_by(tiers.loyalty_tier_id)
     )
-    return records(KnownTier, rows)
+    return [KnownTier(*row) for row in rows]
 
 
 def tier_schedules(db: Connection, organization: Organization) -> list[TierSchedule]:

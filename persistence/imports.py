@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select, update
 from domain.imports.records import FAILED, QUEUED, RUNNING, UPLOADING, FailedRow, ImportEnded, ImportJob, ImportPart
 from persistence.connections import defer, query
 from persistence.file_jobs import FileJobs
-from persistence.rows import add, add_all, columns_of, fields_of, records
+from persistence.rows import add, add_all, columns_of, fields_of
 from persistence.tables.imports import failed_import_rows, import_blocks, import_parts, imports
 
 BLOCK_BYTES = 1024 * 1024
@@ -98,7 +98,7 @@ def find_parts(db: Connection, job: ImportJob) -> list[ImportPart]:
     """The parts of the file that are stored, in their order."""
     mine = import_parts.c.organization_id == job.organization_id, import_parts.c.import_id == job.import_id
     statement = select(*columns_of(import_parts, ImportPart)).where(*mine).order_by(import_parts.c.part_number)
-    return records(ImportPart, db.execute(statement).all())
+    return [ImportPart(*row) for row in db.execute(statement).all()]
 
 
 def add_part(db: Connection, job: ImportJob, part_number: int, blocks: Iterable[bytes], **values: Any) -> ImportPart:
@@ -144,4 +144,4 @@ def find_failed(db: Connection, job: ImportJob, after_line: int, limit: int) -> 
         .order_by(table.c.line)
         .limit(limit)
     )
-    return records(FailedRow, db.execute(statement).all())
+    return [FailedRow(*row) for row in db.execute(statement).all()]

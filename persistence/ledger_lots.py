@@ -21,7 +21,7 @@ from domain.ledger.views import (
 )
 from domain.organizations import Organization
 from persistence.connections import query
-from persistence.rows import as_json, columns_of, records
+from persistence.rows import as_json, columns_of
 from persistence.tables.ledger import ledger_accounts
 
 MOST_LISTED = 100
@@ -362,7 +362,7 @@ def idle_policies(db: Connection, organization: Organization) -> dict[int, IdleP
     statement = select(*columns_of(ledger_accounts, LedgerAccount)).where(
         ledger_accounts.c.organization_id == organization.organization_id, ledger_accounts.c.expiration_policies != []
     )
-    accounts = records(LedgerAccount, db.execute(statement))
+    accounts = [LedgerAccount(*row) for row in db.execute(statement)]
     policies = {account.ledger_account_id: account.idle_policy(organization.zone) for account in accounts}
     return {account_id: policy for account_id, policy in policies.items() if policy is not None}
 

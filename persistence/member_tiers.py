@@ -18,7 +18,6 @@ from persistence.rows import (
     columns_of,
     fields_of,
     record,
-    records,
     recordset_of,
     update_by_id,
 )
@@ -249,7 +248,7 @@ def find_trackings_since(db: Connection, organization_id: int, event_ids: Collec
     """The unreversed trackings of the events, with all later ones of the same members and programs."""
     columns = ", ".join(f"t.{name}" for name in fields_of(TierTracking))
     rows = query(db, _TRACKINGS_SINCE.format(columns=columns), (organization_id, list(event_ids)))
-    return records(TierTracking, rows)
+    return [TierTracking(*row) for row in rows]
 
 
 def store_trackings(

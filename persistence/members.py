@@ -16,7 +16,7 @@ from persistence.paging import Paged
 from persistence.records import Lookup, Records
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS as MEMBERS_KIND
-from persistence.rows import as_json, fields_of, records, typed
+from persistence.rows import as_json, fields_of, typed
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
 
@@ -206,5 +206,5 @@ def store_members(
     An id that another member has violates a unique key.
     """
     rows = [{**values, "member_id": member_id} for member_id, values in changes]
-    changed_members = records(Member, query(db, _CHANGE, (now, as_json(rows), organization_id)))
+    changed_members = [Member(*row) for row in query(db, _CHANGE, (now, as_json(rows), organization_id))]
     return {member.member_id: member for member in changed_members}

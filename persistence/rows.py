@@ -54,11 +54,6 @@ def record(kind: type[Kind], row: AnyRow | None) -> Kind | None:
     return None if row is None else kind(*row)
 
 
-def records(kind: type[Kind], rows: Iterable[AnyRow | tuple[Any, ...]]) -> list[Kind]:
-    """The records of rows selected by `columns_of`."""
-    return [kind(*row) for row in rows]
-
-
 def add(
     db: Connection, table: Table, kind: type[Kind], values: Mapping[str, Any], refusals: Mapping[str, Refusal] = {}
 ) -> Kind:
@@ -125,8 +120,8 @@ def _dialect() -> Any:
 
 def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Any]) -> None:
     """Insert any number of rows, mappings or records, with one statement."""
-    for statement, parameters in additions(table, names, rows):
-        defer(db, statement, parameters)
+    if rows:
+        defer(db, _bulk_insert(table, tuple(names)), (as_json(rows),))
 
 
 def additions(table: Table, names: Sequence[str], rows: Sequence[Any]) -> list[Statement]:

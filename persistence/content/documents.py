@@ -11,7 +11,7 @@ from domain.content.documents import ContentDocument, derived_values
 from domain.content.values import searchable_values
 from domain.coupons.books import CouponBook
 from persistence.connections import defer
-from persistence.rows import as_json, columns_of, record, records
+from persistence.rows import as_json, columns_of, record
 from persistence.tables.content import content_documents as table
 
 COLUMNS = columns_of(table, ContentDocument)
@@ -124,7 +124,7 @@ def lock_versions(
         select(*COLUMNS).where(*_of(collection), is_listed).order_by(table.c.content_document_id).with_for_update()
     )
     rows = db.execute(statement, {"keys": list(keys), "locales": list(locales)})
-    return {(document.document_key, document.locale): document for document in records(ContentDocument, rows)}
+    return {(document.document_key, document.locale): document for document in [ContentDocument(*row) for row in rows]}
 
 
 def locales_of(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:
@@ -166,7 +166,8 @@ def upsert(
         },
     )
     by_place = {
-        (document.document_key, document.locale): document for document in records(ContentDocument, stored_rows)
+        (document.document_key, document.locale): document
+        for document in [ContentDocument(*row) for row in stored_rows]
     }
     documents = [by_place[row["document_key"], row["locale"]] for row in rows]
     _store_values(db, collection, documents)

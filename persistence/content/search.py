@@ -21,7 +21,7 @@ from domain.content.searching import Bounds, Search, SortKey
 from domain.content.values import LONGEST_TEXT, moment_of
 from persistence.content.documents import COLUMNS, series_of
 from persistence.content.languages import SIMPLE, languages_of
-from persistence.rows import AnySelect, records
+from persistence.rows import AnySelect
 from persistence.tables.content import content_documents as documents
 from persistence.tables.content import content_values as values
 from persistence.tables.content import text_order
@@ -54,7 +54,7 @@ def find_by_ids(db: Connection, collection: ContentCollection, ids: Sequence[int
         documents.c.organization_id == collection.organization_id,
         documents.c.content_document_id == func.any(cast(list(ids), ARRAY(documents.c.content_document_id.type))),
     )
-    by_id = {record.content_document_id: record for record in records(ContentDocument, db.execute(statement))}
+    by_id = {record.content_document_id: record for record in [ContentDocument(*row) for row in db.execute(statement)]}
     return [by_id[id_] for id_ in ids if id_ in by_id]
 
 

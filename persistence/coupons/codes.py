@@ -11,7 +11,7 @@ from persistence.counts import RowCount
 from persistence.keysets import Section, Sorting
 from persistence.paging import Page, Paged, page_of, sorting_of
 from persistence.records import Records
-from persistence.rows import AnyRow, AnySelect, fields_of, records
+from persistence.rows import AnyRow, AnySelect, fields_of
 from persistence.tables.coupons import coupons as table
 
 COUPONS = Records(table, Coupon)
@@ -54,7 +54,7 @@ def find_taken(db: Connection, book: CouponBook, codes: Sequence[str]) -> list[s
 def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now: datetime) -> list[Coupon]:
     """Insert coupons of the book, which must not hold these codes yet, and count them; one statement for any number."""
     values = (list(codes), book.organization_id, book.coupon_book_id, now, now)
-    return records(Coupon, db.exec_driver_sql(_ADD, values).all())
+    return [Coupon(*row) for row in db.exec_driver_sql(_ADD, values).all()]
 
 
 def store_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Coupon:

@@ -25,7 +25,6 @@ from persistence.rows import (
     as_rows,
     columns_of,
     fields_of,
-    records,
     recordset_of,
     update_by_id,
     upsert,
@@ -180,7 +179,7 @@ def find_books(
 ) -> list[CouponBook]:
     """Books by key, or else by id; with `lock` their rules cannot change until the transaction ends."""
     by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (_BY_KEY, _BY_ID)
-    return records(CouponBook, query(db, by_key if keys else by_id, (organization_id, list(keys or ids))))
+    return [CouponBook(*row) for row in query(db, by_key if keys else by_id, (organization_id, list(keys or ids)))]
 
 
 def lock_book(db: Connection, book: CouponBook) -> CouponBook:
@@ -380,7 +379,7 @@ def active_locks(
 ) -> tuple[list[CouponLock], dict[int, int]]:
     """The members' active locks of books, and the number of all that reserve something of the stock of each."""
     of_books = (organization_id, list(book_ids), at)
-    own = records(CouponLock, query(db, _OWN_LOCKS, (*of_books, list(member_ids))))
+    own = [CouponLock(*row) for row in query(db, _OWN_LOCKS, (*of_books, list(member_ids)))]
     return own, dict(map(tuple, query(db, _RESERVED, of_books)))
 
 

@@ -14,7 +14,7 @@ from persistence.coupons.member_coupons import TAG_FILTERS, usable_lots
 from persistence.filters import before_moment, equals, from_moment, is_any_of
 from persistence.paging import Paged
 from persistence.records import Records
-from persistence.rows import Statement, additions, as_rows, fields_of, next_ids, records, recordset_of, update_by_id
+from persistence.rows import Statement, additions, as_rows, fields_of, next_ids, recordset_of, update_by_id
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons
 from persistence.tables.coupons import coupon_usages as table
 
@@ -105,7 +105,7 @@ def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict
         )
         .order_by(table.c.coupon_book_id, table.c.created_at.desc(), table.c.coupon_usage_id.desc())
     )
-    return {usage.coupon_book_id: usage for usage in records(CouponUsage, db.execute(statement))}
+    return {usage.coupon_book_id: usage for usage in [CouponUsage(*row) for row in db.execute(statement)]}
 
 
 def find_page(db: Connection, member: Member, query: Mapping[str, Any], now: datetime) -> Paged[CouponUsage]:

@@ -18,7 +18,7 @@ from persistence import ledger
 from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
 from persistence.posting.stored import find_stored, with_orders
-from persistence.rows import columns_of, next_ids, records, recordset_of
+from persistence.rows import columns_of, next_ids, recordset_of
 from persistence.tables.ledger import ledger_accounts
 
 _LOCK_WALLETS = Prepared("""
@@ -149,8 +149,8 @@ def open_session(
     if that is not now.
     """
     organization_id, wallets = organization.organization_id, list(wallet_ids)
-    read = query(db, _SHARE_ACCOUNTS if lock else _ACCOUNTS, (organization_id, list(ledger_account_ids)))
-    accounts = {account.ledger_account_id: account for account in records(LedgerAccount, read)}
+    account_rows = query(db, _SHARE_ACCOUNTS if lock else _ACCOUNTS, (organization_id, list(ledger_account_ids)))
+    accounts = {account.ledger_account_id: account for account in [LedgerAccount(*row) for row in account_rows]}
     capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
     if capped and lock:

@@ -19,7 +19,7 @@ from domain.referrals import (
 from persistence.connections import defer
 from persistence.paging import Page, Paged
 from persistence.records import Records
-from persistence.rows import fields_of, records
+from persistence.rows import fields_of
 from persistence.tables.referrals import referral_codes, referral_logs, referral_programs
 
 REFERRAL_PROGRAMS = Records(
@@ -124,7 +124,7 @@ def add_codes(
     existing_codes = db.exec_driver_sql(_TAKEN, (organization_id, list(codes))).scalars().all()
     if not existing_codes:
         parameters = (organization_id, program.referral_program_id, member_id, now, now, list(codes))
-        new_codes = records(ReferralCode, db.exec_driver_sql(_ADD_CODES, parameters))
+        new_codes = [ReferralCode(*row) for row in db.exec_driver_sql(_ADD_CODES, parameters)]
         if len(new_codes) == len(codes):
             place = {code: number for number, code in enumerate(codes)}
             return sorted(new_codes, key=lambda referral_code: place[referral_code.code])

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from domain.referrals import CodeUse, ReferralCode, ReferralLog, ReferralUsageState
 from persistence.connections import defer, query
-from persistence.rows import add_all, fields_of, records, recordset_of, update_by_id
+from persistence.rows import add_all, fields_of, recordset_of, update_by_id
 from persistence.tables.referrals import referral_codes, referral_logs
 
 _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
@@ -110,7 +110,7 @@ def find_wallets_of_referrers(
 
 def find_logs_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[ReferralLog]:
     """The unreversed logs of these events, newest first."""
-    return records(ReferralLog, query(db, _LOGS_OF_EVENTS, (organization_id, list(event_ids))))
+    return [ReferralLog(*row) for row in query(db, _LOGS_OF_EVENTS, (organization_id, list(event_ids)))]
 
 
 def load_state(
