@@ -148,19 +148,9 @@ class ReleasedPage(NamedTuple):
     released: int
 
 
-def lock_members(
-    db: Connection,
-    organization_id: int,
-    loyalty_member_ids: Collection[str],
-    member_ids: Collection[int],
-    order_ids: Collection[str] = (),
-) -> None:
-    """Lock members with all their records, in the order of `locks`; unknown ids are ignored.
-
-    Those too whose points wait for events of the orders with the external ids `order_ids`.
-    """
-    condition, values = _condition(organization_id, loyalty_member_ids, member_ids, order_ids)
-    defer(db, _lock_of_members(condition), (organization_id, *values))
+def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> None:
+    """Lock members with all their records, in the order of `locks`; unknown ids are ignored."""
+    defer(db, _lock_of_members(_BY_LOYALTY_IDS), (organization_id, list(loyalty_member_ids)))
 
 
 def find_members(
@@ -169,13 +159,17 @@ def find_members(
     loyalty_member_ids: Collection[str],
     member_ids: Collection[int],
     order_ids: Collection[str] | None = None,
+    *,
+    lock: bool,
 ) -> list[FoundMember]:
-    """The members with these ids.
+    """The members with these ids, perhaps locked as by `lock_members`.
 
     With `order_ids`, which may be none, also those whose points wait for events of these orders, and of all of them the
     types that their points wait for.
     """
     condition, values = _condition(organization_id, loyalty_member_ids, member_ids, order_ids or ())
+    if lock:
+        defer(db, _lock_of_members(condition), (organization_id, *values))
     statement = _select_of_members(condition, _NOTHING_AWAITED if order_ids is None else _AWAITED_TYPES)
     return _members_of_rows(query(db, statement, (organization_id, *values)))
 

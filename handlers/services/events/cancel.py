@@ -84,6 +84,7 @@ def _record(unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: 
         sponsor=None,
         at=call.now,
         is_evaluated=False,
+        origin=call.origin,
         loyalty_event_id=reserve_ids(call.db, events=1)["events"][0],
         key=call.new_key(),
     )

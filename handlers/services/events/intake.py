@@ -94,7 +94,7 @@ class Intake:
         self._unit = unit
         self._claims_payments = claims_payments
         self._by_server = by_server
-        self._origins = origins
+        self._origins, self._own_origin = origins, unit.execution.origin
         # The positions of repeated events, with that of the first one.
         self._repeats: dict[int, int] = {}
         self.results: dict[int, Result] = {}
@@ -203,9 +203,9 @@ class Intake:
             member,
             sponsor,
             at,
-            digest=digest,
             is_evaluated=unit.mode != CAPTURE_ONLY,
-            origin=None if self._origins is None else self._origins[position],
+            origin=self._own_origin if self._origins is None else self._origins[position],
+            digest=digest,
         )
 
 

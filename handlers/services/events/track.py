@@ -189,6 +189,8 @@ def segments(events_: Sequence[AnyEvent]) -> list[list[AnyEvent]]:
 
     The earlier events must be stored before it.
     """
+    if not any(item.event.event_type in UNDOING_EVENTS for item in events_):
+        return [list(events_)]
     segments_: list[list[AnyEvent]] = [[]]
     orders_of_segment: set[str] = set()
     for item in events_:

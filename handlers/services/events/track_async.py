@@ -44,7 +44,7 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
         event.is_evaluated = False
         answer = track_result(event.event, event.key, PENDING, None, None)
         results[event.position] = Result(answer)
-        (new if is_new else stored_before).append(event_row(event, PENDING, answer, call.origin, call.now))
+        (new if is_new else stored_before).append(event_row(event, PENDING, answer, call.now))
         line = {"loyalty_event_id": event.loyalty_event_id, "member_id": event.member.member_id, "place": place}
         lines.append(line)
     events.add_events(call.db, new)

@@ -29,7 +29,6 @@ from handlers.services import references
 from handlers.services.idempotency import digest_of
 from handlers.services.ledger.movements import Movement
 from handlers.services.unit_of_work.evaluation import evaluate_changes
-from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import ledger_transactions, posting
 from persistence.ledger import ACCOUNTS
@@ -100,9 +99,11 @@ class MovementBatch:
         ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved)
         dates = [m.external_event_date for m in self.movements if m.external_event_date is not None]
         since = min(dates, default=None)
-        with open_unit(self._unit, MOVED, account_ids=account_ids, transaction_ids=ids, since=since):
-            for positions in sets:
-                postings.update(self._post_set(positions, atomic=atomic))
+        self._unit.open_for_request(account_ids=account_ids, transaction_ids=ids, since=since)
+        for positions in sets:
+            postings.update(self._post_set(positions, atomic=atomic))
+        evaluate_changes(self._unit, MOVED)
+        self._unit.flush()
         for position, step in postings.items():
             transaction_id = self._unit.id_of(step)
             self._outcomes[position] = transaction_id

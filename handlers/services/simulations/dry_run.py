@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -117,7 +118,7 @@ class DryRun:
     def standing(self) -> Standing:
         """The present holdings of the member."""
         unit, member = self.unit, self.member
-        points = unit.tier_points.of(member.wallet_id)
+        points = partial(unit.tier_points, member.wallet_id)
         tiers = {}
         for schedule in unit.configuration.tier_schedules:
             program_id = schedule.loyalty_program_id

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from domain.audiences import CompiledAudience
@@ -23,7 +23,7 @@ from domain.tiers import HeldTier, Points, TierSchedule
 from handlers.call import Execution
 from handlers.services import references
 from handlers.services.configuration import Configuration
-from handlers.services.unit_of_work.derived_events import TierPointsReader
+from handlers.services.unit_of_work.derived_events import tier_points_of
 from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.missions import MissionWork
 from handlers.services.unit_of_work.tracked import TrackedEvent
@@ -90,7 +90,7 @@ class HypotheticalUnit(UnitOfWork):
         earnings = {
             (NOBODY, account_id): (Earning(self.now, balance),) for account_id, balance in self._balances.items()
         }
-        self.tier_points = TierPointsReader(self.ledger, earnings)
+        self.tier_points = partial(tier_points_of, self.ledger, earnings)
 
     @cached_property
     def audiences(self) -> Mapping[int, Sequence[CompiledAudience]]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
+from functools import partial
 from typing import Any
 
 from domain.campaigns.compiled import CompiledCampaign
@@ -143,7 +144,7 @@ def _missing_totals(
 def _tiers(run: DryRun) -> Iterator[NextReward]:
     """The tiers above those that the member reaches by points."""
     unit, member = run.unit, run.member
-    points = unit.tier_points.of(member.wallet_id)
+    points = partial(unit.tier_points, member.wallet_id)
     tiers = {tier.loyalty_tier_id: tier for tier in unit.configuration.tiers.values()}
     for schedule in unit.configuration.tier_schedules:
         held_tier = unit.tier_assignments.stored_tier((member.member_id, schedule.loyalty_program_id))

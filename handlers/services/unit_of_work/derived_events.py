@@ -24,7 +24,7 @@ from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, Stored
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.tier_policies import TierPoints
-from domain.tiers import Points, TierSchedule
+from domain.tiers import TierSchedule
 from handlers.messages.derived_events import (
     SettledMint,
     available_payload,
@@ -188,7 +188,7 @@ class LedgerEvents:
 
     def _settle_tiers(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
         unit = self._unit
-        moves = unit.tier_assignments.settle(member_id, ledger_account_ids, unit.tier_points.of(wallet_id))
+        moves = unit.tier_assignments.settle(member_id, ledger_account_ids, partial(unit.tier_points, wallet_id))
         if not moves:
             return []
         keys = unit.configuration.tier_keys
@@ -198,23 +198,14 @@ class LedgerEvents:
         ]
 
 
-class TierPointsReader:
-    """The points of the members of a unit of work; `stored` are earlier earnings, if tiers depend on periods."""
+def tier_points_of(session: LedgerSession, earnings: Earnings, wallet_id: int, ledger_account_id: int) -> TierPoints:
+    """The points of a wallet that tiers depend on, at this point of the unit.
 
-    def __init__(self, session: LedgerSession, earnings: Earnings) -> None:
-        self._session = session
-        self._stored = earnings
-
-    def of(self, wallet_id: int) -> Points:
-        """The points of a member by account, at this point of the unit."""
-        return partial(self._points, wallet_id)
-
-    def _points(self, wallet_id: int, ledger_account_id: int) -> TierPoints:
-        balance = self._session.holding(wallet_id, ledger_account_id)
-        before = self._stored.get((wallet_id, ledger_account_id), ())
-        return TierPoints(
-            balance.current, balance.earned, (*before, *self._session.earnings(wallet_id, ledger_account_id))
-        )
+    `earnings` are earlier ones, if tiers depend on periods.
+    """
+    balance = session.holding(wallet_id, ledger_account_id)
+    before = earnings.get((wallet_id, ledger_account_id), ())
+    return TierPoints(balance.current, balance.earned, (*before, *session.earnings(wallet_id, ledger_account_id)))
 
 
 def earnings_of(

@@ -71,12 +71,6 @@ def limit_evaluation(settings: Settings) -> None:
     _call_seconds = settings.call_evaluation_ms / 1000
 
 
-def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
-    """Evaluate an event from outside, and its derived events; a refusal fails this event and no other."""
-    unit.caused = 0
-    return _evaluate(unit, tracked)
-
-
 def evaluate_changes(
     unit: UnitOfWork, reason: str, cause: TrackedEvent | None = None, origin: EventOrigin | None = None
 ) -> None:
@@ -107,28 +101,26 @@ def evaluate_derived(
     else:
         origin = cause.origin
     for event in derived:
-        if cause is None:
-            unit.caused = 0
-        _evaluate(unit, _derived_event(unit, event, reason, cause, origin))
+        evaluate_event(unit, _derived_event(unit, event, reason, cause, origin))
 
 
 def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str) -> None:
     """Store derived events that nobody is to learn of, such as those of a quiet import, for the members' timelines."""
     unit.expect_events(len(derived))
     for event in derived:
-        unit.caused = 0
-        _evaluate(unit, replace(_derived_event(unit, event, reason, None, None), is_evaluated=False))
+        evaluate_event(unit, replace(_derived_event(unit, event, reason, None, None), is_evaluated=False))
 
 
-def _evaluate(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
-    """Build the order of one event, evaluate it and its derived events."""
+def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
+    """Build the order of one event, evaluate it and its derived events; a refusal fails this event and no other."""
     evaluation: Evaluation | None = None
     order: OrderWithItems | None = None
     refusal: Refusal | None = None
     reverted_events: list[RevertedEvent] = []
     refunds: Sequence[TenderRefund] = ()
     if tracked.cause_id is None:
-        unit.basket = None
+        # One that is derived from a request counts itself.
+        unit.caused, unit.basket = tracked.depth, None
     try:
         if tracked.order_status is not None and unit.orders is not None:
             order = unit.orders.changed_by(tracked)
@@ -213,11 +205,10 @@ def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
     execution = unit.execution
     if not execution.is_awaited:
         return own
-    origin = tracked.origin or execution.origin
-    of_call = execution.deadlines.get(origin)
+    of_call = execution.deadlines.get(tracked.origin)
     if of_call is None:
         of_call = own if unit.is_dry_run else Deadline(_call_seconds, time.thread_time)
-        execution.deadlines[origin] = of_call
+        execution.deadlines[tracked.origin] = of_call
     return own.at_most(of_call)
 
 
@@ -246,13 +237,14 @@ def _derived_event(
     unit: UnitOfWork, derived: DerivedEvent, reason: str, cause: TrackedEvent | None, origin: EventOrigin | None
 ) -> TrackedEvent:
     """A derived event; it is not evaluated any more if too many have followed each other."""
-    unit.caused += 1
-    depth = 1 if cause is None else cause.depth + 1
-    limit = None
-    if depth > MAX_DEPTH:
-        limit = f"it is more than {MAX_DEPTH} events away from the first one"
-    elif unit.caused > MAX_CAUSED:
-        limit = f"more than {MAX_CAUSED} came of one event"
+    depth, limit = 1, None
+    if cause is not None:
+        unit.caused += 1
+        depth += cause.depth
+        if depth > MAX_DEPTH:
+            limit = f"it is more than {MAX_DEPTH} events away from the first one"
+        elif unit.caused > MAX_CAUSED:
+            limit = f"more than {MAX_CAUSED} came of one event"
     text = reason if limit is None else f"{reason} Not evaluated: {limit}."
     date = None if cause is None else cause.stored_date(unit.now)
     event = derived.incoming(unit.new_key, text, date)
@@ -268,7 +260,7 @@ def _derived_event(
         key=unit.new_key(),
         cause_id=None if cause is None else cause.loyalty_event_id,
         depth=depth,
-        origin=origin,
+        origin=origin or unit.execution.origin,
         order_external_id=None if cause is None else cause.order_external_id,
     )
 
@@ -298,8 +290,11 @@ def _settle_order(
 
 def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems) -> list[RevertedEvent]:
     """Reverse the effects of the order's events, as far as the order's new status requires."""
-    extent, reversals = extent_of(order[0]), unit.reversals
-    if extent is None or reversals is None or not unit.is_open:
+    reversals = unit.reversals
+    if reversals is None or not unit.is_open:
+        return []
+    extent = extent_of(order[0])
+    if extent is None:
         return []
     unreversed = [event_id for event_id in reversed(order[0].event_ids) if reversals.is_active(event_id)]
     if not unreversed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
@@ -127,11 +128,11 @@ def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[st
 
 
 def _present_tiers(unit: UnitOfWork, member: Member) -> list[int]:
-    return unit.tier_assignments.tier_ids(member.member_id, unit.tier_points.of(member.wallet_id))
+    return unit.tier_assignments.tier_ids(member.member_id, partial(unit.tier_points, member.wallet_id))
 
 
 def _tiers_at(unit: UnitOfWork, member: Member, at: datetime) -> list[int]:
-    points = unit.tier_points.of(member.wallet_id)
+    points = partial(unit.tier_points, member.wallet_id)
 
     def evaluate(program_id: int, lapsed: HeldTier) -> int | None:
         return unit.tier_assignments.current(program_id, lapsed, points)

@@ -15,13 +15,12 @@ from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.derived_events import settled_wait
 from handlers.services.unit_of_work.orders import sent_orders
 from handlers.services.unit_of_work.participants.referrals import reach_of_own_events, usable_codes
-from handlers.services.unit_of_work.subjects import Subjects
 from persistence import events, posting, referrals
 
 _ABOUT_POINTS = {POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
 
 
-class LockedMembers(Subjects):
+class LockedMembers:
     """The part of a unit of work that locks members and wallets, in the order of `persistence.locks`."""
 
     db: Connection
@@ -75,19 +74,17 @@ class LockedMembers(Subjects):
         order_ids = None
         if self.organization.awaits_events:
             order_ids = {order["externalId"] for order in sent_orders(incoming)}
-        if not self.is_dry_run:
-            events.lock_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids or ())
-        matches = events.find_members(self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids)
+        db, organization_id, lock = self.db, self.organization_id, not self.is_dry_run
+        matches = events.find_members(db, organization_id, loyalty_member_ids, member_ids, order_ids, lock=lock)
         waiting_ids = [
             member.member_id
             for member, *_ in matches
             if member.member_id not in member_ids and member.loyalty_member_id not in loyalty_member_ids
         ]
-        if waiting_ids and not self.is_dry_run:
+        if waiting_ids and lock:
             # Their points may have begun to wait since the lock was requested: then they are locked only now.
-            events.lock_members(self.db, self.organization_id, (), waiting_ids)
             matches = [match for match in matches if match.member.member_id not in waiting_ids]
-            matches += events.find_members(self.db, self.organization_id, (), waiting_ids, ())
+            matches += events.find_members(db, organization_id, (), waiting_ids, (), lock=True)
         self._add(matches)
 
     def lock_wallets(self, wallet_ids: Collection[int], account_ids: Collection[int]) -> None:

@@ -153,32 +153,20 @@ class OrderWork:
         """The orders that the events of the batch are about, as they are by now."""
         return (order for order, _ in self._orders.values())
 
-    @property
-    def new(self) -> list[OrderWithItems]:
-        """The orders that did not exist before the batch."""
-        return [order for external_id, order in self._orders.items() if external_id not in self._stored]
-
-    @property
-    def changed_orders(self) -> list[OrderWithItems]:
-        """The orders that existed before the batch, in their present state."""
-        orders = self._orders
-        return [(replace(order, updated_at=self._at), orders[order.external_id][1]) for order in self._moved.values()]
-
-    def flush(self) -> None:
-        """Store the new orders and the new statuses."""
-        new = self.new
+    def flush(self, configuration: Configuration) -> None:
+        """Store the new orders and the new statuses, and queue messages about them for the triggers that listen."""
+        new = [order for external_id, order in self._orders.items() if external_id not in self._stored]
         if new:
             orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
         if self._moved:
             orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
             orders.return_items(self._db, self._organization_id, self._returned.values(), self._at)
-
-    def notify_triggers(self, configuration: Configuration) -> None:
-        """Queue messages about new and changed orders for the triggers that listen."""
         listeners = () if self._is_quiet else configuration.listeners
         if listeners and any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
-            changes = [(CREATED_ENTITY, order_record(order)) for order in self.new]
-            changes += [(UPDATED_ENTITY, order_record(order)) for order in self.changed_orders]
+            changes = [(CREATED_ENTITY, order_record(order)) for order in new]
+            for order in self._moved.values():
+                changed_order = replace(order, updated_at=self._at), self._orders[order.external_id][1]
+                changes.append((UPDATED_ENTITY, order_record(changed_order)))
             queue_entities(self._db, configuration, PURCHASE_ORDER, changes, self._at)
 
     def _built(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:

@@ -33,11 +33,11 @@ class Result:
 class TrackedEvent:
     """An event to be evaluated, or only stored, with its looked-up records.
 
-    `position` is its place in the batch, -1 for derived events. `origin` is the request that tracked it, if that is
-    another one than the present. `tracked_at` is set for an event that is stored already, and `evaluated_at`
-    for one that was captured before. `order` is the order in its payload, and `order_status` the status that the event
-    gives it; None for events that are about no order. The events that it causes share its `order_external_id`. `digest`
-    is that of the request for it; events that nobody requests have none, so that no request can be the same.
+    `position` is its place in the batch, -1 for derived events. `origin` is the request that tracked it. `tracked_at`
+    is set for an event that is stored already, and `evaluated_at` for one that was captured before. `order` is the
+    order in its payload, and `order_status` the status that the event gives it; None for events that are about no
+    order. The events that it causes share its `order_external_id`. `digest` is that of the request for it; events that
+    nobody requests have none, so that no request can be the same.
     """
 
     position: int
@@ -46,12 +46,12 @@ class TrackedEvent:
     sponsor: Member | None
     at: datetime
     is_evaluated: bool
+    origin: EventOrigin
     digest: bytes = b""
     loyalty_event_id: int = 0
     key: str = ""
     cause_id: int | None = None
     depth: int = 0
-    origin: EventOrigin | None = None
     tracked_at: datetime | None = None
     evaluated_at: datetime | None = None
     order_external_id: str | None = None
@@ -137,7 +137,6 @@ def event_row(
     tracked: TrackedEvent,
     status: str,
     result: Mapping[str, Any],
-    origin: EventOrigin,
     now: datetime,
     evaluation: Evaluation | None = None,
     location: str | None = None,
@@ -169,9 +168,9 @@ def event_row(
         "payload": event.payload or {},
         "tags": event.tags,
         "location": location,
-        "e2e_tracking_id": origin.request_id,
-        "actor": origin.actor,
-        "user_id": origin.user_id,
+        "e2e_tracking_id": tracked.origin.request_id,
+        "actor": tracked.origin.actor,
+        "user_id": tracked.origin.user_id,
         "reverted_loyalty_event_id": reverted_events[-1].event.loyalty_event_id if reverted_events else None,
         "reversal_loyalty_event_id": None,
         "cause_loyalty_event_id": tracked.cause_id,
@@ -214,8 +213,9 @@ class EventRows:
         reverted_events: Sequence[RevertedEvent] = (),
     ) -> None:
         """Keep an event to be stored; the arguments are those of `event_row`."""
-        origin, now = tracked.origin or self._execution.origin, self._execution.now
-        self._rows.append(event_row(tracked, status, result, origin, now, evaluation, location, reverted_events))
+        self._rows.append(
+            event_row(tracked, status, result, self._execution.now, evaluation, location, reverted_events)
+        )
 
     def flush(self, members: Mapping[int, Member]) -> None:
         """Store the events, and queue messages for the triggers that listen; `members` are those of the unit."""

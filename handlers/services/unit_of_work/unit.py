@@ -8,7 +8,7 @@ A wallet without a member is a part of the unit like any other; it only has no p
 """
 
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any
@@ -22,24 +22,33 @@ from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
 from domain.order_history import OrderHistory
 from domain.tier_history import TierHistory
+from domain.tier_policies import TierPoints
 from domain.tiers import TierAssignments
 from handlers.call import Execution
 from handlers.services.configuration import complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, TierPointsReader, earnings_of
+from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, earnings_of, tier_points_of
 from handlers.services.unit_of_work.event_limits import open_limits
 from handlers.services.unit_of_work.facts import load_order_history, load_tier_history, tier_keys_at
 from handlers.services.unit_of_work.locked_members import LockedMembers
 from handlers.services.unit_of_work.orders import OrderWork
-from handlers.services.unit_of_work.participants.referrals import may_refer
+from handlers.services.unit_of_work.participants.badges import BadgeWork
+from handlers.services.unit_of_work.participants.coupons import CouponWork
+from handlers.services.unit_of_work.participants.missions import MissionWork
+from handlers.services.unit_of_work.participants.outbox import OutboxWork
+from handlers.services.unit_of_work.participants.payments import PaymentWork
+from handlers.services.unit_of_work.participants.referrals import ReferralWork, may_refer
+from handlers.services.unit_of_work.participants.tiers import TierWork
 from handlers.services.unit_of_work.reversals import Participant, Reversals
-from handlers.services.unit_of_work.subjects import SUBJECTS
 from handlers.services.unit_of_work.tracked import EventOutcome, EventRows, TrackedEvent
 from persistence import limit_counters, member_tiers, posting
 from persistence.rows import IdAllocator
 
 # Enough ids, besides some for each event, for most units: taken from the database when first needed.
 SPARE_IDS = 16
+
+# The participants in the order of flushing and reversing, see `persistence.locks`.
+SUBJECTS = ("tiers", "badges", "coupons", "missions", "referrals", "payments", "outbox")
 
 
 class UnitOfWork(LockedMembers):
@@ -51,13 +60,14 @@ class UnitOfWork(LockedMembers):
     `members` are those locked, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the outcome of
     every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits in
     `counters`, and the tiers in `tier_assignments`. Each participant (`tiers`, `badges`, `coupons`, `missions`,
-    `referrals`, `payments`, `outbox`) is loaded when it is first used.
+    `referrals`, `payments`, `outbox`) is loaded when it is first used; it gets a weak reference, so that what the unit
+    has read is freed as soon as the unit is done.
     """
 
     ledger: LedgerSession
     tier_assignments: TierAssignments
     ledger_events: LedgerEvents
-    tier_points: TierPointsReader
+    tier_points: Callable[[int, int], TierPoints]
 
     def __init__(
         self,
@@ -91,6 +101,8 @@ class UnitOfWork(LockedMembers):
         self.caused = 0
         self.basket: Basket | None = None
         self._reported = frozenset(reported)
+        # The keys of points payments among the orders of the events.
+        self._payment_keys: frozenset[str] = frozenset()
         # Whether the points of the members that wait for events are loaded.
         self._has_awaiting = False
         self._transaction_ids: list[int] = []
@@ -190,7 +202,7 @@ class UnitOfWork(LockedMembers):
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
         schedules = self.configuration.schedules_of_periods
         earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now) if schedules else {}
-        self.tier_points = TierPointsReader(self.ledger, earnings)
+        self.tier_points = partial(tier_points_of, self.ledger, earnings)
         self.ledger.tier_keys_at = partial(tier_keys_at, weakref.proxy(self))
         self._transaction_ids = []
         self._event_ids = IdAllocator(self.db, "events", SPARE_IDS + spare_ids)
@@ -242,6 +254,41 @@ class UnitOfWork(LockedMembers):
 
     # -- participants -------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def tiers(self) -> TierWork:
+        """The tiers that effects and requests set."""
+        return TierWork(weakref.proxy(self))
+
+    @cached_property
+    def badges(self) -> BadgeWork:
+        """The badges of the members."""
+        return BadgeWork(weakref.proxy(self))
+
+    @cached_property
+    def coupons(self) -> CouponWork:
+        """The coupons of the members."""
+        return CouponWork(weakref.proxy(self))
+
+    @cached_property
+    def missions(self) -> MissionWork:
+        """The missions of the members."""
+        return MissionWork(weakref.proxy(self))
+
+    @cached_property
+    def referrals(self) -> ReferralWork:
+        """The referral codes that may be used."""
+        return ReferralWork(weakref.proxy(self))
+
+    @cached_property
+    def payments(self) -> PaymentWork:
+        """The payments with points of the orders."""
+        return PaymentWork(weakref.proxy(self), self._payment_keys)
+
+    @cached_property
+    def outbox(self) -> OutboxWork:
+        """The notifications of campaigns."""
+        return OutboxWork(weakref.proxy(self))
+
     def uses(self, subject: str) -> bool:
         """True if the participant of a subject was used since the unit was opened."""
         return subject in self.__dict__
@@ -250,6 +297,10 @@ class UnitOfWork(LockedMembers):
         """The participants that were used, in the order of flushing."""
         parts = self.__dict__
         return [*map(parts.__getitem__, filter(parts.__contains__, SUBJECTS))]
+
+    def all_participants(self) -> list[Participant]:
+        """All participants, in the order of reversing."""
+        return [getattr(self, name) for name in SUBJECTS]
 
     def plan_of(self, event_type: str) -> EvaluationPlan:
         """The campaigns to be evaluated for events of a type; all of them in a dry run, since each is explained."""
@@ -297,8 +348,7 @@ class UnitOfWork(LockedMembers):
         if "event_rows" in self.__dict__:
             self.event_rows.flush(self.members)
         if self.orders is not None:
-            self.orders.flush()
-            self.orders.notify_triggers(self.configuration)
+            self.orders.flush(self.configuration)
         if self.reversals is not None:
             self.reversals.flush(self.now)
         if self.is_open:

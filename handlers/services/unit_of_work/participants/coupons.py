@@ -299,7 +299,7 @@ def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts
 
 def _tier_keys(unit: UnitOfWork, member: Member) -> frozenset[str]:
     keys = unit.configuration.tier_keys
-    tier_ids = unit.tier_assignments.tier_ids(member.member_id, unit.tier_points.of(member.wallet_id))
+    tier_ids = unit.tier_assignments.tier_ids(member.member_id, partial(unit.tier_points, member.wallet_id))
     return frozenset(keys[tier_id] for tier_id in tier_ids if tier_id in keys)
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ class TierWork:
         unit, program_id = self._unit, program.loyalty_program_id
         keys = dict(unit.configuration.tier_keys)
         schedule = self._schedule(program_id)
-        points = unit.tier_points.of(unit.members[member_id].wallet_id)
+        points = partial(unit.tier_points, unit.members[member_id].wallet_id)
         if hold is not None and tier is not None:
             keys[tier.loyalty_tier_id] = tier.loyalty_tier_key
             now = hold.place(schedule, points, unit.now)
@@ -74,7 +75,7 @@ class TierWork:
         """Set a member's tier by a hold; returns the one before."""
         unit, program_id = self._unit, tier.loyalty_program_id
         schedule = self._schedule(program_id)
-        now = hold.place(schedule, unit.tier_points.of(unit.members[member_id].wallet_id), unit.now)
+        now = hold.place(schedule, partial(unit.tier_points, unit.members[member_id].wallet_id), unit.now)
         used_schedule = schedule or without_points(program_id, tier.loyalty_program_key)
         return self._put(member_id, used_schedule, now, unit.configuration.tier_keys)
 
@@ -176,7 +177,7 @@ class TierWork:
             for schedule in configuration.tier_schedules
             if schedule.loyalty_program_id == tracking.loyalty_program_id and schedule.ledger_account_id is not None
         }
-        points = self._unit.tier_points.of(member.wallet_id)
+        points = partial(self._unit.tier_points, member.wallet_id)
         if tracking.previous is None and not any(
             points(account).balance or points(account).earned for account in accounts
         ):
