@@ -19,7 +19,7 @@ from sqlalchemy import Engine, text
 from bench.databases import new_database
 from domain.reports import days_of, report_range
 from handlers.services.organizations.create import create_organization
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from persistence import transactions
 from persistence.engine import autocommit
 from persistence.reports import books, figures, wallets

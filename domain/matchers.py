@@ -14,7 +14,6 @@ from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest, NotFound, did_you_mean
 from domain.scalars import LONGEST_TEXT, is_number, is_scalar, is_text, token
 
-ITEM_MATCHER = "item-matcher"
 AND, OR = "AND", "OR"
 MOST_VALUES = 1000
 

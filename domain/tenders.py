@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -84,11 +84,6 @@ def refuse_greater(payment: Payment, value: Decimal) -> None:
         key = payment["pointsPaymentKey"]
         detail = f"The points payment {key} is worth {value}, the order names {payment['amount']}"
         raise InvalidRequest([FieldFault(detail, pointer=_POINTER)])
-
-
-def keys_of(payments: Iterable[Payment]) -> list[str]:
-    """The keys of the payments with points."""
-    return [payment["pointsPaymentKey"] for payment in payments if payment["tender"] == POINTS]
 
 
 def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[TenderRefund]:

@@ -85,10 +85,6 @@ class Records(Generic[Kind]):
         """A function that finds the record with a value of this column."""
         return lambda db, organization_id, value: self.find_by(db, organization_id, **{name: value})
 
-    def all_by(self, name: str) -> Callable[[Connection, int, Collection[Any]], list[Kind]]:
-        """A function that finds the records with any of some values of this column, in no certain order."""
-        return lambda db, organization_id, values: self.find_all(db, organization_id, **{name: values})
-
     def find_where(
         self,
         db: Connection,

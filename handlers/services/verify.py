@@ -1,10 +1,11 @@
-"""Checks of stored data: the ledger, what members have, and that nobody changed the audit log."""
+"""Checks of stored data: the ledger, what members have, that nobody changed the audit log, and figures of reports."""
 
 from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
 from persistence import audit_checks, ledger_checks, record_checks
+from persistence.reports import checks as report_checks
 
 # The checks of the ledger, of what members have, and of the audit log.
 CHECKS = (*ledger_checks.CHECKS, *record_checks.CHECKS, *audit_checks.CHECKS)
@@ -14,6 +15,11 @@ _MOST_OF_ONE_KIND = 50
 def verify(db: Connection, organization_id: int) -> list[str]:
     """The faults in the records and the audit log of an organization; empty if there are none. Changes nothing."""
     return find_broken(db, organization_id, CHECKS)
+
+
+def verify_reports(db: Connection, organization_id: int) -> list[str]:
+    """The figures of reports that differ from a count of all records; empty if there are none. Changes nothing."""
+    return find_broken(db, organization_id, report_checks.CHECKS)
 
 
 def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:

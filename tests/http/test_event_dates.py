@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from domain.ledger.records import REVERT
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from tests.builders import clock as clocks
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import pytest
 
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from persistence import transactions
 from persistence.reports.totals import move_changes
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, running

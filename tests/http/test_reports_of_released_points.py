@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from handlers.services.ledger.expire import expire_next
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from persistence import organizations, transactions
 from persistence.reports.totals import move_changes
 from tests.builders.campaigns import mint

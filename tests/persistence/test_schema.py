@@ -11,7 +11,7 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, make_url, text
 
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from persistence import schema
 from persistence.engine import autocommit, create_engine
 from persistence.migrations import new

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from handlers.server.jobs import seal_audit_log
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from persistence import transactions
 from persistence.reports.totals import move_changes
 from tests.builders.person import traces

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from persistence import transactions
 from persistence.reports.totals import move_changes
 from tests.purchases.cdnow import MEMBERS, ORDERS, POINTS, Order, orders

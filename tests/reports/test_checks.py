@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from persistence.reports.totals import move_changes
 from tests.builders.tracking import Shop
 

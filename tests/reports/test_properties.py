@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers.services.reports import verify_reports
+from handlers.services.verify import verify_reports
 from persistence import transactions
 from persistence.reports.totals import move_changes
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, order, running
