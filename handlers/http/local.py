@@ -18,8 +18,7 @@ from handlers.call import ADMINISTRATION, INTEGRATION, JSON, Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.http.operations import OperationPlan
 from handlers.http.routing import METHODS
-from handlers.messages.base import json_able
-from handlers.messages.json_text import encode
+from handlers.messages.json_text import encode, json_able
 from handlers.messages.uploads import Upload
 from handlers.messages.validation import Schemas
 from handlers.settings import Settings

@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 from domain.problems import FieldFault, did_you_mean
 from domain.scalars import split_list
 from handlers.messages.faults import MAX_FAULTS
-from handlers.messages.json_text import UnreadableNumber, exact_number
+from handlers.messages.json_text import UnreadableNumber, read_number
 from handlers.messages.validation import DocumentError, Schemas
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -58,7 +58,7 @@ def _number(text: str) -> Decimal | int:
     if not _NUMBER.fullmatch(text):
         raise UnreadableText("is not of type number")
     try:
-        return exact_number(text)
+        return read_number(text)
     except UnreadableNumber as error:
         raise UnreadableText(str(error)) from None
 

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import partial
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
@@ -21,34 +21,9 @@ from marshmallow import Schema, fields
 from domain.calendar import instant_of, instant_text, local_of
 from domain.fields import Mark, wire_name
 from domain.problems import FieldFault, InvalidRequest
+from handlers.messages.json_text import exact_number
 
 Item = TypeVar("Item")
-
-# Wider than any number that a request may hold, so that dropping trailing zeros never rounds.
-_WITHOUT_ROUNDING = Context(prec=1000)
-# Beyond it a number is written with an exponent: an expression can evaluate to a number of thousands of digits.
-_MOST_PLAIN_DIGITS = 40
-
-
-def exact_number(value: Decimal | int) -> Decimal | int:
-    """The shortest exact JSON number of a decimal: 100 for 100.000, 0.5 for 0.50."""
-    if isinstance(value, int):
-        return value
-    whole = value.to_integral_value()
-    if whole != value or value.adjusted() > _MOST_PLAIN_DIGITS:
-        return value.normalize(_WITHOUT_ROUNDING)
-    return int(whole)
-
-
-def json_able(value: Any) -> Any:
-    """A value of an expression as JSON has it."""
-    if isinstance(value, dict):
-        return {str(name): json_able(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_able(item) for item in value]
-    if isinstance(value, Decimal):
-        return exact_number(value)
-    return instant_text(value) if isinstance(value, datetime) else value
 
 
 class UnusableText(ValueError):

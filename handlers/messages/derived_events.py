@@ -14,7 +14,7 @@ from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount
 from domain.tiers import TierSchedule
 from handlers.messages.badges import TRACKING
-from handlers.messages.base import exact_number
+from handlers.messages.json_text import exact_number
 
 
 def tier_payload(

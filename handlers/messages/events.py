@@ -10,7 +10,8 @@ from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, Ru
 from domain.events import IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from domain.tenders import TenderRefund
-from handlers.messages.base import Body, Shape, exact_number, json_able
+from handlers.messages.base import Body, Shape
+from handlers.messages.json_text import exact_number, json_able
 
 # What only some answers show, and what no answer does.
 _NOT_SHOWN = ("sponsor_member_id", "payload", "result", "actor", "user_id", "cause_loyalty_event_id", "evaluated_at")

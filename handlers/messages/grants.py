@@ -8,7 +8,7 @@ from typing import Any
 
 from domain.calendar import instant_of
 from domain.campaigns.outcomes import ActionGrants, EffectGrant
-from handlers.messages.base import exact_number, json_able
+from handlers.messages.json_text import exact_number, json_able
 
 # The variables of expressions that the grants themselves change, or that time does.
 _BALANCES, _LISTS = ("balances", "badges"), ("audiences", "tiers")

@@ -1,12 +1,19 @@
-"""JSON on the wire: exact decimals in and out; texts that JSON or PostgreSQL cannot hold are refused."""
+"""JSON on the wire: exact decimals in and out; texts that JSON or PostgreSQL cannot hold are refused.
 
+The digest of a request is that of its canonical JSON: two requests under one key are the same if their digests are.
+"""
+
+import hashlib
 import json
-from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Context, Decimal, InvalidOperation
+from types import NoneType
 from typing import Any
 
 import msgspec
 
+from domain.calendar import instant_text
 from domain.field_names import name_of
 from domain.problems import FieldFault, InvalidRequest
 
@@ -16,17 +23,64 @@ MAX_DIGITS = 80
 MAX_EXPONENT = 330
 
 _INT64 = 2**63
+# Wider than any number that a request may hold, so that dropping trailing zeros never rounds.
+_WITHOUT_ROUNDING = Context(prec=1000)
+# Beyond it a number is written with an exponent: an expression can evaluate to a number of thousands of digits.
+_MOST_PLAIN_DIGITS = 40
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 encode = _encoder.encode
 """Write an answer; a Decimal becomes a JSON number with all its digits, a UTC datetime ends in `Z`."""
 
 
+def exact_number(value: Decimal | int) -> Decimal | int:
+    """The shortest exact JSON number of a decimal: 100 for 100.000, 0.5 for 0.50."""
+    if isinstance(value, int):
+        return value
+    whole = value.to_integral_value()
+    if whole != value or value.adjusted() > _MOST_PLAIN_DIGITS:
+        return value.normalize(_WITHOUT_ROUNDING)
+    return int(whole)
+
+
+def json_able(value: Any) -> Any:
+    """A value of an expression as JSON has it."""
+    if isinstance(value, dict):
+        return {str(name): json_able(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_able(item) for item in value]
+    if isinstance(value, Decimal):
+        return exact_number(value)
+    return instant_text(value) if isinstance(value, datetime) else value
+
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+def digest_of(value: Any) -> bytes:
+    """The digest of plain values; a number counts by its value, so that 10, 10.0 and 1e1 are the same."""
+    return hashlib.sha256(_canonical(_by_value(value))).digest()
+
+
+# Most values are of these types, which are encoded unchanged.
+_UNCHANGED = frozenset({NoneType, bool, bytes, datetime, int, str})
+
+
+def _by_value(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return exact_number(value)
+    if isinstance(value, Mapping):
+        return {name: part if type(part) in _UNCHANGED else _by_value(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [part if type(part) in _UNCHANGED else _by_value(part) for part in value]
+    return value
+
+
 class UnreadableNumber(ValueError):
     """A number with more digits, or a larger exponent, than the product reads; the text follows the field's name."""
 
 
-def exact_number(text: str) -> Decimal | int:
+def read_number(text: str) -> Decimal | int:
     """Read a JSON number with a fraction or exponent; a whole one such as 1.0 becomes an int."""
     if len(text) > MAX_DIGITS:
         raise UnreadableNumber(f"has more than {MAX_DIGITS} digits")
@@ -43,7 +97,7 @@ def exact_number(text: str) -> Decimal | int:
     return number
 
 
-_decode = msgspec.json.Decoder(float_hook=exact_number).decode
+_decode = msgspec.json.Decoder(float_hook=read_number).decode
 
 
 def decode_stored(text: str) -> Any:
@@ -133,7 +187,7 @@ def _number_faults(raw: bytes) -> list[FieldFault]:
 
     def read(text: str) -> Decimal | int | UnreadableNumber:
         try:
-            return exact_number(text)
+            return read_number(text)
         except UnreadableNumber as error:
             return error
 

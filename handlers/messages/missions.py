@@ -6,7 +6,8 @@ from domain.campaigns.outcomes import EVALUATED, EXECUTED, FAILED, PARTIAL
 from domain.missions.progress import Advance
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 from domain.missions.state import MissionMove
-from handlers.messages.base import Shape, exact_number
+from handlers.messages.base import Shape
+from handlers.messages.json_text import exact_number
 
 
 def progress_answer(balance: MissionBalance, achieved: int) -> dict[str, Any]:

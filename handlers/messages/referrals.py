@@ -5,7 +5,7 @@ from typing import Any
 
 from domain.campaigns.outcomes import EVALUATED, EXECUTED, PARTIAL
 from domain.referrals import ReferralOutcome, RewardOutcome
-from handlers.messages.base import exact_number
+from handlers.messages.json_text import exact_number
 
 
 def referral_results(outcomes: Sequence[ReferralOutcome], is_dry_run: bool) -> list[dict[str, Any]]:

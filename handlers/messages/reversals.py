@@ -9,8 +9,8 @@ from domain.ledger.records import TRANSACTION_TYPES
 from domain.referrals import ReferralLog
 from domain.reversals import ReversedPart, RevertedEvent, RevertedTransaction
 from domain.tier_log import TierTracking
-from handlers.messages.base import exact_number
 from handlers.messages.events import limit_counter
+from handlers.messages.json_text import exact_number
 
 # The effects of events beside points and limits, by their names in the answer.
 TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"

@@ -7,9 +7,9 @@ from typing import Any
 from domain.calendar import instant_text
 from domain.campaigns.limits import Alert
 from domain.members import Member
-from handlers.messages.base import exact_number
 from handlers.messages.campaigns import limit_rule
 from handlers.messages.events import event_record
+from handlers.messages.json_text import exact_number
 
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
 NOTIFICATION, LIMIT_REACHED = "campaign.notification", "campaign.limit-reached"

@@ -6,8 +6,9 @@ from domain.campaigns.compiled import compile_action
 from domain.campaigns.effects import Effect
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.warnings import warnings_of_action
-from handlers.messages.base import Body, Shape, Update, exact_number
+from handlers.messages.base import Body, Shape, Update
 from handlers.messages.campaigns import limit_rule
+from handlers.messages.json_text import exact_number
 from handlers.schemas.expressions import WARNING
 from handlers.services.campaign_limits import CampaignView, LimitFigures
 from handlers.services.campaigns import ActionProperties, CampaignProperties

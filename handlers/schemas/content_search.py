@@ -9,8 +9,8 @@ from domain.content.collections import BOOLEAN, NUMBER, ContentCollection
 from domain.content.documents import PUBLISHED
 from domain.content.searching import Search, SearchReader
 from domain.scalars import split_list
-from handlers.messages.base import exact_number
 from handlers.messages.content import COLLECTION_NAME
+from handlers.messages.json_text import exact_number
 from handlers.schemas.content import DOCUMENT
 from persistence.content.search import SearchPage
 

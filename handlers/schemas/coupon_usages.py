@@ -9,7 +9,8 @@ from typing import Any
 from domain.coupons.usages import CouponUsage
 from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import Body, Nested, Shape, WireSchema, exact_number
+from handlers.messages.base import Body, Nested, Shape, WireSchema
+from handlers.messages.json_text import exact_number
 from handlers.schemas.coupon_books import BOOK
 from handlers.services.coupons.assign_and_use import CouponCommand
 from handlers.services.coupons.assign_to_members import AssignmentOutcome, BatchItem

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from handlers.messages.base import Shape, exact_number
+from handlers.messages.base import Shape
+from handlers.messages.json_text import exact_number
 from handlers.schemas.coupon_books import BOOK
 from handlers.schemas.coupon_usages import USAGE
 from handlers.services.coupons.member_books import MemberBook

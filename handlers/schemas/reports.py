@@ -6,7 +6,8 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 from domain.reports import DailySeries
-from handlers.messages.base import Exact, Plain, Shape, WireSchema, exact_number
+from handlers.messages.base import Exact, Plain, Shape, WireSchema
+from handlers.messages.json_text import exact_number
 from persistence.reports.books import Discounts
 from persistence.reports.wallets import Received
 

@@ -7,7 +7,7 @@ from typing import Any
 from domain.calendar import instant_of, instant_text
 from domain.cursors import decode_cursor, encode_cursor, foreign_cursor
 from domain.timeline.rows import TimelineRow
-from handlers.messages.base import exact_number
+from handlers.messages.json_text import exact_number
 from handlers.services.members.timeline import TimelinePage, TimelineQuery
 from persistence.timeline import SOURCES
 

@@ -8,7 +8,7 @@ from domain.badges import Badge, BadgeGrant, BadgeTracking
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.idempotency import digest_of
+from handlers.messages.json_text import digest_of
 from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.requests import RequestedChange, apply_batch
 from handlers.services.unit_of_work.unit import UnitOfWork

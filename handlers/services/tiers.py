@@ -16,7 +16,7 @@ from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tier_log import TierTracking
 from domain.tiers import FIXED, FLOOR, TierHold, TierInactive
 from handlers.call import Call, Execution
-from handlers.services.idempotency import digest_of
+from handlers.messages.json_text import digest_of
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork

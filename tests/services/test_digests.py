@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from handlers.services.idempotency import digest_of
+from handlers.messages.json_text import digest_of
 
 
 @pytest.mark.parametrize("spelling", [Decimal("10"), Decimal("10.0"), Decimal("1E+1"), Decimal("10.000000")])

@@ -228,7 +228,7 @@ def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:
 
 def _name_records(value: Any) -> Any:
     """A value as JSON has it, with the names of records as texts."""
-    from handlers.messages.base import json_able
+    from handlers.messages.json_text import json_able
     from handlers.server.configuration_files.yaml_files import Ref
 
     if isinstance(value, Ref):

@@ -173,7 +173,7 @@ def json_option(command: Command) -> Command:
 
 def print_json(values: Any) -> None:
     """Print a value as one line of JSON."""
-    from handlers.messages.base import json_able
+    from handlers.messages.json_text import json_able
     from persistence.engine import to_json
 
     click.echo(to_json(json_able(values)))

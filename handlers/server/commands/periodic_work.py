@@ -19,7 +19,7 @@ def expire(organization: int | None, as_json: bool) -> None:
     Expired points can never be spent and are in no balance, whether or not this runs; it writes the transactions that
     say so. It may be interrupted and started again at any time, beside running servers. Workers run it by the clock.
     """
-    from handlers.messages.base import exact_number
+    from handlers.messages.json_text import exact_number
 
     with migrated_engine(load_settings()) as engine:
         ids = organization_ids(engine, organization)

@@ -16,7 +16,7 @@ from domain.idempotency import ResultsByKey
 from domain.members import Member
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.idempotency import digest_of
+from handlers.messages.json_text import digest_of
 from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.requests import RequestedChange, apply_batch
 from handlers.services.unit_of_work.unit import UnitOfWork

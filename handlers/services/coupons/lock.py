@@ -10,7 +10,7 @@ from domain.coupons.locks import CouponLock, end_of_lock
 from domain.idempotency import ResultsByKey
 from domain.members import Member
 from handlers.call import Call
-from handlers.services.idempotency import digest_of
+from handlers.messages.json_text import digest_of
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.coupons import locks

@@ -14,8 +14,7 @@ from domain.fields import wire_name
 from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, neutralised
 from domain.imports.records import BALANCES, MEMBERS, PLACES
 from domain.members import Member, MemberProperties
-from handlers.messages.base import exact_number, json_able
-from handlers.messages.json_text import encode
+from handlers.messages.json_text import encode, exact_number, json_able
 from persistence import exported_members, exported_rows
 from persistence.exported_members import ExportedTier
 from persistence.exported_rows import QUERIES, ExportRange

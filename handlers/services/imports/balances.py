@@ -14,8 +14,8 @@ from domain.ledger.records import LedgerAccount
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
+from handlers.messages.json_text import digest_of
 from handlers.services.configuration import configuration_of
-from handlers.services.idempotency import digest_of
 from handlers.services.imports.reading import key_of, read_rows
 from handlers.services.imports.rows import ImportRow, NameOf, check_body, moment_in
 from handlers.services.unit_of_work.requests import open_unit

@@ -9,7 +9,7 @@ from domain.ledger.records import Ledger, LedgerAccount, fraction_fault
 from domain.ledger.refusals import SupplyBelowIssued
 from domain.problems import InvalidRequest
 from handlers.call import Call
-from handlers.services.idempotency import digest_of
+from handlers.messages.json_text import digest_of
 from persistence import ledger as ledgers
 from persistence import ledger_transactions, posting
 

@@ -23,8 +23,8 @@ from domain.members import refuse_erased
 from domain.organizations import Organization
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call, Execution
+from handlers.messages.json_text import digest_of
 from handlers.services import references
-from handlers.services.idempotency import digest_of
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting, test_clocks, transactions

@@ -27,8 +27,8 @@ from domain.offline_allowances import (
 )
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
+from handlers.messages.json_text import digest_of
 from handlers.services import tokens
-from handlers.services.idempotency import digest_of
 from handlers.services.ledger.holds import find_keys_and_states, find_transaction, hold_points, open_hold
 from handlers.services.references import account_of_members_with_key
 from handlers.services.unit_of_work.unit import UnitOfWork

@@ -24,7 +24,7 @@ from domain.points_payments import (
 )
 from domain.redemptions import Quote, RedemptionPolicy, quote_of, refuse_other_currency
 from handlers.call import Call
-from handlers.services.idempotency import digest_of
+from handlers.messages.json_text import digest_of
 from handlers.services.ledger.holds import find_keys_and_states, find_transaction, hold_points, open_hold
 from handlers.services.references import account_of_members_with_key
 from handlers.services.unit_of_work.unit import UnitOfWork

@@ -25,8 +25,8 @@ from domain.ledger.refusals import (
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
+from handlers.messages.json_text import digest_of
 from handlers.services import references
-from handlers.services.idempotency import digest_of
 from handlers.services.ledger.movements import Movement
 from handlers.services.unit_of_work.evaluation import evaluate_changes
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork

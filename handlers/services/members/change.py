@@ -8,10 +8,10 @@ from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.call import Call
 from handlers.messages.base import Changes, values_of
+from handlers.messages.json_text import digest_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
 from handlers.services.coupons.lock import release_locks
 from handlers.services.events.track import emit
-from handlers.services.idempotency import digest_of
 from handlers.services.ledger.holds import release_holds
 from handlers.services.members.enrol import lock_referrers
 from handlers.services.members.view import view_member, view_members

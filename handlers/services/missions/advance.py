@@ -12,9 +12,9 @@ from domain.missions.records import Mission
 from domain.missions.state import ProgressCause
 from domain.problems import Refusal
 from handlers.call import Call
+from handlers.messages.json_text import digest_of
 from handlers.messages.missions import progress_answer
 from handlers.services.configuration import configuration_of
-from handlers.services.idempotency import digest_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.requests import RequestedChange, apply_batch
 from handlers.services.unit_of_work.unit import UnitOfWork

@@ -16,7 +16,7 @@ from domain.campaigns.thresholds import TotalThreshold, only_false_threshold, th
 from domain.expressions import Deadline
 from domain.missions.rules import CompiledMission
 from handlers.call import Execution
-from handlers.messages.base import json_able
+from handlers.messages.json_text import json_able
 from handlers.services.simulations.coupons import Offer
 from handlers.services.simulations.dry_run import DryRun, Scenario
 from handlers.services.simulations.earnings import campaigns_by_id

@@ -29,7 +29,7 @@ from domain.reversals import (
     counter_key,
 )
 from handlers.call import Execution
-from handlers.messages.base import exact_number
+from handlers.messages.json_text import exact_number
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from persistence import reversals
 

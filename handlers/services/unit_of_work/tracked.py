@@ -14,8 +14,8 @@ from domain.problems import Refusal
 from domain.reversals import RevertedEvent, negated_counts
 from handlers.call import Execution
 from handlers.messages.events import limit_counter
+from handlers.messages.json_text import digest_of
 from handlers.services.configuration import Configuration
-from handlers.services.idempotency import digest_of
 from handlers.services.webhooks.outbox import queue_events
 from persistence import events
 from persistence.rows import bytea

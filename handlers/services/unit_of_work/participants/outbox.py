@@ -9,7 +9,7 @@ from domain.campaigns.context import EventFacts, Executor
 from domain.campaigns.effects import NOTIFY
 from domain.campaigns.limits import Alert
 from domain.reversals import ReversedPart
-from handlers.messages.base import json_able
+from handlers.messages.json_text import json_able
 from handlers.messages.webhooks import LIMIT_REACHED, NOTIFICATION, limit_alert
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.reversals import Reversal
