@@ -105,17 +105,15 @@ def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
 
     Does it again if its connection was lost, or the plan of a statement was out of date.
     """
-    try:
-        return _read_once(engine, work)
-    except DBAPIError as error:
-        if not (error.connection_invalidated or is_stale_plan(error.orig)):
-            raise
-    return _read_once(engine, work)
-
-
-def _read_once(engine: Engine, work: Callable[[Connection], Result]) -> Result:
-    with engine.connect() as db, within_deadline(db):
-        return work(db)
+    is_repeated = False
+    while True:
+        try:
+            with engine.connect() as db, within_deadline(db):
+                return work(db)
+        except DBAPIError as error:
+            if is_repeated or not (error.connection_invalidated or is_stale_plan(error.orig)):
+                raise
+        is_repeated = True
 
 
 def wait_for_locks(db: Connection, milliseconds: int) -> None:

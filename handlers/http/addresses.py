@@ -7,7 +7,6 @@ never revealed. Addresses are resolved in the order of the path, and a nested re
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -47,7 +46,7 @@ from persistence.permission_groups import PERMISSION_GROUPS
 from persistence.points_payments import PAYMENTS
 from persistence.portals import PORTALS
 from persistence.programs import PROGRAMS, TIERS
-from persistence.records import Address, Lookup, Records
+from persistence.records import Lookup, Records
 from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
 from persistence.triggers import DELIVERIES, TRIGGERS
 
@@ -60,7 +59,7 @@ Find = Callable[[Call, Collection[Any], Mapping[str, Any]], Mapping[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Address:
+class PathAddress:
     """The kind of records that a path parameter addresses; `argument` is the handler's name for one.
 
     If `is_batched`, `find` takes one statement for any number of values, and no records that the path names before.
@@ -80,16 +79,16 @@ class _Address:
         return bool(getattr(record, shared) == getattr(arguments[parent], shared))
 
 
-def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None = None) -> _Address:
+def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None = None) -> PathAddress:
     """An address whose records are found one by one, by `find(db, organization_id, value)`."""
 
     def find_each(call: Call, values: Collection[Any], parents: Mapping[str, Any]) -> Mapping[Any, Any]:
         return {value: find(call.db, call.organization.organization_id, value) for value in values}
 
-    return _Address(argument, find_each, inside)
+    return PathAddress(argument, find_each, inside)
 
 
-def _many(argument: str, records: Records[Any], column: str, inside: tuple[str, str] | None = None) -> _Address:
+def _many(argument: str, records: Records[Any], column: str, inside: tuple[str, str] | None = None) -> PathAddress:
     """An address in this column, by which any number of records are found by one statement."""
 
     def find(call: Call, values: Collection[Any], parents: Mapping[str, Any]) -> Mapping[Any, Any]:
@@ -102,12 +101,12 @@ def _many(argument: str, records: Records[Any], column: str, inside: tuple[str, 
         # A generated key may be sent in capitals.
         return {value: by_address.get(value.lower() if column.endswith("_key") else value) for value in values}
 
-    return _Address(argument, find, inside, is_batched=True)
+    return PathAddress(argument, find, inside, is_batched=True)
 
 
-def _itself(argument: str, read: Callable[[Any], Any] = lambda value: value) -> _Address:
+def _itself(argument: str, read: Callable[[Any], Any] = lambda value: value) -> PathAddress:
     """An address that the handler looks up, or that is no record."""
-    return _Address(argument, lambda call, values, parents: {value: read(value) for value in values})
+    return PathAddress(argument, lambda call, values, parents: {value: read(value) for value in values})
 
 
 _ID = re.compile("[1-9][0-9]{0,17}")
@@ -157,7 +156,7 @@ _IN_MEMBER = ("member", "member_id")
 _IN_LEDGER = ("ledger", "ledger_id")
 
 # By path parameter.
-ADDRESSES: Mapping[str, _Address] = {
+ADDRESSES: Mapping[str, PathAddress] = {
     "loyaltyMemberId": _many("member", MEMBERS, "loyalty_member_id"),
     "memberId": _many("member", MEMBERS, "member_id"),
     "memberIdentifier": _one("member", _identified_member),
@@ -189,7 +188,7 @@ ADDRESSES: Mapping[str, _Address] = {
     "couponBookKey": _many("book", BOOKS, "coupon_book_key"),
     "couponBookId": _one("book", BOOKS.find),
     "couponId": _one("coupon", COUPONS.find, ("book", "coupon_book_id")),
-    "couponCode": _Address(
+    "couponCode": PathAddress(
         "coupon",
         lambda call, values, parents: {code: codes.find_by_code(call.db, parents["book"], code) for code in values},
     ),
@@ -216,8 +215,8 @@ ADDRESSES: Mapping[str, _Address] = {
 }
 
 
-def _with_holdings(lookup: Lookup[Any]) -> _Address:
-    return _Address(
+def _with_holdings(lookup: Lookup[Any]) -> PathAddress:
+    return PathAddress(
         HOLDER,
         lambda call, values, parents: {
             value: lookup.find(call.db, call.organization, value, call.now) for value in values
@@ -250,25 +249,27 @@ _NOUNS: Mapping[str, str] = {
 }
 
 
-def first_address(path: Mapping[str, Any], names: Collection[str], now: datetime) -> Address[Any] | None:
-    """The address of a path's first record, if it can be read together with the organization."""
-    for name, value in path.items():
-        if name != ORGANIZATION:
-            lookup = (_HOLDER_LOOKUPS if HOLDER in names else _MEMBER_LOOKUPS).get(name)
-            return None if lookup is None else Address(lookup, value, now)
-    return None
+def addresses_of(parameters: Iterable[str], arguments: Collection[str]) -> tuple[tuple[str, PathAddress], ...]:
+    """The addresses of records in the parameters of a path, for a handler with these arguments."""
+    by_name = {**ADDRESSES, **_HOLDERS} if HOLDER in arguments else ADDRESSES
+    return tuple((name, by_name[name]) for name in parameters if name in by_name)
 
 
-def resolve_addresses(batch: Sequence[BatchedCall], names: Collection[str], first: Any = None) -> None:
+def first_lookup(parameters: Iterable[str], arguments: Collection[str]) -> Lookup[Any] | None:
+    """How a path's first record is found together with the organization; None if it cannot be."""
+    lookups = _HOLDER_LOOKUPS if HOLDER in arguments else _MEMBER_LOOKUPS
+    return next((lookups.get(name) for name in parameters if name != ORGANIZATION), None)
+
+
+def resolve_addresses(
+    batch: Sequence[BatchedCall], addresses: Iterable[tuple[str, PathAddress]], first: Any = None
+) -> None:
     """Find the records that the paths of the open calls of one operation and organization address.
 
-    `names` are the arguments of the handler. `first` is the record of the first parameter of the only call, if it was
-    read already. A call gets the refusal of its first parameter that has no record.
+    `first` is the record of the first parameter of the only call, if it was read already. A call gets the refusal of
+    its first parameter that has no record.
     """
-    for name in batch[0].request.path:
-        if name == ORGANIZATION:
-            continue
-        address = _HOLDERS[name] if HOLDER in names and name in _HOLDERS else ADDRESSES[name]
+    for name, address in addresses:
         records = _find(address, name, batch) if first is None else {batch[0].request.path[name]: first}
         first = None
         for batched in batch:
@@ -280,7 +281,7 @@ def resolve_addresses(batch: Sequence[BatchedCall], names: Collection[str], firs
                     batched.outcome = _not_found(address.argument, name, batched.request.path[name])
 
 
-def _find(address: _Address, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
+def _find(address: PathAddress, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
     """The records that a parameter addresses in the open calls, by its values."""
     open_calls = [batched for batched in batch if batched.outcome is None]
     if not open_calls:

@@ -29,13 +29,14 @@ from handlers.call import (
     Request,
     RequestContext,
 )
-from handlers.http.addresses import first_address, resolve_addresses
+from handlers.http.addresses import resolve_addresses
 from handlers.http.routes import Route, documented_routes
 from handlers.operation import BatchHandler, BeforeTransaction, Operation
 from handlers.services.organizations.caller_rights import permitted_callers
 from handlers.settings import Settings
 from persistence import audit_log, organizations, replication, test_clocks, transactions
 from persistence.engine import autocommit
+from persistence.records import Address
 
 # Operations without an organization: they find it themselves.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
@@ -222,13 +223,11 @@ def _may_read_replica(route: Route) -> bool:
 
 def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> _Admission:
     """The organization, the callers and, if it can be read together with them, the first record of an only call."""
-    operation = route.operation
-    if operation.operation_id in WITHOUT_ORGANIZATION:
+    if route.operation.operation_id in WITHOUT_ORGANIZATION:
         return None, [request.caller for request in requests], None
     address = None
-    # What changes the record of its path has to read it after it has locked it.
-    if len(requests) == 1 and route.audit_of_change is None:
-        address = first_address(requests[0].path, operation.arguments, now)
+    if len(requests) == 1 and route.first_lookup is not None:
+        address = Address(route.first_lookup, requests[0].path[route.addresses[0][0]], now)
     return permitted_callers(db, requests, route.scopes, address)
 
 
@@ -260,7 +259,8 @@ def _find_records(route: Route, batch: Sequence[BatchedCall], first: Any) -> Non
                 # Locked, so that nobody else changes the addressed record before this call does.
                 call, lock = batched.call, lock_of(batched.request.path, audit)
                 audit_log.take_turn(call.db, call.organization.organization_id, lock)
-    resolve_addresses(batch, route.operation.arguments, first)
+    if route.addresses:
+        resolve_addresses(batch, route.addresses, first)
 
 
 def _arguments(operation: Operation, batched: BatchedCall, hook_result: Any) -> dict[str, Any]:

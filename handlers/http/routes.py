@@ -7,8 +7,16 @@ from typing import Any
 import openapi
 from handlers.audit_trail import Audited
 from handlers.call import JSON, MEMBER
-from handlers.http.addresses import ADDRESSES, ORGANIZATION, offered_arguments
+from handlers.http.addresses import (
+    ADDRESSES,
+    ORGANIZATION,
+    PathAddress,
+    addresses_of,
+    first_lookup,
+    offered_arguments,
+)
 from handlers.operation import Operation, all_operations
+from persistence.records import Lookup
 
 # They do not hold the test clock still: the first wait for those who do, and the last writes nothing.
 WITHOUT_HOLD = frozenset({"createTestClock", "advanceTestClock", "removeTestClock", "simulate"})
@@ -24,6 +32,10 @@ class Route:
     # It is refused while the test clock of the organization moves.
     holds_clock: bool
     parameters: tuple[str, ...]
+    # Of the records that the path names, by parameter.
+    addresses: tuple[tuple[str, PathAddress], ...]
+    # How the first of them is found together with the organization; None if it is found on its own.
+    first_lookup: Lookup[Any] | None
     scopes: tuple[str, ...]
     further_media_types: tuple[str, ...]
     # Several calls can be a batch.
@@ -61,6 +73,8 @@ def _route(operation: Operation, path: str, method: str, documented: Mapping[str
     success = next(int(status) for status in documented["responses"] if status.startswith("2"))
     content = documented["responses"][str(success)].get("content", {})
     audited = operation.audit
+    audit_of_change = audited if isinstance(audited, Audited) and audited.before is not None else None
+    addresses = addresses_of(parameters, operation.arguments)
     return Route(
         operation,
         status=success,
@@ -68,12 +82,14 @@ def _route(operation: Operation, path: str, method: str, documented: Mapping[str
         # What only reads is documented without a conflict.
         holds_clock=method != "get" and "409" in documented["responses"] and operation.operation_id not in WITHOUT_HOLD,
         parameters=parameters,
+        addresses=addresses,
+        # What changes the record of its path has to read it after it has locked it.
+        first_lookup=None if audit_of_change is not None else first_lookup(parameters, operation.arguments),
         # Alternatives are whole schemes; that of users' tokens is the one with roles.
         scopes=next((tuple(s["oauth2"]) for s in documented["security"] if s.get("oauth2", [MEMBER]) != [MEMBER]), ()),
         further_media_types=tuple(media_type for media_type in content if media_type != JSON),
-        is_batched=operation.batch is not None
-        and all(name == ORGANIZATION or (name in ADDRESSES and ADDRESSES[name].is_batched) for name in parameters),
-        audit_of_change=audited if isinstance(audited, Audited) and audited.before is not None else None,
+        is_batched=operation.batch is not None and all(address.is_batched for _, address in addresses),
+        audit_of_change=audit_of_change,
     )
 
 
