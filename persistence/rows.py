@@ -262,6 +262,24 @@ class IdAllocator:
             yield self.take()
 
 
+class DryRunIds(IdAllocator):
+    """The ids of a dry run, which stores nothing: -1, -2, and so on."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def add_reserved(self, ids: Sequence[int]) -> None:
+        """Take no ids of the database."""
+
+    def expect(self, count: int) -> None:
+        """Reserve none."""
+
+    def take(self) -> int:
+        """Return the next id."""
+        self._last -= 1
+        return self._last
+
+
 _SEQUENCES = {
     "users": "users_user_id_seq",
     "coupon_usages": "coupon_usages_coupon_usage_id_seq",

@@ -153,7 +153,7 @@ def moved_coupon(usage: CouponUsage) -> dict[str, Any]:
     }
 
 
-def coupon_payload(usage: CouponUsage, book: CouponBook, code: str | None) -> dict[str, Any]:
+def coupon_payload(usage: CouponUsage, book: CouponBook) -> dict[str, Any]:
     """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; in a dry run there are no ids."""
     is_stored = usage.coupon_usage_id > 0
     discounted = usage.amount_discounted
@@ -166,7 +166,7 @@ def coupon_payload(usage: CouponUsage, book: CouponBook, code: str | None) -> di
             "type": book.type,
             "tags": list(book.tags),
             "couponId": usage.coupon_id if usage.coupon_id > 0 else None,
-            "code": code,
+            "code": usage.code,
             "systemUniqueKey": usage.system_unique_key,
             "externalId": usage.external_id,
             "description": usage.description,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from domain.calendar import instant_of
+from domain.calendar import instant_of, instant_text
 from domain.campaigns.counters import ALL_ACCOUNTS, ALL_MEMBERS, Count
 from domain.campaigns.limits import CAMPAIGN, LOCATION, MEMBER
 from domain.campaigns.outcomes import EffectOutcome, Evaluation, Explanation, RuleError
@@ -43,9 +43,9 @@ def track_result(
         "loyaltyEventKey": key,
         "status": status,
         "effects": [_effect(effect) for effect in evaluation.effects],
-        "limitDiscardedTotalAmount": exact_number(evaluation.limit_discarded),
+        "limitDiscardedTotalAmount": exact_number(evaluation.limit_discarded) if evaluation.limit_discarded else 0,
         "discountTotal": exact_number(evaluation.discount_total) if evaluation.discount_total else 0,
-        "tiersAsOf": json_able(evaluation.tiers_as_of),
+        "tiersAsOf": None if evaluation.tiers_as_of is None else instant_text(evaluation.tiers_as_of),
         "missions": list(missions),
         "referrals": [],
         "explain": [_explanation(explanation) for explanation in evaluation.explanations],

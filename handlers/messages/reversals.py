@@ -92,9 +92,7 @@ def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Reversed
     return ReversedPart(BADGES, record)
 
 
-def reversed_coupon(
-    usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook, code: str | None
-) -> ReversedPart:
+def reversed_coupon(usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook) -> ReversedPart:
     """The reversal of an assignment or a use; `missing` is the part that stays, because it was used meanwhile.
 
     The reversal of a use includes the part that an earlier reversal of its assignment could not take.
@@ -107,7 +105,7 @@ def reversed_coupon(
         "couponBookId": book.coupon_book_id,
         "couponBookKey": book.coupon_book_key,
         "couponId": usage.coupon_id,
-        "code": code,
+        "code": usage.code,
         "amountAssigned": exact_number(assigned),
         "amountUsed": 0 if reversal is None else exact_number(-reversal.amount_used),
         "missing": 0 if usage.is_use else exact_number(usage.amount_assigned - assigned),

@@ -364,8 +364,7 @@ def add_to_coupons(
     db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]], *, are_personal: bool
 ) -> None:
     """Add to the sums of coupons; personal ones also get their expiry and attributes."""
-    if rows:
-        defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*recordset_of(rows), organization_id))
+    defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*recordset_of(rows), organization_id))
 
 
 def statements_to_store(member_amounts: Sequence[MemberCoupon], lots: Sequence[CouponLot]) -> list[Statement]:

@@ -261,7 +261,7 @@ def _assign_each(
 def look_up(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
     """The usages under these keys, and ids for new ones; the unit gets as many for their events."""
     used_keys, usage_ids, event_ids = usages.look_up(unit.db, unit.organization_id, keys, count)
-    unit.add_event_ids(event_ids)
+    unit.event_allocator.add_reserved(event_ids)
     if not used_keys:
         return [], usage_ids
     return USAGES.find_all(unit.db, unit.organization_id, system_unique_key=used_keys), usage_ids

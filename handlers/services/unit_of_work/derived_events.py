@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -19,7 +19,6 @@ from domain.event_types import (
     TIER_SET,
     TRANSACTION_CREATED,
 )
-from domain.events import IncomingEvent
 from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, Stored, place_of
 from domain.ledger.session import LedgerSession
 from domain.members import Member
@@ -53,17 +52,6 @@ class DerivedEvent:
     payload: Mapping[str, Any]
     happened_at: datetime | None = None
     key: str | None = None
-
-    def incoming(self, new_key: Callable[[], str], reason: str, happened_at: datetime | None = None) -> IncomingEvent:
-        """The event as it is tracked; without a moment, it happens now."""
-        return IncomingEvent(
-            system_unique_key=self.key or f"{self.event_type}-{new_key()}",
-            event_type=self.event_type,
-            member_id=self.member_id,
-            reason=reason,
-            payload=self.payload,
-            external_event_date=self.happened_at or happened_at,
-        )
 
 
 def tier_event(

@@ -25,7 +25,7 @@ from domain.campaigns.effects import (
 from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
 from domain.campaigns.outcomes import Evaluation, RuleError
 from domain.campaigns.reevaluation import Reevaluation
-from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin
+from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin, IncomingEvent
 from domain.expressions import Deadline
 from domain.orders import OrderWithItems
 from domain.problems import Refusal
@@ -245,14 +245,18 @@ def _derived_event(
             limit = f"it is more than {MAX_DEPTH} events away from the first one"
         elif unit.caused > MAX_CAUSED:
             limit = f"more than {MAX_CAUSED} came of one event"
-    text = reason if limit is None else f"{reason} Not evaluated: {limit}."
-    date = None if cause is None else cause.stored_date(unit.now)
-    event = derived.incoming(unit.new_key, text, date)
-    member = unit.members[derived.member_id]
+    event = IncomingEvent(
+        system_unique_key=derived.key or f"{derived.event_type}-{unit.new_key()}",
+        event_type=derived.event_type,
+        member_id=derived.member_id,
+        reason=reason if limit is None else f"{reason} Not evaluated: {limit}.",
+        payload=derived.payload,
+        external_event_date=derived.happened_at or (None if cause is None else cause.stored_date(unit.now)),
+    )
     return TrackedEvent(
         position=-1,
         event=event,
-        member=member,
+        member=unit.members[derived.member_id],
         sponsor=None,
         at=derived.happened_at or (unit.now if cause is None else cause.at),
         is_evaluated=limit is None,

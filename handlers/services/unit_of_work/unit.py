@@ -205,8 +205,10 @@ class UnitOfWork(LockedMembers):
         self.tier_points = partial(tier_points_of, self.ledger, earnings)
         self.ledger.tier_keys_at = partial(tier_keys_at, weakref.proxy(self))
         self._transaction_ids = []
-        self._event_ids = IdAllocator(self.db, "events", SPARE_IDS + spare_ids)
-        self._allocator = transaction_ids or IdAllocator(self.db, "ledger_transactions", SPARE_IDS + spare_ids)
+        self.event_allocator = IdAllocator(self.db, "events", SPARE_IDS + spare_ids)
+        self.transaction_allocator = transaction_ids or IdAllocator(
+            self.db, "ledger_transactions", SPARE_IDS + spare_ids
+        )
         self.ledger_events = LedgerEvents(weakref.proxy(self))
         self.is_open = True
 
@@ -314,27 +316,19 @@ class UnitOfWork(LockedMembers):
 
     def next_event_id(self) -> int:
         """The id of a derived event; 0 in a dry run."""
-        return 0 if self.is_dry_run else self._event_ids.take()
-
-    def add_event_ids(self, event_ids: Sequence[int]) -> None:
-        """Take these reserved ids for the next derived events."""
-        self._event_ids.add_reserved(event_ids)
+        return 0 if self.is_dry_run else self.event_allocator.take()
 
     def expect_events(self, count: int) -> None:
         """Prepare for `count` derived events, and for what each may cause, so that few statements bring their ids."""
-        self._event_ids.expect(SPARE_IDS + 4 * count)
-        self._allocator.expect(SPARE_IDS + 4 * count)
-
-    def expect_transactions(self, count: int) -> None:
-        """Prepare for `count` more transactions, so that their ids come with the next statement."""
-        self._allocator.expect(count)
+        self.event_allocator.expect(SPARE_IDS + 4 * count)
+        self.transaction_allocator.expect(SPARE_IDS + 4 * count)
 
     def transaction_id(self, number: int) -> int | None:
         """The id of the nth posting of the ledger, from 0, known before it is written; None in a dry run."""
         if self.is_dry_run:
             return None
         while len(self._transaction_ids) <= number:
-            self._transaction_ids.append(self._allocator.take())
+            self._transaction_ids.append(self.transaction_allocator.take())
         return self._transaction_ids[number]
 
     def id_of(self, step: Step) -> int:
@@ -359,7 +353,7 @@ class UnitOfWork(LockedMembers):
         steps = self.ledger.steps
         postings = len([step for step in steps if isinstance(step, Posting)])
         # What is missing beyond the reserved ids is reserved with the writing, exactly.
-        self._transaction_ids += self._allocator.take_reserved(postings - len(self._transaction_ids))
+        self._transaction_ids += self.transaction_allocator.take_reserved(postings - len(self._transaction_ids))
         ids = posting.write_session(self.db, self.organization_id, self.ledger, self._transaction_ids)
         self._ids_of_steps = dict(zip(map(id, steps), ids, strict=True))
         changed_tiers = self.tier_assignments.changed

@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCouponBook, pattern_of, stock_left
@@ -17,7 +16,7 @@ from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
 from persistence.coupons import holdings, usages
 from persistence.coupons.usages import USAGES
-from persistence.rows import IdAllocator, defer_joined
+from persistence.rows import DryRunIds, IdAllocator, defer_joined
 
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
@@ -37,29 +36,27 @@ class CouponLoader:
         self._is_dry_run = unit.is_dry_run
         # A weak reference, so that nothing of the unit waits for the garbage collector once the unit is done.
         self.state = CouponState(unit.now, weakref.proxy(self), unit.organization.zone)
+        # The members of the unit, whose lots are read at once.
+        self.member_ids: Collection[int] = unit.members
+        self.usage_ids, self.lock_ids, self._coupon_ids = (
+            DryRunIds() if unit.is_dry_run else IdAllocator(unit.db, table, 1)
+            for table in ("coupon_usages", "coupon_locks", "coupons")
+        )
         self._counted: set[int] = set()
         self._by_key: dict[str, int] = {}
         self._expected_codes: dict[int, int] = {}
-        self._of_dry_run = 0
-
-    @cached_property
-    def _usage_ids(self) -> Callable[[], int]:
-        return self._ids("coupon_usages", 1)
-
-    @cached_property
-    def _coupon_ids(self) -> Callable[[], int]:
-        return self._ids("coupons", 1)
 
     def expect(self, usages_: int, codes: Mapping[int, int] | None = None, reserved_ids: Sequence[int] = ()) -> None:
         """Prepare for this many usages and transactions, and codes by book, so that their ids are fetched at once.
 
         `reserved_ids` are ids for usages.
         """
-        self._usage_ids = self._ids("coupon_usages", usages_, reserved_ids)
-        self._unit.expect_transactions(usages_)
+        self.usage_ids.expect(usages_)
+        self.usage_ids.add_reserved(reserved_ids)
+        self._unit.transaction_allocator.expect(usages_)
         if codes:
             self._expected_codes.update(codes)
-            self._coupon_ids = self._ids("coupons", sum(codes.values()))
+            self._coupon_ids.expect(sum(codes.values()))
 
     def book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
         """A book, with the coupons of the members of the unit; raises UnknownCouponBook."""
@@ -164,11 +161,6 @@ class CouponLoader:
             return holdings.claim_free(self._db, book, count, at_hand, self.state.at, lock=not self._is_dry_run)
         return self._make(book, count)
 
-    @property
-    def member_ids(self) -> Collection[int]:
-        """The members of the unit, whose lots are read at once."""
-        return self._unit.members.keys()
-
     def lots(self, among: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
         """Further lots, in the order of use; if a code belongs to one member, all of its remaining lots."""
         lots = holdings.next_lots(self._db, self._organization_id, among, after, self.state.at, limit)
@@ -176,14 +168,6 @@ class CouponLoader:
             new = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.held}
             self._put(holdings.held_of_coupons(self._db, self._organization_id, after.keys(), new) if new else ())
         return lots
-
-    def next_lock_id(self) -> int:
-        """The id of a new lock."""
-        return self._ids("coupon_locks", 1)()
-
-    def next_usage_id(self) -> int:
-        """The id of a new usage; a dry run has numbers of its own."""
-        return self._usage_ids()
 
     def _take(self, coupons: Collection[Coupon]) -> None:
         self.state.put_coupons(coupons)
@@ -204,7 +188,7 @@ class CouponLoader:
         return [
             Coupon(
                 organization_id=book.organization_id,
-                coupon_id=self._coupon_ids(),
+                coupon_id=self._coupon_ids.take(),
                 coupon_book_id=book.coupon_book_id,
                 position=0,
                 code=code,
@@ -219,13 +203,6 @@ class CouponLoader:
             for code in codes
         ]
 
-    def _ids(self, table: str, first: int, reserved_ids: Sequence[int] = ()) -> Callable[[], int]:
-        return self._next_of_dry_run if self._is_dry_run else IdAllocator(self._db, table, first, reserved_ids).take
-
-    def _next_of_dry_run(self) -> int:
-        self._of_dry_run -= 1
-        return self._of_dry_run
-
     def flush(self) -> None:
         """Store the changes, in a fixed number of statements."""
         db, organization_id, changes = self._db, self._organization_id, self.state.take_changes()
@@ -239,13 +216,15 @@ class CouponLoader:
             additions[book.coupon_book_id] = assigned, used_amount, codes[book.coupon_book_id], book.locked_until
         personal, shared = self._coupon_rows(changes)
         # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
-        holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
+        if personal:
+            holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
         if fresh:
             counts = holdings.add_to_books_and_count(db, organization_id, additions)
             holdings.add_coupons(db, fresh, {book_id: counts[book_id] - additions[book_id][2] for book_id in counts})
         else:
             holdings.add_to_books(db, organization_id, additions)
-        holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
+        if shared:
+            holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
         new_usages = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
         linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]
         statements = holdings.statements_to_store(changes.held, changes.lots)

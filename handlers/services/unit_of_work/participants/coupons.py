@@ -57,7 +57,7 @@ class CouponWork:
             unit.ledger, unit.configuration.accounts_by_key, lambda number: unit.transaction_id(number)
         )
         self._service = CouponService(
-            self.loader.state, self._charge, partial(_facts_of, unit), unit.new_key, self.loader.next_usage_id
+            self.loader.state, self._charge, partial(_facts_of, unit), unit.new_key, self.loader.usage_ids.take
         )
         self._reported_count = 0
         if unit.reversals:
@@ -76,14 +76,14 @@ class CouponWork:
         self._hold(details)
         if command.auto_assign:
             book = self.loader.count(book)
-        return self.together(lambda: self._service.use(self._member(member_id), book, command, details))
+        return self.together(partial(self._service.use, self._member(member_id), book, command, details))
 
     def lock(self, member_id: int, book: CouponBook, command: Lock) -> CouponLock:
         """Lock a coupon of a loaded book; if it is refused, nothing has changed."""
         if command.auto_assign:
             book = self.loader.count(book)
-        key, lock_id = self._unit.new_key(), self.loader.next_lock_id()
-        return self.together(lambda: self._service.lock(self._member(member_id), book, command, key, lock_id))
+        key, lock_id = self._unit.new_key(), self.loader.lock_ids.take()
+        return self.together(partial(self._service.lock, self._member(member_id), book, command, key, lock_id))
 
     def use_locked(self, lock: CouponLock, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use the coupon of a lock, which ends by it; if it is refused, nothing has changed."""
@@ -131,10 +131,6 @@ class CouponWork:
         return self.assign(
             member_id, self.loader.book(key=coupon_book_key), Assignment(amount, occasion=occasion), details
         )
-
-    def code_of(self, usage: CouponUsage) -> str | None:
-        """The code of a usage's coupon."""
-        return self.loader.state.coupons[usage.coupon_id].code
 
     def coupon(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code, if it is loaded; raises UnknownCoupon."""
@@ -257,11 +253,11 @@ class CouponWork:
         event_type = COUPON_ASSIGNED
         if usage.is_use:
             event_type = BENEFIT_USED if book.type == CODELESS else COUPON_USED
-        return DerivedEvent(usage.member_id, event_type, coupon_payload(usage, book, self.code_of(usage)))
+        return DerivedEvent(usage.member_id, event_type, coupon_payload(usage, book))
 
     def _reversed(self, usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
         book = self.loader.state.books[usage.coupon_book_id]
-        return reversed_coupon(usage, reversal, book, self.code_of(usage))
+        return reversed_coupon(usage, reversal, book)
 
     def _member(self, member_id: int) -> Member:
         member = self._unit.members.get(member_id)
