@@ -1,6 +1,6 @@
 """Minting to and burning from a member; ledger and account are looked up if the request names none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -66,33 +66,15 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
     # Read again, now that nobody else can change them.
     members = unit.lock(member_ids={request.member.member_id for request in requests})
     accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal] = {}
-    outcomes: dict[int, MovedPoints | Refusal | NotBatchable] = {}
-    movements: dict[int, tuple[Movement, LedgerAccount]] = {}
-    for position, request in enumerate(requests):
-        member = members[request.member.member_id]
-        try:
-            refuse_erased(member)
-            account = _account(calls[0], request.move, accounts)
-            movements[position] = _movement(request, member, account), account
-        except Refusal as refusal:
-            outcomes[position] = refusal
-    if movements:
-        outcomes |= _post(unit, calls, movements)
-    return [outcomes[position] for position in range(len(requests))]
-
-
-def _post(
-    unit: UnitOfWork, calls: Sequence[Call], movements: Mapping[int, tuple[Movement, LedgerAccount]]
-) -> dict[int, MovedPoints | Refusal | NotBatchable]:
-    """Post movements, by the positions of their calls; returns the outcomes by position."""
-    posting_calls = [calls[position] for position in movements]
-    batch = MovementBatch(unit, posting_calls, [movement for movement, _ in movements.values()])
-    posted = batch.post_all({account.ledger_account_id for _, account in movements.values()})
-    outcomes: dict[int, MovedPoints | Refusal | NotBatchable] = {}
-    of_posted = zip(movements.items(), batch.movements, posted, strict=True)
-    for (position, (_, account)), movement, outcome in of_posted:
-        outcomes[position] = _moved_points(movement, account, outcome) if isinstance(outcome, int) else outcome
-    return outcomes
+    movements = [_movement(calls[0], request, members[request.member.member_id], accounts) for request in requests]
+    account_ids = {movement.ledger_account_id for movement in movements if movement.ledger_account_id is not None}
+    if not account_ids:
+        return [movement.refusal for movement in movements if movement.refusal is not None]
+    batch = MovementBatch(unit, calls, movements)
+    return [
+        _moved_points(unit, movement, outcome) if isinstance(outcome, int) else outcome
+        for movement, outcome in zip(batch.movements, batch.post_all(account_ids), strict=True)
+    ]
 
 
 def _account(
@@ -111,8 +93,19 @@ def _account(
     return account_or_refusal
 
 
-def _movement(request: PointsRequest, member: Member, account: LedgerAccount) -> Movement:
+def _movement(
+    call: Call,
+    request: PointsRequest,
+    member: Member,
+    accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal],
+) -> Movement:
+    """The movement of a request, which may be refused already; `accounts` are as in `_account`."""
     move, is_mint = request.move, request.transaction_type == MINT
+    try:
+        refuse_erased(member)
+        account = _account(call, move, accounts)
+    except Refusal as refusal:
+        return Movement(refusal=refusal)
     return Movement(
         ledger_account_id=account.ledger_account_id,
         amount=move.amount,
@@ -130,7 +123,8 @@ def _movement(request: PointsRequest, member: Member, account: LedgerAccount) ->
     )
 
 
-def _moved_points(movement: Movement, account: LedgerAccount, transaction_id: int) -> MovedPoints:
+def _moved_points(unit: UnitOfWork, movement: Movement, transaction_id: int) -> MovedPoints:
+    account = unit.ledger.accounts[movement.ledger_account_id or 0]
     return MovedPoints(
         ledger_transaction_id=transaction_id,
         amount=movement.amount or Decimal(0),
