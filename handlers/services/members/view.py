@@ -65,18 +65,14 @@ def _views(
     statuses = {} if balances is None else _statuses(call, members, tiers, balances)
     return [
         {
-            **_fields_of(member),
+            # Not `asdict`, which copies whatever the member holds, at a third of the cost of a page of members.
+            **dict(zip(_NAMES, _values(member), strict=True)),
             "tiers": tiers[member.member_id],
             "tier_status": statuses.get(member.member_id),
             "ledger_balances": None if balances is None else balances.get(member.wallet_id, []),
         }
         for member in members
     ]
-
-
-def _fields_of(member: Member) -> dict[str, Any]:
-    # Not `asdict`, which copies whatever the member holds, at a third of the cost of a page of members.
-    return dict(zip(_NAMES, _values(member), strict=True))
 
 
 def _statuses(
