@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from domain.calendar import LAST_MOMENT
 from domain.fields import Internal
 from domain.ledger.expiry import ExpiryCalendar
 from domain.ledger.lots import ChangeExpiry, Lot, end_of_lot
@@ -45,12 +44,7 @@ class Extension:
 
     def new_end(self, end: datetime, calendar: ExpiryCalendar) -> datetime:
         """The new end of a lot that expires at `end`; it may be earlier."""
-        if self.months is None:
-            return self.until or end
-        try:
-            return calendar.expiry(end, int(self.months))
-        except (ValueError, OverflowError):
-            return LAST_MOMENT
+        return self.until or end if self.months is None else calendar.expiry(end, int(self.months))
 
 
 @dataclass(frozen=True, slots=True)

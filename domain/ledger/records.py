@@ -150,11 +150,6 @@ class Balance:
     created_at: datetime
     updated_at: datetime
 
-    @property
-    def available(self) -> Decimal:
-        """The spendable amount: the current balance less amounts reserved for manual captures."""
-        return self.current_balance - self.pending_debit_balance
-
 
 class LedgerAccountInUse(Conflict):
     """Settings that give stored amounts their meaning cannot change once the account has transactions."""
