@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
+from domain.ledger.postings import Holding
 from domain.ledger.records import LedgerAccountInUse, complete_settings, fraction_fault, refuse_changes_in_use
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import account
@@ -23,6 +24,7 @@ PLAIN = {
     "tier_expirations": (),
     "overdraft_limit": None,
 }
+MARCH = datetime(2026, 3, 1, tzinfo=UTC)
 IDLE = {"expirationType": "lastTransaction", "period": 6}
 
 
@@ -151,6 +153,29 @@ def test_a_policy_about_inactivity_has_defaults():
     assert found == IdlePolicy(ExpiryCalendar(ZoneInfo("Europe/Madrid"), 1), 12, "none", frozenset({"earn", "spend"}))
     [unchanged] = complete_settings(PLAIN | {"expiration_policies": (IDLE,)})["expiration_policies"]
     assert unchanged == IDLE
+
+
+@pytest.mark.parametrize(
+    ("activities", "last_activity", "month"),
+    [
+        # A policy about the last transaction ends six months after January, whatever the activities.
+        (None, MARCH, 7),
+        (None, None, 7),
+        (("earn",), MARCH, 9),
+        # Before the first activity, transactions count.
+        (("earn",), None, 7),
+    ],
+)
+def test_an_idle_balance_ends_after_the_last_activity_or_transaction(activities, last_activity, month):
+    policy = {"expirationType": "inactivity", "period": 6, "rounding": "none", "activities": activities}
+    of = account(expiration_policies=(IDLE if activities is None else policy,))
+    balance = Holding(last_transaction_date=MARCH.replace(month=1), last_activity_date=last_activity)
+    assert of.end_of_idle_balance(balance, UTC) == MARCH.replace(month=month)
+
+
+def test_a_policy_about_inactivity_names_activities_and_rounding():
+    policy = {"expirationType": "inactivity", "period": 6, "activities": ["earn"], "rounding": "month"}
+    assert complete_settings(PLAIN | {"expiration_policies": (policy,)})["expiration_policies"] == (policy,)
 
 
 def test_a_policy_about_the_last_transaction_has_neither_activities_nor_rounding():

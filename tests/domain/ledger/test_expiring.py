@@ -30,6 +30,12 @@ def test_points_are_in_the_month_of_their_last_moment():
     assert months(expiring_points({APRIL + timedelta(hours=2): Decimal(1)}, NOW, MADRID)) == {"2026-04": 1}
 
 
+def test_points_that_live_in_a_month_for_an_instant_expire_in_it():
+    instant = timedelta(microseconds=1)
+    assert months(expiring_points({APRIL + instant: Decimal(1)}, NOW, MADRID)) == {"2026-04": 1}
+    assert months(expiring_points({APRIL - instant: Decimal(1)}, NOW, MADRID)) == {"2026-03": 1}
+
+
 def test_there_are_twelve_months_from_the_present_one_on():
     found = expiring_points({}, datetime(2026, 2, 28, 23, tzinfo=UTC), MADRID)
     assert found.next is None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import add_days, add_months
-from domain.ledger.lots import unexpired
+from domain.ledger.lots import KeptLots, unexpired
 from domain.ledger.postings import Holding
 from tests.builders.campaigns import account
 
@@ -124,3 +124,10 @@ def test_without_a_policy_or_a_transaction_nothing_ends():
 
 def test_expired_lots_are_no_part_of_a_balance():
     assert balance_at(NOON, period=None, expired_lots="3.25") == Decimal("6.75")
+
+
+def test_an_idle_balance_keeps_extended_lots_until_their_moment():
+    second = timedelta(seconds=1)
+    kept_lots = [KeptLots(NOON + days * second, Decimal(amount)) for days, amount in ((-1, 1), (0, 2), (1, 4), (9, 8))]
+    for end, left in ((NOON, 2 + 12), (NOON - second, 2 + 12), (NOON + second, 70)):
+        assert unexpired(Decimal(70), Decimal(2), Decimal(0), end=end, now=NOON, kept_lots=kept_lots) == left

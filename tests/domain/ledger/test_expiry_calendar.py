@@ -97,6 +97,27 @@ def test_rounding_adds_at_most_one_unit_and_never_nothing(moment, months, roundi
     assert unrounded < end <= unrounded + timedelta(days=31 * MONTHS_OF_UNIT[rounding] + 1)
 
 
+@pytest.mark.parametrize(
+    ("rounding", "start_month", "moment", "expected"),
+    [
+        ("none", 1, "2026-05-15T10:00", "2026-05-15T10:00"),
+        ("month", 1, "2026-05-15T10:00", "2026-05-01T00:00"),
+        ("quarter", 1, "2026-04-01T00:00", "2026-04-01T00:00"),
+        ("quarter", 1, "2026-05-15T10:00", "2026-04-01T00:00"),
+        ("quarter", 3, "2026-05-15T10:00", "2026-03-01T00:00"),
+        ("half-year", 1, "2026-05-15T10:00", "2026-01-01T00:00"),
+        ("year", 6, "2026-05-15T10:00", "2025-06-01T00:00"),
+    ],
+)
+def test_until_a_moment_everything_has_expired_that_ended_before_its_unit(rounding, start_month, moment, expected):
+    calendar = ExpiryCalendar(MADRID, start_month)
+    latest = calendar.latest_unrounded(local(moment), rounding)
+    assert latest == local(expected)
+    if rounding != "none":
+        instant = timedelta(microseconds=1)
+        assert calendar.expiry(latest - instant, 0, rounding) <= local(moment) < calendar.expiry(latest, 0, rounding)
+
+
 def test_what_lies_beyond_the_calendar_is_its_last_moment():
     assert ExpiryCalendar().expiry(datetime(9999, 12, 1, tzinfo=UTC), 0, "year") == LAST_MOMENT
 

@@ -68,6 +68,7 @@ def test_no_lot_lives_beyond_the_last_moment():
         ({"months": 1201}, ["months"]),
         ({"months": Decimal("1.5")}, ["months"]),
         ({"until": NOW}, ["until"]),
+        ({"until": datetime(2026, 2, 1, tzinfo=UTC)}, ["until"]),
     ],
 )
 def test_changes_that_cannot_be(change, names):

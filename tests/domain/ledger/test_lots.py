@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.ledger.expiry import ExpiryCalendar
+from domain.ledger.extensions import ExtendLots, Extension
 from domain.ledger.lots import (
     FIRST_NEW_LOT,
     Allocator,
+    ArrivedMint,
     Lot,
     LotsMissing,
     LotUse,
@@ -114,6 +117,63 @@ def test_the_lots_of_a_transaction_can_go_first():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5, 1)])
     allocator.apply(9, TakeLots(1, 1, Decimal(12), first_of=4))
     assert taken(allocator, 9) == [(2, 5), (1, 5), (3, 2)]
+
+
+def test_preferred_lots_give_after_those_of_the_transaction():
+    allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5), lot(4, 5, 1)])
+    allocator.apply(9, TakeLots(1, 1, Decimal(17), first_of=4, preferred=frozenset({3})))
+    assert taken(allocator, 9) == [(2, 5), (3, 5), (1, 5), (4, 2)]
+
+
+@pytest.mark.parametrize(("expires", "expired"), [(True, 3), (False, 0)])
+def test_a_lot_keeps_how_much_of_it_has_expired_until_that_is_reverted(expires, expired):
+    allocator = Allocator([lot(1, 5, 0)])
+    uses = (LotUse(1, Decimal(3)),)
+    allocator.apply(9, TakeLots(1, 1, Decimal(3), only=uses, expires=expires))
+    changed = allocator.allocation.changed
+    assert (changed[1].remaining, changed[1].expired) == (2, expired)
+    allocator.apply(10, RestoreLots(1, 1, uses, unexpires=expires))
+    assert (changed[1].remaining, changed[1].expired) == (5, 0)
+
+
+def test_what_repays_debt_has_not_expired_either():
+    allocator = Allocator([lot(1, 5, 0)])
+    allocator.apply(9, TakeLots(1, 1, Decimal(5), expires=True))
+    allocator.apply(10, RestoreLots(1, 1, (LotUse(1, Decimal(2)),), spent=(LotUse(1, Decimal(3)),), unexpires=True))
+    assert (allocator.allocation.changed[1].remaining, allocator.allocation.changed[1].expired) == (2, 0)
+
+
+def test_only_what_a_movement_expires_counts_as_expired():
+    allocator = Allocator([lot(1, 5, 0)])
+    allocator.apply(9, TakeLots(1, 1, Decimal(3)))
+    allocator.apply(10, MoveLots(1, 2, 1, Decimal(1), Decimal(1)))
+    assert (allocator.allocation.changed[1].remaining, allocator.allocation.changed[1].expired) == (1, 0)
+
+
+def test_an_extension_changes_the_lots_of_a_balance_that_live_longer_by_it():
+    allocator = Allocator([lot(1, 5, 1), lot(2, 5, 9), lot(3, 5, 2), lot(4, 5, 1, wallet=2), lot(5, 5, 1, account=2)])
+    in_a_week = DAY + timedelta(days=7)
+    allocator.apply(9, ExtendLots(1, 1, Extension(until=in_a_week), ExpiryCalendar(), None, DAY))
+    extended = allocator.allocation.extended
+    assert [(each.ledger_lot_id, each.expires_at) for each in extended[9]] == [(1, in_a_week), (3, in_a_week)]
+    assert sorted(allocator.allocation.changed) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "debt", "added"),
+    [
+        (None, 0, 10),
+        (None, 4, 6),
+        (None, 10, 0),
+        (None, 14, 0),
+        (DAY + timedelta(microseconds=1), 4, 6),
+        (DAY, 0, 0),
+        (DAY - timedelta(days=1), 4, 0),
+    ],
+)
+def test_a_mint_that_has_become_available_repays_debt_first_unless_it_has_expired(expires_at, debt, added):
+    arrived = ArrivedMint(DAY - timedelta(days=2), Decimal(10), expires_at, Decimal(10))
+    assert arrived.amount_after_debt(Decimal(debt), DAY) == added
 
 
 def test_named_lots_give_what_is_named():

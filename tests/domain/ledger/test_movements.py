@@ -57,6 +57,7 @@ def test_a_mint_moves_points_from_nobody_to_the_wallet():
     step = opened.mint(POINTS, ANA, Decimal(10), KEY)
     assert entries(step) == [(ANA, 10, 15), (None, -10, None)]
     assert (step.minted, step.burned, step.lot_moves, balance(opened)) == (10, 0, (), 15)
+    assert (step.is_expiry, step.is_extension, step.ends_hold, step.is_partial) == (False, False, False, False)
 
 
 def test_a_burn_moves_points_from_the_wallet_to_nobody():

@@ -59,7 +59,9 @@ def test_the_next_notice_of_a_moment_of_expiry():
     assert schedule().next_of(expiry, at("2026-02-01T00:00Z")) == at("2026-03-01T09:00Z")
     assert schedule().next_of(expiry, at("2026-03-01T09:00Z")) == at("2026-03-24T09:00Z")
     assert schedule().next_of(expiry, at("2026-03-24T09:00Z")) is None
-    # On the day itself it would come after the points are gone.
+    # On the day itself it would come when the points are gone, or after that.
+    assert schedule(daysBefore=[0]).next_of(at("2026-03-31T08:00Z"), at("2026-03-01T00:00Z")) is None
+    assert schedule(daysBefore=[0]).next_of(expiry, at("2026-03-01T00:00Z")) == at("2026-03-31T08:00Z")
     assert schedule(daysBefore=[0]).next_of(at("2026-03-31T07:00Z"), at("2026-03-01T00:00Z")) is None
 
 
@@ -80,6 +82,8 @@ def test_the_amounts_of_a_day_by_wallet():
         (1, begin, Decimal(2)),
         (2, noon, Decimal(0)),
         (3, end, Decimal(9)),
+        (3, at("2026-03-09T12:00Z"), Decimal(9)),
+        (3, at("2026-03-07T12:00Z"), Decimal(9)),
         (3, noon, Decimal(1)),
     ]
     amounts = amounts_on(lots, begin, end)

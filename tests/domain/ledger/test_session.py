@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from domain.ledger.lots import Allocator, Lot, LotUse
-from domain.ledger.postings import Capture, Details, Fiat, Holding, Posting, Stored
+from domain.ledger.postings import Capture, Details, Fiat, Holding, Posting, Stored, place_of, temporary_id
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED
 from domain.ledger.refusals import (
     AccountInactive,
@@ -479,3 +479,8 @@ def test_the_smallest_fiat_values_are_counted_beside_the_largest():
         *[0] * 307,
         *map(int, "22250738585"),
     )
+
+
+def test_the_steps_of_a_session_have_ids_below_zero_until_they_are_stored():
+    assert [temporary_id(place) for place in (0, 1, 5)] == [-1, -2, -6]
+    assert [place_of(temporary) for temporary in (-1, -2, -6)] == [0, 1, 5]
