@@ -158,13 +158,16 @@ class Stored:
     """A stored transaction with the lots that it took; `entry_count` is where further entries begin.
 
     `taken_back` is the amount taken back by partial reverts, `released` the amount they took off while it was pending.
-    Parts of a burn were worth `fiat_returned`.
-    `lots` are those that it made, of which `expired` has expired. Of a reverted mint, `missing` could not be taken
-    back, since it was spent: the transaction `clamped_by` was the last to find nothing more. `claims` are such mints of
-    its wallet, which receive what a reversal of this transaction gives back. Of a mint the `qualifying` points count as
-    earned, the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`. A mint
-    that is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
-    `held_until`. `policy_expires_at` is its expiry by the account's policy, `order_external_id` its order, if known.
+    Parts of a burn were worth `fiat_returned`. `policy_expires_at` is its expiry by the account's policy,
+    `order_external_id` its order, if known.
+
+    Of a mint: `lots` are those that it made, of which `expired` has expired. The `qualifying` points count as earned,
+    the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`. A mint that is not
+    available at once has `available_at`, or `awaited` terms while it waits for an event, at most until `held_until`.
+
+    Of a reverted mint: `missing` is what its revert could not take because it was spent, and the transaction
+    `clamped_by` the last one that could not take all of it. Of a debit: `mints_to_repay` are such mints of its wallet,
+    whose missing amounts are paid from what a reversal of the debit gives back.
     """
 
     ledger_transaction_id: int
@@ -188,7 +191,7 @@ class Stored:
     missing: Decimal = ZERO
     clamped_by: int | None = None
     fiat_currency: str | None = None
-    claims: tuple[Stored, ...] = ()
+    mints_to_repay: tuple[Stored, ...] = ()
     unearned: Decimal = ZERO
     happened_at: datetime | None = None
     held_until: datetime | None = None

@@ -42,7 +42,7 @@ WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
 """
 
 # Missing amounts of mints are taken from points that the reversal of a debit of their wallet returns.
-_CLAIMS = f"""{_STORED_COLUMNS}
+_MINTS_TO_REPAY = f"""{_STORED_COLUMNS}
 WHERE t.organization_id = %s AND t.to_wallet_id = ANY(%s) AND t.missing > 0
 """
 
@@ -87,13 +87,12 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     rows = db.exec_driver_sql(_STORED, values).mappings()
     transactions = [_stored_transaction(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
     debited = {transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None}
-    claims: list[Stored] = []
+    mints: list[Stored] = []
     if debited:
-        claims = [
-            _stored_transaction(row) for row in db.exec_driver_sql(_CLAIMS, (organization_id, list(debited))).mappings()
-        ]
+        mint_rows = db.exec_driver_sql(_MINTS_TO_REPAY, (organization_id, list(debited))).mappings()
+        mints = [_stored_transaction(row) for row in mint_rows]
     return {
-        transaction.ledger_transaction_id: replace(transaction, claims=_claims_on(transaction, claims))
+        transaction.ledger_transaction_id: replace(transaction, mints_to_repay=_mints_to_repay(transaction, mints))
         for transaction in transactions
     }
 
@@ -119,11 +118,11 @@ def _stored_transaction(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> 
     return Stored(**{**row, "lots": tuple(row["lots"] or ())}, uses=tuple(uses))
 
 
-def _claims_on(undone: Stored, claims: Iterable[Stored]) -> tuple[Stored, ...]:
-    """The reverted mints whose shortfall the reversal of a transaction covers: mints reverted after it was posted."""
+def _mints_to_repay(undone: Stored, mints: Iterable[Stored]) -> tuple[Stored, ...]:
+    """The mints whose missing amounts the reversal of a transaction repays: those reverted after it was posted."""
     return tuple(
-        claim
-        for claim in claims
-        if (claim.to_wallet_id, claim.ledger_account_id) == (undone.from_wallet_id, undone.ledger_account_id)
-        and undone.ledger_transaction_id < (claim.clamped_by or 0)
+        mint
+        for mint in mints
+        if (mint.to_wallet_id, mint.ledger_account_id) == (undone.from_wallet_id, undone.ledger_account_id)
+        and undone.ledger_transaction_id < (mint.clamped_by or 0)
     )

@@ -203,10 +203,10 @@ def _change_stored(
 ) -> None:
     """Update transactions that are stored: confirmed, lowered, captured, reverted, or clawed back in part."""
     ids = [i for i, _ in numbered_steps]
-    lowered = [
+    releases = [
         # What a partial revert of a pending mint has released is subtracted.
         {"ledger_transaction_id": i, "amount": released}
-        for i, released in session.lowered.items()
+        for i, released in session.released_amounts.items()
     ]
     captured = [
         {
@@ -235,16 +235,16 @@ def _change_stored(
     shortfalls = [
         {
             "ledger_transaction_id": i,
-            "missing": clamp.missing,
-            "clamped_by_ledger_transaction_id": id_of.get(id(clamp.by)),
+            "missing": missing_amount.amount,
+            "clamped_by_ledger_transaction_id": id_of.get(id(missing_amount.posting)),
         }
-        for i, clamp in session.clamps.items()
+        for i, missing_amount in session.missing_amounts.items()
     ]
     # Mints that are reverted as a whole are marked by their status.
     unearned = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
     changes: tuple[tuple[Prepared, list[dict[str, Any]]], ...] = (
         (_CONFIRM, _confirmation_rows(session, ids)),
-        (_LOWER, lowered),
+        (_LOWER, releases),
         (_CAPTURE, captured),
         (_MARK_REVERTED, reverted_rows),
         (_WRITE_MISSING, shortfalls),

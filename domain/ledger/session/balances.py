@@ -62,7 +62,7 @@ class Balances(UndoableState, ABC):
         self._released: dict[int, Decimal] = {}
         self._fiat_returned: dict[int, Decimal] = {}
         self._missing: dict[int, Decimal] = {}
-        self._clamped: dict[int, tuple[Stored, Posting]] = {}
+        self._short_reverts: dict[int, tuple[Stored, Posting]] = {}
         self._expired: dict[int, Decimal] = {}
         # Amounts of lots without an id, since they were made here, by transaction.
         self._expired_on_arrival: dict[int, Decimal] = {}

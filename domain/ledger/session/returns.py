@@ -9,13 +9,13 @@ from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, TakeLots, s
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored, temporary_id
 from domain.ledger.records import REVERTED, LedgerAccount
 from domain.ledger.refusals import SupplyExceeded
-from domain.ledger.session.claims import Claims, Returned, reversal
+from domain.ledger.session.missing_amounts import MissingAmounts, Returned, reversal
 
 # The description of the revert of an expiry that a late activity would have prevented.
 LATE_ACTIVITY = "late-activity"
 
 
-class Returns(Claims):
+class Returns(MissingAmounts):
     """A session that gives back what reverted and released debits had taken, and what an idle balance had lost."""
 
     def _restored(

@@ -19,9 +19,9 @@ from domain.ledger.refusals import (
     NotRevertible,
 )
 from domain.ledger.session.balances import lot_takes, overdraft_of
-from domain.ledger.session.claims import reversal
 from domain.ledger.session.confirmations import ConfirmationSession
 from domain.ledger.session.fiat_values import fiat_sum, rest_of
+from domain.ledger.session.missing_amounts import reversal
 from domain.ledger.session.returns import returned_by
 
 

@@ -141,7 +141,7 @@ def test_what_is_missing_of_a_reverted_mint_is_taken_from_what_was_held():
         clamped_by=12,
     )
     books = session(NOON, current=40)
-    books.end_hold(hold(uses=[use(40)], claims=(mint,)), POINTS)
+    books.end_hold(hold(uses=[use(40)], mints_to_repay=(mint,)), POINTS)
     assert books.holding(WALLET, 1).available == 10
     assert books.missing_of(mint) == 0
 

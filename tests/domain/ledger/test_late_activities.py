@@ -160,7 +160,7 @@ def test_points_that_come_back_repay_debt_first():
 
 def test_a_mint_that_was_spent_when_it_was_reverted_takes_its_points_from_those_that_come_back():
     mint = Stored(5, 1, MINT, REVERTED, Decimal(30), None, ANA, False, None, None, None, None, 2, missing=Decimal(7))
-    opened = session(expiry(claims=(mint,)))
+    opened = session(expiry(mints_to_repay=(mint,)))
     visit(opened)
     back, taken = opened.steps
     assert (taken.reverts, taken.amount, taken.part_of, balance(opened)) == (mint, 7, back, 3)

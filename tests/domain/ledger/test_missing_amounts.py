@@ -18,7 +18,7 @@ def test_what_is_available_of_a_spent_mint_is_taken_and_the_rest_recorded():
     opened = session(ana=amounts(current=6))
     step = opened.revert(stored(MINT), POINTS, KEY, burn_available=True)
     assert (step.amount, held(opened)) == (6, (0, 0, 0))
-    assert {number: (clamp.missing, clamp.by) for number, clamp in opened.clamps.items()} == {8: (4, step)}
+    assert opened.missing_amounts == {8: (4, step)}
 
 
 def test_the_missing_part_is_taken_when_an_earlier_debit_is_reverted():
@@ -30,13 +30,13 @@ def test_the_missing_part_is_taken_when_an_earlier_debit_is_reverted():
     assert (part.amount, part.is_partial, part.reverts) == (4, True, mint)
     assert (part.details.description, part.details.loyalty_event_id) == ("Why", 3)
     assert part.details.system_unique_key.startswith("missing-9-after-8-")
-    assert (opened.clamps[9].missing, held(opened)) == (0, (6, 0, 0))
+    assert (opened.missing_amounts[9].amount, held(opened)) == (0, (6, 0, 0))
 
 
 def test_the_missing_part_is_taken_when_a_hold_is_captured_in_part():
     mint = stored(MINT, status=REVERTED, number=9, missing=Decimal(4))
     opened = session(ana=amounts(current=10, pending_debit=10))
-    capture = opened.capture(stored(status=PENDING, claims=(mint,)), POINTS, Decimal(7))
+    capture = opened.capture(stored(status=PENDING, mints_to_repay=(mint,)), POINTS, Decimal(7))
     [part] = opened.parts_of(capture)
     assert (part.amount, part.details.description, part.details.loyalty_event_id) == (3, None, None)
     assert (opened.missing_of(mint), opened.taken_back_of(mint), held(opened)) == (1, 3, (0, 0, 0))
@@ -47,7 +47,7 @@ def test_the_oldest_mint_gets_what_comes_back_first():
         stored(MINT, REVERTED, number=number, missing=Decimal(missing)) for number, missing in ((6, 3), (7, 8))
     )
     opened = session()
-    opened.revert(stored(claims=(young, old)), POINTS, KEY)
+    opened.revert(stored(mints_to_repay=(young, old)), POINTS, KEY)
     # Of 10 points the old one takes 3, which leaves 7 of 8 for the young one.
     assert (opened.missing_of(old), opened.missing_of(young)) == (0, 1)
     assert [part.amount for part in opened.parts_of(opened.steps[0])] == [3, 7]
@@ -57,7 +57,7 @@ def test_what_repaid_debt_becomes_debt_again():
     indebted = account(overdraft_limit=Decimal(50))
     mint = stored(MINT, REVERTED, number=7, missing=Decimal(8))
     opened = session(indebted, ana=amounts(overdraft=6))
-    opened.revert(stored(claims=(mint,)), indebted, KEY)
+    opened.revert(stored(mints_to_repay=(mint,)), indebted, KEY)
     holding = opened.holding(ANA, 1)
     # Of 10 points 6 repaid debt and 4 arrived; the mint takes these 4, and 4 of the repaid ones.
     assert (opened.missing_of(mint), holding.current, holding.overdraft) == (0, 0, 4)
@@ -69,7 +69,7 @@ def test_a_missing_amount_is_taken_from_lots_of_the_mint_first_and_then_from_tho
     mint = stored(MINT, REVERTED, number=7, missing=Decimal(4))
     uses = (LotUse(1, Decimal(3), NOON), LotUse(2, Decimal(7), NOON + DAY))
     opened = session(TRACKED)
-    opened.revert(stored(uses=uses, claims=(mint,)), TRACKED, KEY)
+    opened.revert(stored(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     _, expired, part = opened.steps
     assert (expired.amount, expired.is_expiry) == (3, True)
     assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_of=7, preferred=frozenset({2})),)
@@ -80,7 +80,7 @@ def test_the_expired_part_of_a_mint_itself_is_missing_no_more():
     mint = stored(MINT, REVERTED, number=7, missing=Decimal(8), lots=(1,))
     uses = (LotUse(1, Decimal(3), NOON), LotUse(2, Decimal(7), NOON + DAY))
     opened = session(TRACKED)
-    opened.revert(stored(uses=uses, claims=(mint,)), TRACKED, KEY)
+    opened.revert(stored(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     # 3 of the 8 points are gone, and 5 are taken of the 7 that arrive.
     assert (opened.missing_of(mint), opened.taken_back_of(mint), held(opened)) == (0, 5, (2, 0, 0))
 
@@ -112,12 +112,12 @@ def test_each_point_that_repaid_debt_is_taken_once():
         stored(MINT, REVERTED, number=number, missing=Decimal(missing)) for number, missing in ((6, 6), (7, 5))
     )
     opened = session(indebted, ana=amounts(overdraft=6))
-    opened.revert(stored(claims=(old, young)), indebted, KEY)
+    opened.revert(stored(mints_to_repay=(old, young)), indebted, KEY)
     assert (opened.missing_of(old), opened.missing_of(young), opened.holding(ANA, 1).overdraft) == (0, 1, 6)
 
 
 def test_points_that_the_wallet_had_before_do_not_pay_for_a_mint():
     mint = stored(MINT, REVERTED, number=7, missing=Decimal(18))
     opened = session(ana=amounts(current=5))
-    opened.revert(stored(claims=(mint,)), POINTS, KEY)
+    opened.revert(stored(mints_to_repay=(mint,)), POINTS, KEY)
     assert (opened.missing_of(mint), held(opened)) == (8, (5, 0, 0))

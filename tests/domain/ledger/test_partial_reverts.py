@@ -31,11 +31,11 @@ def test_a_part_of_a_mint_is_taken_back_up_to_the_total_that_is_named():
 def test_the_part_that_was_spent_is_recorded():
     opened = session(ana=amounts(current=3))
     part = opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY)
-    assert (part.amount, opened.clamps[8].missing, opened.clamps[8].by) == (3, 2, part)
+    assert (part.amount, opened.missing_amounts[8].amount, opened.missing_amounts[8].posting) == (3, 2, part)
     # Asked again, there is still nothing more.
     assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY) is None
     assert opened.reverse_part(stored(MINT), POINTS, Decimal(6), KEY).amount == 0
-    assert opened.clamps[8].missing == 3
+    assert opened.missing_amounts[8].amount == 3
 
 
 def test_what_has_expired_of_a_mint_does_not_count_as_earned_though_nothing_is_taken():
@@ -49,7 +49,7 @@ def test_a_pending_mint_is_lowered():
     opened = session(ana=amounts(pending_credit=10))
     part = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY)
     assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
-    assert (opened.lowered, held(opened), opened.amount_of(stored(MINT, PENDING))) == ({8: 4}, (0, 0, 6), 6)
+    assert (opened.released_amounts, held(opened), opened.amount_of(stored(MINT, PENDING))) == ({8: 4}, (0, 0, 6), 6)
     assert opened.given_of(stored(MINT, PENDING)) == 10
     assert opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY) is None
     whole = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(10), KEY)
@@ -79,7 +79,7 @@ def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
     assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 3
     opened.mint(POINTS, ANA, Decimal(9), KEY)
     assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 2
-    assert (opened.clamps[8].missing, held(opened)) == (0, (7, 0, 0))
+    assert (opened.missing_amounts[8].amount, held(opened)) == (0, (7, 0, 0))
 
 
 def test_points_that_count_as_earned_no_more_are_recorded_though_no_point_is_there_to_take():
@@ -127,7 +127,7 @@ def test_amounts_of_a_mint_that_was_lowered_earlier():
     assert (opened.amount_of(lowered), opened.given_of(lowered)) == (6, 10)
     part = opened.reverse_part(lowered, POINTS, Decimal(6), KEY)
     assert (part.amount, opened.amount_of(lowered), opened.given_of(lowered)) == (2, 4, 10)
-    assert (opened.lowered, opened.released_of(lowered), held(opened)) == ({8: 6}, 6, (0, 0, 4))
+    assert (opened.released_amounts, opened.released_of(lowered), held(opened)) == ({8: 6}, 6, (0, 0, 4))
 
 
 @pytest.mark.parametrize(

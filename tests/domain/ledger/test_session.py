@@ -129,7 +129,7 @@ class Ledger(RuleBasedStateMachine):
         self.holdings.update(opened.changed_holdings())
         for name, changed in (
             ("taken_back", opened._taken_back),
-            ("released", opened.lowered),
+            ("released", opened.released_amounts),
             ("missing", opened._missing),
             ("unearned", opened.unearned),
         ):

@@ -168,7 +168,7 @@ def test_a_reverted_mint_takes_back_also_what_was_earned():
     assert (step.minted, step.burned, step.from_wallet_id, step.to_wallet_id) == (-10, 0, ANA, None)
     assert (held(opened), opened.holding(ANA, 1).earned) == ((20, 0, 0), 20)
     assert [(each.moment, each.amount) for each in opened.earnings(ANA, 1)] == [(NOON - DAY, -10)]
-    assert opened.clamps == {}
+    assert opened.missing_amounts == {}
     # It is reverted: nothing of it counts as earned anyway.
     assert opened.unearned == {}
 

@@ -13,36 +13,36 @@ from domain.ledger.session.movements import Movements
 
 
 class Returned(NamedTuple):
-    """The result of reversing a debit: `arrived` is spendable, `repaid` paid debt, of lots `expired` has expired."""
+    """The points that reversing a debit returned: `arrived` are spendable, `repaid` paid debt; of lots, `expired`."""
 
     arrived: Decimal
     repaid: Decimal
     expired: Mapping[int, Decimal]
 
 
-class Clamp(NamedTuple):
-    """The missing amount of a mint; `by` is the posting of this unit of work, if any, that last found nothing more."""
+class MissingAmount(NamedTuple):
+    """The missing amount of a mint, and the revert in this unit of work, if any, that last could not take all of it."""
 
-    missing: Decimal
-    by: Posting | None
+    amount: Decimal
+    posting: Posting | None
 
 
-class Claims(Movements):
+class MissingAmounts(Movements):
     """A session that records missing amounts of reverted mints.
 
-    A revert takes everything that a wallet has before an amount is missing. Had an earlier debit been reverted before
-    that, its points would have been taken too: so they are taken when it is reverted later, whichever lots they return
-    to.
+    A revert takes everything that a wallet has before an amount is missing. When an earlier debit is reverted later,
+    the missing amount is taken from the points that it returns, whichever lots they return to: it would have been taken
+    too if the debit had been reverted first.
     """
 
     @property
-    def clamps(self) -> Mapping[int, Clamp]:
+    def missing_amounts(self) -> Mapping[int, MissingAmount]:
         """The mints whose missing amount this unit of work has changed, by transaction."""
-        by = {i: posting for i, (_, posting) in self._clamped.items()}
-        return {i: Clamp(shortfall, by.get(i)) for i, shortfall in self._missing.items()}
+        postings = {i: posting for i, (_, posting) in self._short_reverts.items()}
+        return {i: MissingAmount(amount, postings.get(i)) for i, amount in self._missing.items()}
 
     @property
-    def lowered(self) -> Mapping[int, Decimal]:
+    def released_amounts(self) -> Mapping[int, Decimal]:
         """The amounts taken off pending mints, by transaction."""
         return self._released
 
@@ -134,7 +134,7 @@ class Claims(Movements):
         """Record the amount that a revert of a mint, or of a part of it, could not take."""
         if shortfall or self.missing_of(transaction):
             self.put(self._missing, transaction.ledger_transaction_id, shortfall)
-            self.put(self._clamped, transaction.ledger_transaction_id, (transaction, posting))
+            self.put(self._short_reverts, transaction.ledger_transaction_id, (transaction, posting))
 
     def _take_missing(
         self,
@@ -146,7 +146,7 @@ class Claims(Movements):
     ) -> None:
         """Take missing amounts of mints from what the reversal of a debit returned, partly to these lots."""
         wallet_id, preferred = transaction.debited_wallet_id, tuple(lots)
-        for mint in self._claims_on(transaction, account):
+        for mint in self._mints_to_repay(transaction, account):
             # The expired part of the mint itself is gone already.
             shortfall = self.missing_of(mint) - sum((back.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
             shortfall = max(ZERO, shortfall)
@@ -177,17 +177,17 @@ class Claims(Movements):
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 
-    def _claims_on(self, transaction: Stored, account: LedgerAccount) -> list[Stored]:
+    def _mints_to_repay(self, transaction: Stored, account: LedgerAccount) -> list[Stored]:
         """The mints with a missing amount to which a reverted debit returns points, oldest first."""
-        own_mints = {mint.ledger_transaction_id: mint for mint in transaction.claims}
+        mints = {mint.ledger_transaction_id: mint for mint in transaction.mints_to_repay}
         pair = (transaction.from_wallet_id, account.ledger_account_id)
-        # A reverted debit was posted before this unit of work, and so before the mints that were clamped in it.
-        here = (mint for mint, _ in self._clamped.values())
-        own_mints.update({m.ledger_transaction_id: m for m in here if (m.to_wallet_id, m.ledger_account_id) == pair})
-        return [own_mints[i] for i in sorted(own_mints)]
+        # A reverted debit was posted before this unit of work, and so before the mints that it reverted in part.
+        short_mints = (mint for mint, _ in self._short_reverts.values())
+        mints.update({m.ledger_transaction_id: m for m in short_mints if (m.to_wallet_id, m.ledger_account_id) == pair})
+        return [mints[i] for i in sorted(mints)]
 
 
-def _details_of(mint: Stored, transaction: Stored, step: Posting | Capture, session: Claims) -> Details:
+def _details_of(mint: Stored, transaction: Stored, step: Posting | Capture, session: MissingAmounts) -> Details:
     """The details of the partial revert of a mint, taken from the revert that made it possible."""
     # With the moment, the key cannot equal a key used by a client.
     # With the amount, it differs from that of another part of the same mint at this moment.
