@@ -228,6 +228,8 @@ def test_a_fault_names_what_is_missing_or_unknown():
     assert other.detail == "id x is no parameter of unassign-badge. There are: badgeKey, amount."
     [missing] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": []}]})
     assert missing.detail == "params of mint-points lack amount."
+    [second] = faults(compile_effects, {"items": [effect("discount", type="amount")]})
+    assert second.detail == "params of discount lack value."
     [twice] = faults(
         compile_effects, {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 1}] * 2}]}
     )

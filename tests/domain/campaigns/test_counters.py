@@ -45,8 +45,8 @@ def counted(counter, *amounts, ceiling=None):
 
 def test_a_counter_that_few_wait_for_stays_in_one_row():
     assert counted(whole(10, waits=7), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
-    [row] = _changes(whole(10, waits=7), "7.5")
-    assert row.waits == 7
+    assert [row.waits for row in _changes(whole(10, waits=7), "7.5")] == [7]
+    assert [row.waits for row in _changes(LockedCounter({0: LIMIT}), "7.5")] == [0]
 
 
 def test_a_counter_that_many_wait_for_is_split_as_far_as_its_parts_hold_ten_counts():
@@ -203,6 +203,12 @@ def test_a_counter_is_split_into_two_parts_at_least():
     for waits in (8, 9):
         assert counted(whole("822.5", waits=waits), "7.5") == [(0, SEVEN_FIFTY, 2, None, None), *halves]
     assert counted(whole("822.6", waits=8), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
+
+
+def test_a_counter_of_a_limit_of_one_is_split_by_the_size_of_its_counts():
+    """1.00 less 0.30 and a reserve of 0.02 are 0.68, and six parts hold ten counts of 0.01 each."""
+    rows = counted(whole("0.29", waits=8), "0.01", ceiling=Ceiling(Decimal(1)))
+    assert (rows[0][2], len(rows), rows[1][3]) == (6, 7, Decimal("0.68") / 6)
 
 
 def test_the_waits_are_counted_anew_once_a_counter_is_split_or_joined():

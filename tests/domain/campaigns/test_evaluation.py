@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.campaigns.discounts import Basket
 from domain.campaigns.restrictions import first_violated
 from domain.ledger.postings import Holding
 from tests.builders.campaigns import (
@@ -23,6 +24,7 @@ from tests.builders.campaigns import (
     campaign,
     effect,
     facts,
+    group,
     mint,
     statuses,
     why,
@@ -391,6 +393,39 @@ def test_a_dry_run_says_evaluated_where_a_full_run_says_executed():
     assert statuses(Bench(tested).run()) == [(1, "executed"), (1, "failed")]
 
 
+def test_an_explanation_says_what_applied():
+    limit = {"scope": "member", "type": "points", "period": "total", "limit": Decimal(5)}
+    tested = campaign(
+        action(1, mint(5)),
+        action(2, mint(1)),
+        action(3, mint(0, qualifyingAmount=1), rule="false", abort_evaluation_if_false=True),
+        action(4, mint(0, qualifyingAmount=1)),
+        limit_rules=(limit,),
+    )
+    best = [
+        action(number, effect("discount", type="amount", value=number), stacking_group_key="g") for number in (5, 6)
+    ]
+    contest = campaign(*best, campaign_id=2, groups=[group(name="g")])
+    found = Bench(tested, contest).run(facts(100, basket=Basket(7, Decimal(100), None, [])), explaining=True)
+    assert [(each.action_id, each.applied, each.reason and each.reason.code) for each in found.explanations] == [
+        (None, True, None),
+        (None, True, None),
+        (1, True, None),
+        (2, False, "LIMIT_REACHED"),
+        (3, False, "CONDITION_FALSE"),
+        (4, False, "ABORTED"),
+        (5, False, "BEATEN_BY"),
+        (6, True, None),
+    ]
+
+
+def test_the_rules_of_actions_are_traced_only_on_request():
+    tested = campaign(action(1, mint(1), rule="order.total > 3"), action(2, mint(1)))
+    traced = Bench(tested).run(facts(7), explaining=True, tracing=True).explanations
+    assert [each.trace and each.trace["value"] for each in traced] == [None, True, None]
+    assert [each.trace for each in Bench(tested).run(facts(7), explaining=True).explanations] == [None] * 3
+
+
 def test_nothing_is_explained_unless_asked():
     assert Bench(campaign(action(1, mint(1), rule="false"))).run().explanations == []
 
@@ -455,6 +490,13 @@ def test_an_action_that_is_not_running_is_explained():
     assert why(found) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
     assert found.explanations[1].reason.label == "the action is draft"
     assert not found.explanations[1].applied
+
+
+def test_an_action_that_cannot_be_compiled_can_end_its_campaign_and_takes_no_group():
+    faulty = action(1, mint(1), rule="nosuch(1)", abort_evaluation_on_error=True, exclusive_group="g")
+    other = campaign(action(3, mint(1), exclusive_group="g"), campaign_id=2)
+    found = Bench(campaign(faulty, action(2, mint(1))), other).run(explaining=True)
+    assert why(found) == [(1, None, None), (2, None, None), (1, 2, "ABORTED"), (2, 3, None)]
 
 
 def test_an_action_that_cannot_be_compiled_is_an_error_of_each_event():

@@ -299,7 +299,9 @@ def test_an_event_counts_in_the_period_in_which_it_happened():
 
 def test_a_reversal_takes_a_count_back_but_never_below_zero():
     key = CounterKey(1, 7, 0, "points", "total", date(1, 1, 1))
-    counters = Counters({key: Decimal(5)})
+    counters = Counters({key: Decimal(8)})
     counters.reverse(Count(key, Decimal(3), 1))
-    counters.reverse(Count(key, Decimal(3), 1))
-    assert (counters.used_amount(key), [(row.key, row.used) for row in counters.changes()]) == (0, [(key, -5)])
+    assert counters.used_amount(key) == 5
+    counters.reverse(Count(key, Decimal(6), 1))
+    assert counters.used_amount(key) == 0
+    assert [(row.key, row.part, row.used, row.parts) for row in counters.changes()] == [(key, 0, -8, 0)]

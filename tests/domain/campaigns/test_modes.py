@@ -73,6 +73,21 @@ def test_a_lineup_holds_the_campaigns_of_a_type_and_is_made_once():
     assert plans.of("unheard-of").campaigns == (always,)
 
 
+def test_plans_say_whether_any_of_their_campaigns_has_limits_or_cooldowns():
+    plain, cooling = campaign(), campaign(campaign_id=2, cooldown="P1D")
+    limited = campaign(campaign_id=3, max_transactions_per_member=1)
+    has = [
+        (plans.have_limits, plans.have_cooldowns)
+        for plans in map(EvaluationPlans, ([plain], [plain, cooling], [plain, limited]))
+    ]
+    assert has == [(False, False), (True, True), (True, False)]
+
+
+def test_plans_can_be_narrowed_to_some_campaigns():
+    first, second, third = (campaign(campaign_id=number) for number in (1, 2, 3))
+    assert EvaluationPlans([first, second, third]).among(["campaign-3", "campaign-1"]).campaigns == (first, third)
+
+
 def test_an_action_whose_rules_and_effects_stay_is_not_compiled_again():
     before = compile_action(action(1, mint(1), rule="order.total > 1"))
     renamed = compile_action(action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), before)

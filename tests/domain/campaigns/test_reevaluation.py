@@ -218,6 +218,16 @@ def test_counts_of_limits_are_taken_back_as_their_effects_are():
     assert list(found.counts.values()) == [Extent(Fraction(1)), Extent(Fraction(0))]
 
 
+def test_the_counts_of_an_event_are_numbered_from_its_own_first_one():
+    """The first event counts 100 points, the second none of its first action and 30 of the next."""
+    rules = [{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}]
+    first = action(1, mint(100), rule="order.total >= 100.0")
+    bench = Bench(anew(first, action(2, mint(30)), limit_rules=rules), accounts=[POINTS_ACCOUNT])
+    bench.run(order(120))
+    [kept] = bench.run(order(60)).granted_actions
+    assert [(grant.from_count, grant.to_count) for grant in kept.grants] == [(0, 1)]
+
+
 def test_actions_keep_the_balances_that_they_saw():
     first, second = action(1, mint(5)), action(2, mint(7), rule="balancesAfter['account-1'] == 5.0", priority=2)
     actions, _ = granted(order(120), anew(first, second))
