@@ -41,6 +41,8 @@ def test_a_value_in_the_form_of_the_type_is_accepted(schema_type, value):
         ("url", "https://shop.example/\x00", "an absolute URL"),
         ("url", "https://shop.example:port", "an absolute URL"),
         ("url", "https://[::1", "an absolute URL"),
+        ("url", "//shop.example", "an absolute URL"),
+        ("url", "https:path", "an absolute URL"),
         ("url", "javascript://shop.example/%0aalert(1)", "an absolute URL"),
         ("url", "data://text", "an absolute URL"),
     ],

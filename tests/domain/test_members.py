@@ -11,6 +11,7 @@ from domain.members import (
     MemberErased,
     MemberInactive,
     differences,
+    is_loyalty_member_id,
     is_reserved_id,
     member_exists,
     merge_fields,
@@ -114,6 +115,31 @@ def test_what_needs_an_active_member_is_refused_for_others():
 def test_ids_of_other_members_are_refused_by_name():
     assert str(member_exists("ana")) == "A member with the loyaltyMemberId ana already exists."
     assert str(public_id_taken("A-1")) == "A member with the publicLoyaltyMemberId A-1 already exists."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ana", True),
+        ("ana maria", True),
+        ("a" * 255, True),
+        ("a" * 256, False),
+        ("", False),
+        (" ana", False),
+        ("ana ", False),
+        ("\u200bana", False),
+        ("ana\ufeff", False),
+        ("a/b", False),
+        ("a\x00b", False),
+        ("a\u202eb", False),
+        ("..", False),
+        ("..a", True),
+        ("exists", False),
+        ("exists2", True),
+    ],
+)
+def test_an_id_of_a_member_can_be_read_and_be_a_part_of_a_path(text, expected):
+    assert is_loyalty_member_id(text) is expected
 
 
 def test_ids_that_are_operations_are_reserved():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.members import Member
+from domain.members import Member, MemberInactive
 from domain.problems import Refusal
 from domain.referrals import (
     CodeUse,
@@ -123,6 +123,20 @@ def test_who_is_refused_and_why(program, referrer, referred, in_audience, slug):
         with pytest.raises(Refusal) as refused:
             refuse_referral(*given_)
         assert refused.value.slug == slug
+
+
+def test_an_inactive_member_cannot_be_referred():
+    refuse_referral(PROGRAM, ANA, 8, NOON, is_in_audience=True, is_referred_active=True)
+    with pytest.raises(MemberInactive, match=r"The referred member is not active\."):
+        refuse_referral(PROGRAM, ANA, 8, NOON, is_in_audience=True, is_referred_active=False)
+
+
+def test_a_member_can_use_a_code_once_unless_the_program_says_otherwise():
+    twice = replace(PROGRAM, max_redeems_per_referred_member_per_code=2)
+    state = ReferralUsageState({1: code(1, "a")}, {}, {(1, 8): 1})
+    state.refuse_over_limit(twice, state.codes[1], 8)
+    with pytest.raises(ReferralLimitReached, match="maxRedeemsPerReferredMemberPerCode is 1, and 1 uses"):
+        state.refuse_over_limit(PROGRAM, state.codes[1], 8)
 
 
 def test_a_side_gets_points_and_a_coupon_as_the_program_says():

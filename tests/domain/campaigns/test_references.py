@@ -8,7 +8,7 @@ import pytest
 
 from domain.campaigns.checks import faults_of_length
 from domain.campaigns.compiled import compile_effects, compile_rules
-from domain.campaigns.references import faults_of_matches, sources_of, unknown_matchers
+from domain.campaigns.references import campaign_reads_orders, faults_of_matches, sources_of, unknown_matchers
 from domain.expressions import MAX_TEXTS, parse, to_tree
 from domain.matchers import compile_matcher
 from tests.builders.campaigns import Bench, action, campaign, facts, mint, statuses, why
@@ -96,6 +96,27 @@ def test_items_are_matched_only_where_events_may_have_some(topics, event_type, c
     sources = [("/rules/expression", parse(RULE))]
     assert [fault.pointer for fault in faults_of_matches(considered, sources)] == ["/rules"] * count
     assert faults_of_matches(considered, [("/rules/expression", parse("true"))]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("member.orderCount > 3", True),
+        ("sponsor.lastOrderAt == null", True),
+        ("order.total > 1.0 && (member.orderCount == 0 || false)", True),
+        ("[member].exists(m, m.orderCount > 3)", True),
+        ("event.payload.person.orderCount > 3", True),
+        ("event.payload.orderCount > 3", False),
+        ("member.memberId > 3", False),
+        ("order.channel == 'orderCount'", False),
+        ("true", False),
+    ],
+)
+def test_earlier_orders_are_read_only_for_expressions_that_name_them(text, reads):
+    """Within free data, a field may be that of a member."""
+    in_rule = campaign(action(1, mint(1)), action(2, mint(1), rule=text))
+    in_effect = campaign(action(1, mint(1, description=("=", f"({text}) ? 'a' : 'b'"))))
+    assert [campaign_reads_orders(each) for each in (in_rule, in_effect)] == [reads, reads]
 
 
 @pytest.mark.parametrize(("length", "count"), [(MAX_TEXTS, 0), (MAX_TEXTS + 1, 1)])

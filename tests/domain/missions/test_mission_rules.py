@@ -10,6 +10,7 @@ import pytest
 from domain.matchers import compile_matcher
 from domain.missions.records import MissionClosed
 from domain.missions.rules import compile_mission, expiry_of_reward, faults_of
+from domain.organizations import Organization
 from tests.builders.campaigns import NOON, account, facts
 from tests.builders.missions import mission
 
@@ -187,6 +188,10 @@ BADGES = {"badge_matcher": conditions(("gold", ">", 0))}
         ({"ledger_id": 1, "ledger_account_id": 1, "points_accrual": Decimal(1)}, set()),
         ({"ledger_id": 1, "ledger_account_id": 1}, {"/ledgerId", "/ledgerAccountId"}),
         ({"manual_expiration": {"value": 1, "unit": "days"}}, {"/manualExpiration"}),
+        ({"manual_expiration": {"value": 1, "unit": "days"}, "points_accrual": Decimal(1)}, set()),
+        ({"available_after": "P14D"}, {"/availableAfter"}),
+        ({"available_after": "P14D", "points_accrual": Decimal(1)}, set()),
+        ({"available_after": "14 days", "points_accrual": Decimal(1)}, {"/availableAfter"}),
     ],
 )
 def test_what_does_not_go_together_is_told_at_once(values, pointers):
@@ -220,6 +225,12 @@ def test_points_go_to_the_account_of_the_mission_or_to_the_default_one():
     assert compile_mission(mission(), {}, {}, {2: own}, default).account == default
     assert compile_mission(mission(ledger_account_id=2), {}, {}, {2: own}, default).account == own
     assert compile_mission(mission(ledger_account_id=3), {}, {}, {2: own}, default).account is None
+
+
+def test_a_mission_without_a_time_zone_has_that_of_its_organization():
+    organization = Organization(**{**dict.fromkeys(Organization.__slots__), "timezone": "Asia/Tokyo"})
+    assert mission().in_zone_of(organization).timezone == "Asia/Tokyo"
+    assert mission(timezone="Europe/Madrid").in_zone_of(organization).timezone == "Europe/Madrid"
 
 
 def test_a_count_that_cannot_be_compiled_is_a_fault_of_the_mission():

@@ -112,6 +112,36 @@ def test_progress_may_be_assumed():
     assert missions.remaining_count(ANA, mission(), NOON) == 1
 
 
+def test_an_import_sets_the_progress_to_that_of_another_system():
+    """From 4 counts and one achievement to 8 and two: nothing is achieved by it, but the difference is tracked."""
+    missions = state(counted=4, achieved=1, last_counter=3, last_achieved_at=NOON)
+    missions.replace(mission(), Progress(3, 8, 2), cause(event=None))
+    changes = missions.drain()
+    imported = changes.progress_of_members[ANA, 1]
+    assert (imported.progress, imported.last_counter, imported.last_achieved_at) == (Progress(3, 8, 2), 3, NOON)
+    assert [(each.counted, each.achieved, each.is_imported) for each in changes.trackings] == [(4, 1, True)]
+    # The same again changes nothing.
+    missions.replace(mission(), Progress(3, 8, 2), cause(event=None))
+    assert (missions.drain().trackings, missions.drain().progress_of_members) == ((), {})
+
+
+def test_an_import_begins_the_progress_of_a_member_without_one():
+    missions = MissionProgressState({}, {})
+    missions.replace(mission(), Progress.standing(3, count=2, times_achieved=1), cause(event=None))
+    changes = missions.drain()
+    assert changes.progress_of_members[ANA, 1] == MissionProgress(Progress(3, 5, 1))
+    assert [(each.counted, each.achieved) for each in changes.trackings] == [(5, 1)]
+
+
+@pytest.mark.parametrize(("counted", "achieved", "begun"), [(0, 0, False), (1, 0, True), (0, 1, True)])
+def test_progress_has_begun_once_anything_is_counted_or_achieved(counted, achieved, begun):
+    assert MissionProgress(Progress(3, counted, achieved)).has_begun is begun
+
+
+def test_no_mission_is_achieved_more_than_nine_billion_times():
+    assert state().room(ANA, mission(max_repetitions=2**53), NOON) == 9_000_000_000
+
+
 def test_an_event_that_counts_nothing_leaves_no_trace():
     missions = state()
     missions.count(mission(), 0, cause())

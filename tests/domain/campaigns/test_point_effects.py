@@ -1,0 +1,179 @@
+"""Effects on points: what a mint gives within all bounds, what it is worth, and extensions of expiry."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from domain.ledger.availability import Wait
+from domain.ledger.postings import Holding
+from tests.builders.campaigns import (
+    SPONSOR_WALLET_ID,
+    WALLET_ID,
+    Bench,
+    account,
+    action,
+    campaign,
+    effect,
+    facts,
+    mint,
+    statuses,
+)
+
+DECEMBER, MARCH = datetime(2026, 12, 31, tzinfo=UTC), datetime(2027, 3, 31, tzinfo=UTC)
+
+
+def bench_of(*effects, known=None, holdings=None, **values):
+    known = [known or account()]
+    return Bench(campaign(action(1, *effects), accounts=known, **values), accounts=known, holdings=holdings)
+
+
+def limit(amount):
+    rules = ({"scope": "member", "type": "points", "period": "total", "limit": amount},)
+    return {"limit_rules": rules, "allow_partial_application_on_limit": True}
+
+
+def problems(found):
+    return [each.error and each.error["type"] for each in found.effects]
+
+
+# --- bounds of a mint ---------------------------------------------------------------------------------------------
+
+
+def test_a_mint_is_cut_at_the_maximum_balance_of_its_account():
+    bench = bench_of(mint(60), known=account(max_balance=Decimal(100)))
+    results = [bench.run() for _ in range(3)]
+    assert [each.effects[0].status for each in results] == ["executed", "partial", "skipped"]
+    assert [problems(each) for each in results] == [[None], *[["/problems/balance-limit"]] * 2]
+    assert bench.balance() == 100
+
+
+def test_a_limit_counts_what_the_maximum_balance_allows():
+    """Of the second 60 a limit of 110 leaves 50, and the account holds 40 of them."""
+    bench = bench_of(mint(60), known=account(max_balance=Decimal(100)), **limit(110))
+    results = [bench.run() for _ in range(2)]
+    assert [counted.amount for counted in bench.counters.journal] == [60, 40]
+    assert [each.limit_discarded for each in results] == [0, 10]
+
+
+@pytest.mark.parametrize(("amount", "minted", "qualifying"), [(100, 40, 20), (30, 30, 50), (0, 0, 50)])
+def test_of_qualifying_points_a_limit_leaves_the_share_that_it_leaves_of_the_mint(amount, minted, qualifying):
+    bench = bench_of(mint(amount, qualifyingAmount=50), **limit(40))
+    bench.run()
+    [posting] = bench.session.steps
+    assert (posting.amount, posting.qualifying) == (minted, qualifying)
+
+
+def test_qualifying_points_are_rounded_down_to_the_digits_of_the_account():
+    bench = bench_of(mint(10, qualifyingAmount=Decimal("7.9")))
+    bench.run()
+    assert [posting.qualifying for posting in bench.session.steps] == [7]
+
+
+def test_a_mint_of_nothing_that_qualifies_for_nothing_is_skipped():
+    found = bench_of(mint(Decimal("0.4"), qualifyingAmount=Decimal("0.4"))).run()
+    assert (statuses(found), problems(found)) == ([(1, "skipped")], ["/problems/zero-amount"])
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_limit_discards_nothing_of_a_mint_that_could_not_be(partial):
+    """There is no sponsor who could get the 60."""
+    values = {**limit(50), "allow_partial_application_on_limit": partial}
+    found = bench_of(mint(60), mint(60, recipient="sponsor"), **values).run()
+    assert found.limit_discarded == (10 if partial else 60)
+
+
+# --- worth and availability ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("home", "redemption", "worth"),
+    [
+        ("EUR", None, "1.01"),
+        ("JPY", None, "1"),
+        # Points that pay are worth the currency in which they do.
+        ("JPY", {"currency": "EUR"}, "1.01"),
+    ],
+)
+def test_points_are_worth_money_with_the_digits_of_its_currency(home, redemption, worth):
+    """67 times 0.015 is 1.005."""
+    found = bench_of(mint(67), known=account(fiat_per_point=Decimal("0.015"), redemption=redemption)).run(
+        facts(home_currency=home)
+    )
+    assert str(found.effects[0].worth) == worth
+
+
+def test_points_without_a_rate_have_no_worth():
+    assert bench_of(mint(67)).run().effects[0].worth is None
+
+
+def test_a_mint_waits_by_the_terms_of_its_effect():
+    bench = bench_of(mint(5, availableAfter="P14D"), mint(7))
+    found = bench.run()
+    assert [each.wait for each in found.effects] == [Wait(datetime(2026, 3, 18, 12, tzinfo=UTC)), None]
+    holding = bench.session.holding(WALLET_ID, 1)
+    assert (holding.current, holding.pending_credit) == (7, 5)
+
+
+def test_terms_that_cannot_be_fail_the_mint():
+    found = bench_of(mint(5, availableAfter=("=", '"P" + "14X"'))).run()
+    assert (statuses(found), problems(found)) == ([(1, "failed")], ["/problems/effect-parameter"])
+
+
+def test_terms_that_name_nothing_leave_the_points_available():
+    bench = bench_of(mint(5, availableRounding="none"))
+    bench.run()
+    assert bench.balance() == 5
+
+
+# --- extensions ---------------------------------------------------------------------------------------------------
+
+
+def extension(**params):
+    return effect("extend-expiry", **params)
+
+
+def test_an_extension_posts_a_transaction_of_nothing():
+    tracked = account(point_tracking_enabled=True)
+    bench = bench_of(mint(5, expirationDate="2026-12-31T00:00:00Z"), extension(months=3), known=tracked)
+    assert statuses(bench.run()) == [(1, "executed")] * 2
+    _, posting = bench.session.steps
+    assert (posting.amount, posting.is_extension, posting.details.system_unique_key) == (0, True, "event:2")
+    [change] = posting.lot_moves
+    assert change.extension.new_end(DECEMBER, change.calendar) == MARCH
+    assert bench.balance() == 5
+
+
+def test_without_a_balance_nothing_is_extended():
+    found = bench_of(extension(months=3), known=account(point_tracking_enabled=True)).run()
+    assert (statuses(found), problems(found)) == ([(1, "skipped")], ["/problems/zero-amount"])
+
+
+def test_an_authorization_extends_nothing():
+    holdings = {(WALLET_ID, 1): Holding(current=Decimal(9))}
+    bench = bench_of(extension(months=3), known=account(point_tracking_enabled=True), holdings=holdings)
+    assert statuses(bench.run(mode="authorize")) == [(1, "authorized")]
+    assert bench.session.steps == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"months": 3, "until": "2026-12-31T00:00:00Z"},
+        {"months": ("=", "1.5")},
+        {"months": 3, "ledgerAccountKey": ("=", '"account-" + "9"')},
+    ],
+)
+def test_an_extension_that_cannot_be_fails(params):
+    found = bench_of(extension(**params), holdings={(WALLET_ID, 1): Holding(current=Decimal(9))}).run()
+    assert (statuses(found), problems(found)) == ([(1, "failed")], ["/problems/effect-parameter"])
+
+
+def test_an_extension_for_a_sponsor_is_skipped_where_there_is_none_or_an_inactive_one():
+    holdings = {(SPONSOR_WALLET_ID, 1): Holding(current=Decimal(9))}
+    bench = bench_of(extension(months=3, recipient="sponsor"), holdings=holdings)
+    assert problems(bench.run()) == ["/problems/no-sponsor"]
+    inactive = facts(sponsor_wallet_id=SPONSOR_WALLET_ID, is_sponsor_active=False)
+    assert problems(bench.run(inactive)) == ["/problems/member-inactive"]
