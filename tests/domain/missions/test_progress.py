@@ -52,6 +52,33 @@ def test_a_member_of_another_system_stands_at_a_count_towards_the_present_goal(c
     assert progress.current_count == count % 3
 
 
+@pytest.mark.parametrize(
+    ("before", "goal", "after"),
+    [
+        # Of a greater goal all counts stay; of a smaller one at least one stays open.
+        (Progress(3, 5, 1), 5, Progress(5, 7, 1)),
+        (Progress(5, 4, 0), 3, Progress(3, 2, 0)),
+        (Progress(5, 9, 1), 3, Progress(3, 5, 1)),
+        (Progress(5, 6, 1), 3, Progress(3, 4, 1)),
+    ],
+)
+def test_another_goal_keeps_what_was_achieved_and_achieves_nothing(before, goal, after):
+    assert before.towards(goal) == after
+
+
+def test_what_a_reversal_left_over_is_achieved_by_one_more_count_but_not_by_none():
+    """Seven counts of which no goal is rewarded any more, and only one may still be."""
+    left_over = Progress(3, 7, 0)
+    assert left_over.advanced(0, room=1).achieved == 0
+    advance = left_over.advanced(5, room=1)
+    assert (advance.counted, advance.after) == (1, Progress(3, 8, 1))
+
+
+def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieved_again():
+    assert Progress(3, 0, 1).advanced(1, room=9).after == Progress(3, 1, 1)
+    assert Progress(3, 0, 1).advanced(6, room=9).after == Progress(3, 6, 2)
+
+
 def test_what_another_event_achieved_is_not_rewarded_again():
     # Three counted, one reward; the first event is undone, another one takes its place.
     progress = Progress(3, 3, 1).taken_back(1, 0, goal=3)
