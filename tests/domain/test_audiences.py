@@ -130,6 +130,13 @@ def test_what_no_attribute_is_compared_with_is_refused_with_its_place(value):
     assert [fault.pointer for fault in refused.value.faults] == ["/matcher/customAttributes/values/a~1b~0c"]
 
 
+def test_an_attribute_is_compared_with_a_hundred_values_at_most():
+    assert matches(ANA, **attributes(visits=[3, *range(100, 199)]))
+    assert matches(ANA, **attributes(drink="mocha", shirt="M"))
+    with pytest.raises(InvalidRequest, match="a is not compared with a text of 1 to 1000 characters"):
+        matches(ANA, **attributes(a=[*range(101)]))
+
+
 def audience(**values):
     settings = {
         "organization_id": 1,

@@ -21,6 +21,7 @@ from domain.badges import (
     BadgeTrackingReverted,
     InsufficientBadges,
 )
+from domain.members import MemberInactive
 from domain.problems import KeyReused
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -89,6 +90,60 @@ def test_an_inactive_badge_is_left_alone_but_can_be_reverted():
         held.unassign(grant(of=badge(active=False)))
     tracking = held.assign(grant())
     assert held.revert(tracking.badge_tracking_id, badge(active=False)).updated_total_assigned == 1
+
+
+def test_nothing_is_assigned_to_or_taken_from_an_inactive_member_but_reverted():
+    given = balances().assign(grant(2))
+    held = BadgeBalances({(ANA, 1): 2}, NOW, namer(), inactive=[ANA])
+    held.know([given])
+    with pytest.raises(MemberInactive, match=r"The member is not active\."):
+        held.assign(grant())
+    with pytest.raises(MemberInactive, match=r"The member is not active\."):
+        held.unassign(grant())
+    assert held.assign(grant(member_id=BEN)).updated_total_assigned == 1
+    assert held.revert(given.badge_tracking_id, badge()).updated_total_assigned == 0
+
+
+def test_a_refusal_says_how_much_the_member_holds():
+    held = balances(ana=2)
+    with pytest.raises(BadgeLimit, match="The member holds 2 of at most 3 of the badge Early bird"):
+        held.assign(grant(2))
+    with pytest.raises(InsufficientBadges, match="The member holds 2 of the badge Early bird, 3 are to be taken away"):
+        held.unassign(grant(3))
+
+
+def test_a_tracking_that_is_registered_again_stays_as_it_became():
+    held = balances()
+    given = held.assign(grant())
+    held.revert(given.badge_tracking_id, badge())
+    held.know([given])
+    with pytest.raises(BadgeTrackingReverted):
+        held.revert(given.badge_tracking_id, badge())
+
+
+def test_what_is_missing_of_one_badge_or_member_is_not_taken_from_another():
+    held = balances()
+    other = badge(badge_id=2)
+    taken = [held.assign(each) and held.unassign(each) for each in (grant(of=other), grant(member_id=BEN))]
+    given = held.assign(grant(event_id=5))
+    held.unassign(grant())
+    assert held.reverse(given.badge_tracking_id, badge(), 6).missing == 1
+    assert held.revert(taken[0].badge_tracking_id, other).amount_assigned == 1
+    assert held.revert(taken[1].badge_tracking_id, badge()).amount_assigned == 1
+
+
+def test_of_what_is_missing_only_as_much_is_taken_as_comes_back():
+    """Three of an event are missing; an unassignment of one is reverted first, then one of two."""
+    held = balances()
+    given = held.assign(grant(3, event_id=5))
+    one, two = held.unassign(grant(1)), held.unassign(grant(2))
+    missing = held.reverse(given.badge_tracking_id, badge(), 6)
+    assert missing.missing == 3
+    assert held.revert(one.badge_tracking_id, badge()).amount_assigned == 0
+    assert held.drain().trackings[3].missing == 2
+    assert held.revert(two.badge_tracking_id, badge()).amount_assigned == 0
+    assert [each.missing for each in held.drain().changed_trackings if each.reverted_badge_tracking_id] == [0]
+    assert held.balance(ANA, 1) == 0
 
 
 def test_who_holds_more_than_a_lowered_maximum_keeps_it_and_gets_no_more():

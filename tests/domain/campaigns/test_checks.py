@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from domain.campaigns.checks import faults_of_constants, faults_of_limits
+from domain.campaigns.checks import SharedRule, faults_of_constants, faults_of_limits, faults_of_sharing
 from domain.campaigns.compiled import compile_effects
 from tests.builders.campaigns import NOON, effect, mint
 
@@ -30,6 +30,101 @@ def test_a_limit_of_transactions_is_a_whole_number_without_an_account():
     ]
 
 
+WHOLE, HALVES = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.5")}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "faults"),
+    [
+        ({"scope": "location", "type": "coupons", **WHOLE, "locationLimits": {"MAD": 7}}, []),
+        (
+            {"scope": "location", "type": "coupons", **HALVES},
+            [("locationLimits", "locationLimits has a limit of coupons that is not a whole number")],
+        ),
+        (
+            {"scope": "location", "type": "transactions", **HALVES},
+            [("locationLimits", "locationLimits has a limit of transactions that is not a whole number")],
+        ),
+        ({"scope": "location", "type": "points", **HALVES}, []),
+        (
+            {"scope": "campaign", "type": "points", **HALVES},
+            [("locationLimits", "locationLimits goes only with the scope location")],
+        ),
+        ({"scope": "location", "type": "points", "limit": 5, "locationLimits": {"x" * 100: 7}}, []),
+        (
+            {"scope": "location", "type": "points", "limit": 5, "locationLimits": {"x" * 101: 7}},
+            [("locationLimits", "locationLimits has a code of more than 100 characters")],
+        ),
+        ({"scope": "campaign", "type": "points", **WHOLE, "alertShares": [80]}, []),
+        ({"scope": "member", "type": "points", **WHOLE, "alertShares": []}, []),
+        (
+            {"scope": "member", "type": "points", **WHOLE, "alertShares": [80]},
+            [("alertShares", "alertShares goes with the scopes campaign and location")],
+        ),
+        (
+            {"scope": "member", "type": "money", **WHOLE, "ledgerAccountKey": "points"},
+            [("ledgerAccountKey", "ledgerAccountKey goes only with a limit of points")],
+        ),
+    ],
+)
+def test_the_fields_of_a_limit_go_together(rule, faults):
+    found = faults_of_limits([rule], has_currency=True)
+    assert [(fault.pointer, fault.detail) for fault in found] == [
+        (f"/limitRules/0/{name}", f"{detail}.") for name, detail in faults
+    ]
+
+
+def test_a_limit_of_money_needs_a_currency():
+    rules = [{"scope": "member", "type": kind, "limit": 5} for kind in ("points", "money")]
+    assert faults_of_limits(rules, has_currency=True) == []
+    assert [(fault.pointer, fault.detail) for fault in faults_of_limits(rules, has_currency=False)] == [
+        ("/limitRules/1/type", "type is money, and neither the campaign nor the organization has a currency.")
+    ]
+
+
+SHARED = {"scope": "campaign", "type": "money", "period": "yearly", "limit": 5000, "sharedKey": "year"}
+
+
+def differences(rule, other=SHARED, currency="EUR", other_currency="EUR"):
+    """The fault of a second rule with the key of another campaign's."""
+    found = faults_of_sharing(
+        [{**SHARED, "sharedKey": None, "limit": 1}, rule], currency, [SharedRule(other, other_currency, "stores")]
+    )
+    assert all(fault.pointer == "/limitRules/1/sharedKey" for fault in found)
+    return [fault.detail.removeprefix("sharedKey year is that of a rule of the campaign ") for fault in found]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"scope": "member"}, "scope"),
+        ({"type": "points"}, "type"),
+        ({"period": "total"}, "period"),
+        ({"limit": 4999}, "limit"),
+        ({"ledgerAccountKey": "points"}, "ledgerAccountKey"),
+        ({"locationLimits": {"MAD": 1}}, "locationLimits"),
+        ({"alertShares": [80]}, "alertShares"),
+    ],
+)
+def test_rules_that_count_together_are_equal(change, name):
+    assert differences({**SHARED, **change}) == [f"stores, which differs in {name}."]
+
+
+def test_rules_that_count_together_are_in_one_currency():
+    assert differences(SHARED, other_currency="USD") == ["stores, which differs in the currency of the campaign."]
+
+
+def test_rules_that_say_the_same_in_another_way_count_together():
+    alerts = {**SHARED, "alertShares": [80, 100]}
+    assert differences({**alerts, "locationLimits": {}}, {**alerts, "alertShares": [100, 80]}) == []
+    assert differences({**SHARED, "sharedKey": "month", "limit": 1}) == []
+
+
+def test_two_rules_of_one_campaign_with_one_key_are_equal_too():
+    [fault] = faults_of_sharing([SHARED, {**SHARED, "limit": 1}], "EUR", [])
+    assert fault.detail == "sharedKey year is that of a rule of the campaign itself, which differs in limit."
+
+
 def constant_faults(*effects):
     items = {"items": list(effects)}
     found = faults_of_constants(compile_effects(items), items, NOON)
@@ -41,6 +136,67 @@ def test_an_amount_is_more_than_0(amount):
     assert constant_faults(mint(1), mint(amount, description="x")) == [
         ("/effects/items/1/params/0/value", f"amount of mint-points is {amount}, not more than 0."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("amount", "qualifying", "fault"),
+    [
+        (0, 5, None),
+        (0, 0, None),
+        (0, ("=", "order.total"), None),
+        (5, 0, None),
+        (5, -1, "/1/value"),
+        (-1, 5, "/0/value"),
+    ],
+)
+def test_a_mint_of_nothing_may_have_points_that_qualify(amount, qualifying, fault):
+    found = constant_faults(mint(amount, qualifyingAmount=qualifying))
+    assert [pointer for pointer, _ in found] == ([] if fault is None else [f"/effects/items/0/params{fault}"])
+
+
+def test_only_a_mint_may_be_of_nothing():
+    badge = effect("assign-badge", badgeKey="b", amount=0)
+    assert [pointer for pointer, _ in constant_faults(badge)] == ["/effects/items/0/params/1/value"]
+
+
+@pytest.mark.parametrize(("most", "is_fault"), [(0, True), (-1, True), (Decimal("0.01"), False)])
+def test_the_most_that_a_discount_can_be_is_more_than_0(most, is_fault):
+    params = [*discount("10"), {"id": "maxAmount", "value": most}]
+    found = constant_faults({"effectId": "discount", "params": params})
+    detail = f"maxAmount of discount is {most}, not more than 0."
+    assert found == ([("/effects/items/0/params/2/value", detail)] if is_fault else [])
+
+
+@pytest.mark.parametrize(
+    ("params", "pointers"),
+    [
+        ({"availableAfter": "P14D"}, []),
+        ({"availableAfter": "14 days"}, ["/1/value"]),
+        ({"availableAt": "2026-05-01T00:00:00Z", "expirationDate": "2026-05-01T00:00:01Z"}, []),
+        ({"availableAt": "2026-05-01T00:00:00Z", "expirationDate": "2026-05-01T00:00:00Z"}, ["/2/value"]),
+        ({"expirationDate": "2026-05-01T00:00:00Z"}, []),
+    ],
+)
+def test_points_do_not_expire_before_they_are_available(params, pointers):
+    found = constant_faults(mint(5, **params))
+    assert [pointer for pointer, _ in found] == [f"/effects/items/0/params{pointer}" for pointer in pointers]
+
+
+@pytest.mark.parametrize(
+    ("params", "pointers"),
+    [
+        ({"months": 3}, []),
+        ({"until": "2026-12-31T00:00:00Z"}, []),
+        ({"until": ("=", "now")}, []),
+        ({"months": 0}, ["/0/value"]),
+        ({"months": 3, "until": "2026-12-31T00:00:00Z"}, ["/0/value"]),
+        ({"until": "2026-01-01T00:00:00Z"}, ["/0/value"]),
+        ({}, [""]),
+    ],
+)
+def test_an_extension_is_by_months_or_until_a_moment(params, pointers):
+    found = constant_faults(effect("extend-expiry", **params))
+    assert [pointer for pointer, _ in found] == [f"/effects/items/0/params{pointer}" for pointer in pointers]
 
 
 def test_what_is_computed_for_each_event_is_not_checked():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from decimal import Decimal
 
 import pytest
 
 from domain.campaigns.context import (
     balances_by_name,
+    currency_of,
     event_variable,
     host_functions,
     is_number,
@@ -22,6 +23,7 @@ from domain.expressions import Budget, EvaluationError
 from domain.ledger.postings import Holding
 from domain.ledger.session import LedgerSession
 from domain.members import Member
+from domain.order_history import EarlierOrders
 from domain.orders import Order, OrderItem
 from tests.builders.campaigns import NOON, account
 
@@ -56,6 +58,36 @@ def test_an_order_has_its_items():
     [seen_item] = seen["items"]
     assert (seen_item["productCode"], seen_item["quantity"], seen_item["total"]) == ("mug", 2, None)
     assert order_variable(None, ()) is None
+
+
+def test_an_order_that_is_paid_in_part_with_points_has_its_payments_and_the_total_in_money():
+    """Of 12.00, 5.00 were paid with points."""
+    payments = ({"tender": "points", "amount": "5.00", "pointsPaymentKey": "k"}, {"tender": "card", "amount": "7.00"})
+    order = record(Order, total=Decimal(12), tags=(), payments=payments)
+    seen = order_variable(order, ())
+    assert seen["moneyTotal"] == 7
+    assert seen["payments"] == [
+        {"tender": "points", "amount": 5, "pointsPaymentKey": "k", "reference": None},
+        {"tender": "card", "amount": 7, "pointsPaymentKey": None, "reference": None},
+    ]
+    unpaid = order_variable(replace(order, payments=()), ())
+    assert (unpaid["moneyTotal"], unpaid["payments"]) == (12, [])
+
+
+def test_the_currency_is_that_of_the_order_or_else_of_the_payment():
+    order = record(Order, currency="EUR")
+    assert currency_of(order, {"currency": "USD"}) == "EUR"
+    assert currency_of(record(Order), {"currency": "USD"}) is None
+    assert currency_of(None, {"currency": "USD"}) == "USD"
+    assert currency_of(None, None) is None
+
+
+def test_a_member_has_the_summary_of_earlier_orders():
+    member = record(Member, loyalty_member_id="ana", profile={})
+    seen = member_variable(member, EarlierOrders(3, NOON))
+    assert (seen["orderCount"], seen["lastOrderAt"]) == (3, NOON)
+    fresh = member_variable(member)
+    assert (fresh["orderCount"], fresh["lastOrderAt"]) == (0, None)
 
 
 def test_a_payment_has_its_products_and_free_data():
