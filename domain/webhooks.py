@@ -130,15 +130,7 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
         tunnels = [address.sixtofour, *(address.teredo or ())]
         if address.is_site_local or not all(_is_public(tunnel) for tunnel in tunnels if tunnel is not None):
             return False
-    return address.is_global and not (
-        address.is_multicast
-        or address.is_reserved
-        or address.is_unspecified
-        or address.is_loopback
-        or address.is_link_local
-        or address.is_private
-        or address == _AZURE_PLATFORM
-    )
+    return address.is_global and not (address.is_multicast or address.is_reserved or address == _AZURE_PLATFORM)
 
 
 # Delays after the first attempt, the second one and so on; in total a little more than 27 hours.

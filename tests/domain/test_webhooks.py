@@ -104,6 +104,8 @@ PUBLIC = [
     "2001:4860:4860::8888",
     "::ffff:8.8.8.8",
     "64:ff9b::808:808",
+    # The last bit decides that it is not 168.63.129.16.
+    "64:ff9b::a83f:8111",
 ]
 NOT_PUBLIC = [
     "0.0.0.0",
@@ -136,6 +138,8 @@ NOT_PUBLIC = [
     "168.63.129.16",
     "::ffff:168.63.129.16",
     "64:ff9b::a83f:8110",
+    "4000::1",
+    "ff0e::1",
     "100::1",
     "2001:db8::1",
     "2002:7f00:1::",
@@ -178,6 +182,23 @@ class TestUrls:
     )
     def test_that_can_be_called(self, url):
         assert url_fault(url, http_allowed=False, private_allowed=False) is None
+
+    @pytest.mark.parametrize(
+        ("url", "fault"),
+        [
+            ("https:///path", "names no host that can be called"),
+            ("https://hooks.example.com:0/", "names no host that can be called"),
+            ("https://höoks.example.com/", "names no host that can be called"),
+            ("https://hooks.example.com/a b", "names no host that can be called"),
+            ("https://hooks.example.com:1/", None),
+            ("https://ana@hooks.example.com/", "holds a user name or a password; send them in a header"),
+            ("https://:secret@hooks.example.com/", "holds a user name or a password; send them in a header"),
+            ("https://hooks.example.com/#a", "has a fragment, the part behind #, which no receiver is sent"),
+            ("https://hooks.example.com:65536/", "is not a URL"),
+        ],
+    )
+    def test_a_url_names_a_host_and_neither_a_user_nor_a_fragment(self, url, fault):
+        assert url_fault(url, http_allowed=False, private_allowed=False) == fault
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]", "192.168.0.1:8080"])
     def test_private_ones_where_allowed(self, address):
@@ -252,6 +273,13 @@ class TestTriggers:
         found = faults_of_trigger(type_, {**SETTINGS, **changes}, secret)
         assert len(found) == len(faults)
         assert all(fault.detail.startswith(start) for fault, start in zip(found, faults, strict=True))
+
+    @pytest.mark.parametrize(
+        ("name", "stored", "count"),
+        [("ce-shop", ["ce-shop"], 0), ("ce-shop", [], 1), ("ce-shop", ["ce-till"], 1), ("Host", ["Host"], 1)],
+    )
+    def test_only_a_header_of_cloud_events_is_kept_where_it_is_stored(self, name, stored, count):
+        assert len(faults_of_trigger("event", {**SETTINGS, "headers": {name: "a"}}, SECRET, stored)) == count
 
     def test_all_faults_are_found_at_once(self):
         found = faults_of_trigger("event", {**SETTINGS, "headers": {"Host": "a"}, "entities": ["member"]}, "short")
