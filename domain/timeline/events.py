@@ -67,9 +67,10 @@ class EventFact:
     def _happened(self) -> str:
         if self.event_type in EVENTS_WITH_ORDER:
             what = self.event_type.removeprefix("member-purchase-order-").replace("-", " ")
+            total = ""
             # An event that failed holds whatever its client sent.
-            is_amount = self.order_total is not None and _AMOUNT.fullmatch(self.order_total)
-            total = f" over {amount_text(Decimal(self.order_total or 0))}" if is_amount else ""
+            if self.order_total is not None and _AMOUNT.fullmatch(self.order_total):
+                total = f" over {amount_text(Decimal(self.order_total))}"
             return f"The order {(self.order_external_id or '(unknown)')[:_LONGEST_ID]}{total} was {what}."
         sentence = _SENTENCES.get(self.event_type)
         if sentence is not None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
-from domain.timeline.points import PointsFact, Source, source_of_request, sources_of_event
+from domain.timeline.points import PointsFact, PointsReleaseFact, Source, source_of_request, sources_of_event
 
 RECORDED = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
 HAPPENED = datetime(2026, 3, 1, 17, 0, tzinfo=UTC)
@@ -57,6 +57,11 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
             {"balance": None, "description": "Double."},
             SPRING,
             "30 Points were received by the campaign SPRING: Double.",
+        ),
+        (
+            {"balance": None, "description": "Winter"},
+            SPRING,
+            "30 Points were received by the campaign SPRING: Winter.",
         ),
         ({"balance": None, "moved": Decimal(-30)}, Source("coupon"), "30 Points were taken for a coupon."),
         ({"balance": None, "moved": Decimal(-30)}, Source("expiry"), "30 Points expired."),
@@ -241,3 +246,37 @@ def test_a_transaction_without_an_event_has_a_source(changes, kind):
 
 def test_a_source_can_be_renamed():
     assert SPRING.renamed("Summer") == Source("campaign", "Summer", 3)
+
+
+RELEASED = PointsReleaseFact(
+    loyalty_event_id=9,
+    created_at=RECORDED,
+    external_event_date=None,
+    loyalty_event_key="event-9",
+    ledger_account_id=2,
+    ledger_account_key="account-2",
+    account_name="Points",
+    amount=Decimal("30.00"),
+    ledger_transaction_ids=(4, 5),
+    cause_loyalty_event_id=7,
+    actor=None,
+)
+
+
+def test_points_that_become_available_have_a_row():
+    row = RELEASED.row()
+    assert (row.kind, row.details_name, row.loyalty_event_id, row.is_reversed) == ("points", "pointsRelease", 7, False)
+    assert (row.text, row.by, row.happened_at) == ("30 Points became available.", None, RECORDED)
+    assert row.details == {
+        "loyaltyEventKey": "event-9",
+        "ledgerAccountId": 2,
+        "ledgerAccountKey": "account-2",
+        "amount": 30,
+        "ledgerTransactionIds": [4, 5],
+    }
+
+
+def test_points_that_a_caller_released_became_available_by_request():
+    row = replace(RELEASED, actor="shop", external_event_date=HAPPENED).row()
+    assert (row.text, row.by) == ("30 Points became available by request.", "shop")
+    assert (row.recorded_at, row.happened_at) == (RECORDED, HAPPENED)
