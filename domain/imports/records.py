@@ -83,7 +83,7 @@ class ImportJob:
         if self.status != RUNNING or self.started_at is None or not self.bytes_read or not self.bytes_total:
             return None
         share = min(1.0, self.bytes_read / self.bytes_total)
-        return now + (now - self.started_at) * (1 / share - 1) if share else now + timedelta(0)
+        return now + (now - self.started_at) * (1 / share - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def _unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
         remaining = block
         while remaining:
             if unpacker.eof:
-                unpacker, is_begun = zlib.decompressobj(wbits=31), False
+                unpacker = zlib.decompressobj(wbits=31)
             try:
                 content = unpacker.decompress(remaining, _UNPACKED_AT_ONCE)
             except zlib.error:

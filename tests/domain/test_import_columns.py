@@ -7,7 +7,17 @@ from decimal import Decimal
 import pytest
 
 from domain.imports.cells import Columns, cells_of, object_values
-from domain.imports.records import BADGES, BALANCES, COUPON_CODES, COUPONS, EVENTS, MEMBERS, FileFault, RowFault
+from domain.imports.records import (
+    BADGES,
+    BALANCES,
+    COUPON_CODES,
+    COUPONS,
+    EVENTS,
+    MEMBERS,
+    MISSION_PROGRESS,
+    FileFault,
+    RowFault,
+)
 
 
 def columns(kind, header, ignores_unknown=False, **column_names):
@@ -93,6 +103,8 @@ def test_members_have_columns_of_custom_attributes():
     }
     with pytest.raises(FileFault, match="unknown"):
         columns(BADGES, "loyaltyMemberId,badge,customAttributes.size")
+    with pytest.raises(FileFault, match="unknown"):
+        columns(MISSION_PROGRESS, "loyaltyMemberId,mission,customAttributes.size")
 
 
 @pytest.mark.parametrize(
@@ -131,6 +143,15 @@ def test_a_file_of_errors_can_be_sent_again():
     assert read.values(["2", "code", "Taken.", "book", "'=A"]) == {"couponBook": "book", "code": "=A"}
     # The apostrophe of any other file is its own.
     assert columns(COUPON_CODES, "couponBook,code").values(["book", "'=A"])["code"] == "'=A"
+
+    # One of the columns of a file of errors is enough to know it.
+    assert columns(COUPON_CODES, "importLine,couponBook,code").values(["2", "book", "'=A"])["code"] == "=A"
+
+
+def test_a_missing_column_is_reported_with_the_first_500_characters_of_the_line():
+    with pytest.raises(FileFault) as caught:
+        columns(COUPON_CODES, "c" * 600)
+    assert str(caught.value) == f"The column couponBook is missing. The first line has {'c' * 500}."
 
 
 def test_a_row_that_is_no_csv_is_refused():
@@ -173,6 +194,11 @@ def test_fields_of_json_may_have_other_names():
         (BALANCES, {"pending": 1}, ("pending is not true or false.", "pending")),
         (BALANCES, {"tags": "a"}, ("tags is not an array.", "tags")),
         (COUPONS, {"couponData": "{}"}, ("couponData is not an object.", "couponData")),
+        (
+            MISSION_PROGRESS,
+            {"customAttributes.size": 5},
+            ("The field 'customAttributes.size' is unknown.", "customAttributes.size"),
+        ),
         (
             BADGES,
             {"customAttributes.size": 5},

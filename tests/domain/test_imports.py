@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -57,6 +58,16 @@ def test_packed_files_are_unpacked_also_several(contents, size):
     assert b"".join(unpacked(blocks_of(packed, size), 800)) == b"".join(contents)
 
 
+def test_a_packed_file_may_repeat_what_it_has_had_long_before():
+    content = random.Random(1).randbytes(20_000) * 2
+    assert b"".join(unpacked([gzip.compress(content)], 40_000)) == content
+    assert b"".join(unpacked([gzip.compress(b"a") + gzip.compress(content)], 40_001)) == b"a" + content
+
+
+def test_nothing_is_unpacked_from_an_empty_file():
+    assert list(unpacked([], 10)) == list(unpacked([b""], 10)) == []
+
+
 @pytest.mark.parametrize("cut", [1, 5, 12])
 def test_a_truncated_file_is_told(cut):
     with pytest.raises(FileFault, match="truncated"):
@@ -96,6 +107,11 @@ def test_formulas_get_an_apostrophe():
     cells = {"\n=1+1": "'\n=1+1", "＝1+1": "'＝1+1", "＠SUM(1)": "'＠SUM(1)"}
     cells |= {"=1+1": "'=1+1", "-5.20": "-5.20", "+54 11": "'+54 11", "'a": "''a", "a=1": "a=1"}
     assert {cell: neutralised(cell) for cell in cells} == cells
+
+
+@pytest.mark.parametrize("cell", ["'abc", "'!x", "'-5.20", "'", ""])
+def test_an_apostrophe_before_what_is_no_formula_is_the_cells_own(cell):
+    assert restored(cell) == cell
 
 
 def test_the_delimiter_is_that_of_the_first_line():
@@ -167,6 +183,7 @@ JOB = ImportJob(
 
 def test_an_import_ends_if_it_goes_on_as_until_now():
     assert JOB.rows_per_second == 250
+    assert replace(JOB, rows_read=10_000, worked_ms=4_000).rows_per_second == 2_500
     assert JOB.estimated_end(NOON + timedelta(minutes=10)) == NOON + timedelta(minutes=40)
     # More than the file has, as it was unpacked.
     assert replace(JOB, bytes_read=120).estimated_end(NOON) == NOON
