@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -46,6 +46,13 @@ def test_other_texts_are_no_durations(text):
 )
 def test_days_and_months_are_those_of_the_zone_and_hours_are_exact(text, begin, end):
     assert duration_of(text).after(datetime.fromisoformat(begin), MADRID) == datetime.fromisoformat(end)
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "seconds"), [("P1D", 3, 0), ("P5D", 7, 0), ("P2M", 64, 0), ("P1M3DT1H", 36, 3600), ("PT5S", 2, 5)]
+)
+def test_a_month_has_at_most_31_days_and_the_clocks_of_a_zone_take_at_most_two_more(text, days, seconds):
+    assert duration_of(text).longest == timedelta(days=days, seconds=seconds)
 
 
 def test_a_duration_beyond_the_calendar_leads_to_its_last_moment():

@@ -156,6 +156,28 @@ def test_what_cannot_be_asked_is_refused_with_its_place(given_condition, member)
     assert [fault.pointer for fault in refused.value.faults] == [f"/inlineMatcher/conditions/1/{member}"]
 
 
+@pytest.mark.parametrize(
+    ("field", "operator", "value", "text"),
+    [
+        ("total", ">", "1", "operator > needs a number."),
+        ("customAttributes.x", "<=", "a", "operator <= needs a number."),
+        ("customAttributes.x", "startsWith", 1, "operator startsWith needs a text of 1 to 1000 characters."),
+        ("productCode", "equals", 1, "operator equals needs a text of 1 to 1000 characters."),
+        (
+            "customAttributes.x",
+            "equals",
+            None,
+            "operator equals needs a text of 1 to 1000 characters, a number or a boolean.",
+        ),
+        ("quantity", "in", [], "value is not a list of 1 to 1000 values, each a number."),
+    ],
+)
+def test_the_refusal_of_a_value_names_what_its_operator_needs(field, operator, value, text):
+    with pytest.raises(InvalidRequest) as refused:
+        compile_matcher({"operator": "AND", "conditions": [condition(field, operator, value)]})
+    assert [fault.detail for fault in refused.value.faults] == [text]
+
+
 def test_every_fault_is_named():
     conditions = [condition("colour", "equals", "red"), condition("total", ">", "1"), condition("total", ">", 1)]
     with pytest.raises(InvalidRequest) as refused:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from domain.reports import MONTH, QUARTER, QUARTER_HOUR, TOTALS, WALLET_TOTALS, YEAR, cover, floor
+from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, TOTALS, WALLET_TOTALS, YEAR, Piece, cover, floor
 
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -53,3 +53,46 @@ def test_what_is_added_is_less_than_what_would_be_subtracted():
     rows = {(span.level, span.begin.month, span.sign) for span in made_of.spans}
     # Both quarters but for January, of which the last days are added: not the whole year but for what follows.
     assert rows == {(QUARTER, 1, 1), (MONTH, 1, -1), (QUARTER_HOUR, 1, 1), (MONTH, 7, 1)}
+
+
+def spans(begin, end, levels):
+    """The level, sign and days of the month of each span."""
+    made_of = cover(datetime(*begin, tzinfo=UTC), datetime(*end, tzinfo=UTC), levels)
+    return [(span.level, span.sign, span.begin.day, span.end.day) for span in made_of.spans]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        # 16 days are as many rows as a month less 15 days, and 17 are more than a month less 14.
+        ((2026, 1, 17), [(DAY, 1, 1, 17)]),
+        ((2026, 1, 18), [(MONTH, 1, 1, 1), (DAY, -1, 18, 1)]),
+        ((2026, 2, 1), [(MONTH, 1, 1, 1)]),
+        ((2026, 2, 3), [(MONTH, 1, 1, 1), (DAY, 1, 1, 3)]),
+    ],
+)
+def test_a_month_is_read_where_that_takes_fewer_rows_than_its_days(end, expected):
+    assert spans((2026, 1, 1), end, TOTALS) == expected
+
+
+@pytest.mark.parametrize(
+    ("day", "expected"),
+    [
+        # A month has as many rows of wallets as 7 days of quarters of an hour, also the last one of a year.
+        (19, [(QUARTER_HOUR, 1, 1, 19)]),
+        (21, [(MONTH, 1, 1, 1), (QUARTER_HOUR, -1, 21, 1)]),
+    ],
+)
+def test_quarters_of_an_hour_are_rows_by_their_weight(day, expected):
+    assert spans((2025, 12, 1), (2025, 12, day), WALLET_TOTALS) == expected
+
+
+@pytest.mark.parametrize(("weight", "level"), [(95, DAY), (97, QUARTER_HOUR)])
+def test_a_day_is_read_as_one_bucket_if_that_weighs_less_than_its_96_quarters(weight, level):
+    assert spans((2026, 1, 1), (2026, 1, 2), {DAY: weight, QUARTER_HOUR: 1.0}) == [(level, 1, 1, 2)]
+
+
+def test_a_range_within_a_quarter_of_an_hour_is_one_piece_and_an_empty_one_has_none():
+    at = datetime(2026, 1, 1, 12, 5, tzinfo=UTC)
+    assert cover(at, at + TICK, TOTALS).pieces == (Piece(at, at + TICK),)
+    assert cover(at, at, TOTALS).pieces == ()

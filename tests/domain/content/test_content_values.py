@@ -46,6 +46,11 @@ def test_slugs_are_made_of_names(name, taken, slug):
         (Decimal("-0.50"), "-0.5"),
         (Decimal("0.0"), "0"),
         (Decimal("1E+300"), "1E+300"),
+        # From 40 digits before or after the point on, it has an exponent.
+        (Decimal("1E+39"), "1" + "0" * 39),
+        (Decimal("1E+40"), "1E+40"),
+        (Decimal("1E-39"), "0." + "0" * 38 + "1"),
+        (Decimal("1E-40"), "1E-40"),
     ],
 )
 def test_a_number_has_one_text(number, text):
@@ -54,6 +59,7 @@ def test_a_number_has_one_text(number, text):
 
 def test_values_are_those_at_the_top_and_in_lists_there():
     attrs = {
+        "": 1,
         "title": "x" * 1000,
         "price": Decimal("3.50"),
         "vegan": True,
@@ -62,10 +68,10 @@ def test_values_are_those_at_the_top_and_in_lists_there():
         "nested": {"a": 1},
         "nothing": None,
         "n" * 101: 1,
-        "": 1,
+        "x": "one letter",
     }
     found = {(each.field, each.position): each for each in searchable_values(attrs)}
-    assert sorted(found) == [("price", 0), ("since", 0), ("tags", 1), ("tags", 2), ("title", 0), ("vegan", 0)]
+    assert sorted(found) == [("price", 0), ("since", 0), ("tags", 1), ("tags", 2), ("title", 0), ("vegan", 0), ("x", 0)]
     assert found["title", 0].text_value == "x" * (256)
     assert (found["price", 0].text_value, found["price", 0].number_value) == ("3.5", Decimal("3.50"))
     assert found["vegan", 0].text_value == "true"

@@ -34,6 +34,7 @@ MORNING = datetime(2026, 3, 4, 8, tzinfo=UTC)
         ("zh-Hant-TW", ["zh-Hant-TW", "zh-Hant", "zh", ""]),
         # The extension -u- means nothing without what it introduces.
         ("de-u-co-phonebk", ["de-u-co-phonebk", "de-u-co", "de", ""]),
+        ("de-DE-x-loyal", ["de-DE-x-loyal", "de-DE", "de", ""]),
         ("x-loyal", ["x-loyal", "x", ""]),
     ],
 )

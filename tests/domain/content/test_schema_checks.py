@@ -120,6 +120,8 @@ def test_numbers_that_are_compared_slowly_are_refused():
     assert faults({"enum": [1, Decimal("1e300")]}) == ["/enum/1"]
     assert faults({"properties": {"a/b": {"maximum": 10**20}}}) == ["/properties/a~1b/maximum"]
     assert faults({"multipleOf": Decimal("1e-20"), "maximum": 10**20 - 1}) == []
+    # The digits after the point count too.
+    assert faults({"maximum": Decimal("1." + "0" * 20 + "1")}) == ["/maximum"]
 
 
 def test_patterns_have_bounds():
@@ -190,6 +192,19 @@ def test_a_schema_costs_20_for_itself_and_each_keyword_and_what_the_keyword_take
     found = cost(schema)
     assert (found.per_value, found.per_byte) == (20 * (1 + len(schema)) + per_value, per_byte)
     assert found.of_document(3, 5) == 3 * found.per_value + 5 * found.per_byte
+
+
+def test_a_schema_has_its_own_cost_besides_those_of_its_parts():
+    # Numbers among the options cost by the byte too; each of two keywords, the schema itself and its part cost 20.
+    found = cost({"enum": [*range(300)], "pattern": "abcd", "properties": {"a": True}})
+    assert (found.evaluations, found.checks) == (2, 4)
+    assert (found.here_per_value, found.inner_per_value) == (20 * 5 + 300 * 1_200, 20)
+    assert (found.here_per_byte, found.inner_per_byte, found.per_byte) == (40, 0, 40 + 300 * 3)
+
+
+def test_a_schema_that_depends_on_a_property_checks_the_same_place():
+    small = {"pattern": "a" * 100}
+    assert cost({"dependentSchemas": {"a": small, "b": small}, "allOf": [small]}).per_byte == 3_000
 
 
 @pytest.mark.parametrize(("count", "checks"), [(0, 1), (99, 1), (100, 2), (250, 3)])

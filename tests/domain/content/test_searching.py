@@ -98,6 +98,7 @@ def test_facets_are_compared_with_values_of_their_type():
         ("vegan", "yes", "vegan is compared with true or false, not with yes."),
         ("since", "lately", "since is compared with dates, which lately is not."),
         ("colour", "x" * 256, "colour is compared with a text of more than 255 characters."),
+        ("since", "2026-02-30", "since is compared with dates, which 2026-02-30 is not."),
         ("price", "c" * 60, f"price is compared with numbers, which {'c' * 50} is not."),
         ("vegan", "c" * 60, f"vegan is compared with true or false, not with {'c' * 50}."),
         ("since", "c" * 60, f"since is compared with dates, which {'c' * 50} is not."),
@@ -112,6 +113,14 @@ def test_an_unknown_facet_is_refused_even_where_no_fields_are_described():
     facets, found = read_facets(OPEN, color=["red"], colour=["red"])
     text = "The field color is neither in facetFields nor in jsonschema of the collection. Did you mean colour?"
     assert (facets, found) == ({"colour": ("red",)}, [("facets[color]", text)])
+
+
+def test_an_unknown_field_is_reported_at_its_first_parameter_and_the_next_one_is_read():
+    reader = SearchReader(DRINKS)
+    assert reader.facets({"color": [("facets[color][0]", "red"), ("facets[color][1]", "blue")]}) == {}
+    ends = {"prize": {"min": ("min[prize]", "1")}, "price": {"min": ("min[price]", "1")}}
+    assert reader.ranges(ends) == (Bounds("price", "number", least=Decimal(1)),)
+    assert [parameter for parameter, _ in faults(reader)] == ["facets[color][0]", "min[prize]"]
 
 
 def test_a_range_has_numbers_or_dates_as_bounds():
@@ -147,6 +156,13 @@ def test_bounds_of_a_field_of_unknown_type_say_its_type():
         ("colour", {"max": "b"}, "max[colour]", "colour is a string; only numbers and dates have ranges."),
         ("vegan", {"min": "true"}, "min[vegan]", "vegan is a boolean; only numbers and dates have ranges."),
         ("price", {"min": "low", "max": "2"}, "min[price]", "A bound of price must be a number; low is not."),
+        ("price", {"min": "l" * 60}, "min[price]", f"A bound of price must be a number; {'l' * 50} is not."),
+        (
+            "l" * 120,
+            {"max": "2"},
+            f"max[{'l' * 96}",
+            f"The field {'l' * 100} is neither in facetFields nor in jsonschema of the collection.",
+        ),
         (
             "since",
             {"max": "soon"},
