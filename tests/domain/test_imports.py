@@ -68,6 +68,11 @@ def test_nothing_is_unpacked_from_an_empty_file():
     assert list(unpacked([], 10)) == list(unpacked([b""], 10)) == []
 
 
+def test_a_file_is_unpacked_in_pieces_of_at_most_a_mebibyte():
+    packed = gzip.compress(bytes(5 * 1024 * 1024))
+    assert [len(piece) for piece in unpacked([packed], len(packed) * 2000)] == [1024 * 1024] * 5
+
+
 @pytest.mark.parametrize("cut", [1, 5, 12])
 def test_a_truncated_file_is_told(cut):
     with pytest.raises(FileFault, match="truncated"):
@@ -79,11 +84,12 @@ def test_a_long_line_is_passed_over_in_bounded_memory():
         yield b"a\n"
         for _ in range(40):
             yield b"x" * LONGEST_ROW
-        yield b"\nb\n"
+        yield b"x\nb\n"
 
     first, long, last = (row for row in raw_rows(blocks(), NDJSON, 0, 1) if not row.is_empty)
     assert (first.content, last.content, last.line) == (b"a", b"b", 3)
     assert (len(long.content), long.line, "longer" in (long.fault or "")) == (1000, 2, True)
+    assert (long.next_line, long.next_byte) == (3, 2 + 40 * LONGEST_ROW + 2)
 
 
 def test_a_quote_without_an_end_costs_its_line_alone():
@@ -94,6 +100,27 @@ def test_a_quote_without_an_end_costs_its_line_alone():
         (3, b"c", True),
         (4, b"c", True),
     ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_an_empty_line_may_begin_a_block(size):
+    rows = raw_rows([b"a\n", *blocks_of(b"\nb\n", size)], CSV, 0, 1)
+    assert [(row.content, row.line) for row in rows] == [(b"a", 1), (b"", 2), (b"b", 3)]
+
+
+@pytest.mark.parametrize(
+    ("last_row", "file_format", "fault"),
+    [
+        (b'b,"c', CSV, "The quote that opens in this row is not closed."),
+        (b'"b",c', CSV, None),
+        (b'"b",",c"', CSV, None),
+        (b'{"b', NDJSON, None),
+    ],
+)
+def test_a_quote_of_the_last_row_is_closed_in_it(last_row, file_format, fault):
+    first, last = raw_rows([b"a\n" + last_row], file_format, 0, 1)
+    assert (first.content, first.next_line) == (b"a", 2)
+    assert (last.content, last.fault, last.next_line, last.next_byte) == (last_row, fault, 3, 2 + len(last_row))
 
 
 @given(CELLS)
@@ -157,6 +184,12 @@ def test_a_quote_that_never_closes_ends_with_its_line():
     first, *_, last = raw_rows([b'a,"b\nc\n', b"y" * LONGEST_ROW + b"\nx\n"], CSV, 0, 1)
     assert (first.content, first.fault) == (b'a,"b', "The quote that opens in this row is not closed.")
     assert (last.content, last.fault, last.line) == (b"x", None, 4)
+
+
+def test_a_row_that_is_too_long_after_an_open_quote_ends_with_its_first_line():
+    first, second, last = raw_rows([b'a,"b\n', b"y" * (LONGEST_ROW + 1), b"\nx\n"], CSV, 0, 1)
+    assert (first.content, first.fault) == (b'a,"b', "The quote that opens in this row is not closed.")
+    assert (second.line, "longer" in second.fault, last.content, last.line) == (2, True, b"x", 3)
 
 
 def test_the_last_row_needs_no_line_break():
