@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -167,6 +168,23 @@ def test_an_element_at_a_constant_place_is_one_part_of_a_trace():
     ]
 
 
+def test_only_operators_and_macros_are_named_as_such():
+    assert trace("-count")["operator"] == "-"
+    assert trace("order.tags.all(t, true)")["operator"] == "all"
+    assert "operator" not in trace("order.tags.size()")
+
+
+def test_an_operand_of_a_constant_is_a_part_of_a_trace():
+    assert [part["expression"] for part in trace("order.paid || true")["children"]] == ["order.paid"]
+
+
+@pytest.mark.parametrize(("characters", "parts"), [(20, 0), (21, 1)])
+def test_a_part_is_left_out_where_the_whole_has_used_all_characters(characters, parts):
+    # Both "count == 3" and "count is 3" have 10 characters.
+    found = explain(parse("count == 3"), ENVIRONMENT, CONTEXT, FUNCTIONS, room=Room(characters))
+    assert len(found.get("children", [])) == parts
+
+
 def test_explaining_a_faulty_expression():
     with pytest.raises(ExpressionError):
         explain(parse("nope"), ENVIRONMENT, CONTEXT)
@@ -201,6 +219,9 @@ class TestReason:
         found = reason(trace("order.total > 50 && (count == 1 || count == 2)"))
         assert found["label"] == "not true: count is 1 or count is 2 (it is 3)"
         assert [read["value"] for read in found["actual"]] == [3, 3]
+
+    def test_an_and_that_is_false_by_a_constant_is_false_as_a_whole(self):
+        assert reason(trace("false && count == 3"))["label"] == "not true: false and count is 3 (count is 3)"
 
     def test_a_condition_without_and(self):
         assert reason(trace("count == 1"))["at"] == [0, 10]
@@ -283,6 +304,8 @@ class TestReason:
         (-(2**64), "(int)"),
         (None, None),
         (True, True),
+        (datetime(2026, 3, 1, 9, tzinfo=UTC), "2026-03-01T09:00:00Z"),
+        (datetime(2026, 3, 1, 9), "2026-03-01T09:00:00"),
     ],
     ids=str,
 )

@@ -204,6 +204,12 @@ def test_long_text(size):
     assert found.message == f"an expression has at most {MAX_TEXT} characters"
 
 
+def test_a_text_of_the_greatest_length_is_read():
+    node = parse('"' + "a" * (MAX_TEXT - 2) + '"')
+    assert isinstance(node, Constant)
+    assert node.value == "a" * (MAX_TEXT - 2)
+
+
 def test_depth():
     assert parse("a" + ".b" * (MAX_DEPTH - 1)).depth == MAX_DEPTH
     assert fault("a" + ".b" * MAX_DEPTH).code == "limit"
