@@ -22,17 +22,17 @@ class Call(WaitingCall[str]):
         self.name, self.waits = name, waits
 
 
-class Kitchen:
-    """Batches whose first call waits until `go_on`, so that the next ones wait for it; `batches` are those that began.
+class Runner:
+    """Runs calls; one that `waits` does so until `go_on` is set, and further calls of its kind wait for it.
 
-    Batches of one are not among them, but in `individually`.
+    `batches` are the batches of several calls that were run, `individually` the names of calls that were run as one.
     """
 
     def __init__(self, most: int = 100) -> None:
         self.batches: list[list[Call]] = []
         self.individually: list[str] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
-        self.outcome: Callable[[Call], Any] = lambda call: f"with {len(self.batches[-1])}"
+        self.outcome: Callable[[Call], Any] = lambda call: f"in a batch of {len(self.batches[-1])}"
         self.pool = ThreadPoolExecutor(4)
         self.calls = CallBatches(self._run, most)
         self.later: list[Callable[[], None]] = []
@@ -45,14 +45,14 @@ class Kitchen:
             self.begun.set()
             assert self.go_on.wait(60)
         self.individually.append(batch[0].name)
-        return ["alone"]
+        return ["individually"]
 
     def call(self, name: str, kind: str | None = "kind", *, waits: bool = False) -> Call:
-        made = Call(name, waits)
-        self.calls.submit(kind, made, self.pool, lambda seconds, do: self.later.append(do))
+        call = Call(name, waits)
+        self.calls.submit(kind, call, self.pool, lambda seconds, do: self.later.append(do))
         if waits:
             assert self.begun.wait(60)
-        return made
+        return call
 
 
 @pytest.fixture(autouse=True)
@@ -62,152 +62,153 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def kitchen() -> Iterator[Kitchen]:
-    made = Kitchen()
-    yield made
-    made.go_on.set()
-    made.pool.shutdown()
+def runner() -> Iterator[Runner]:
+    runner = Runner()
+    yield runner
+    runner.go_on.set()
+    runner.pool.shutdown()
 
 
 def results(*calls: Call) -> list[str]:
+    """Wait for the calls; return how each was run."""
     return [call.future.result(60) for call in calls]
 
 
-def test_a_call_that_finds_no_other_begins_at_once_and_alone(kitchen):
-    assert results(kitchen.call("one"), kitchen.call("two", "other")) == ["alone", "alone"]
-    assert kitchen.batches == []
+def test_a_call_that_finds_no_other_is_run_at_once_and_individually(runner):
+    assert results(runner.call("one"), runner.call("two", "other")) == ["individually", "individually"]
+    assert runner.batches == []
 
 
-def test_calls_without_a_kind_wait_for_nobody(kitchen):
-    first = kitchen.call("first", None, waits=True)
-    assert results(*(kitchen.call(f"other {number}", None) for number in range(3))) == ["alone"] * 3
-    kitchen.go_on.set()
-    assert results(first) == ["alone"]
+def test_calls_without_a_kind_wait_for_nobody(runner):
+    first = runner.call("first", None, waits=True)
+    assert results(*(runner.call(f"other {number}", None) for number in range(3))) == ["individually"] * 3
+    runner.go_on.set()
+    assert results(first) == ["individually"]
 
 
-def test_calls_that_come_while_one_is_under_way_are_the_next_group(kitchen):
-    first = kitchen.call("first", waits=True)
-    waiting = [kitchen.call(f"waiting {number}") for number in range(5)]
+def test_calls_that_come_while_one_is_under_way_are_the_next_batch(runner):
+    first = runner.call("first", waits=True)
+    waiting = [runner.call(f"waiting {number}") for number in range(5)]
     assert not any(call.future.done() for call in waiting)
-    kitchen.go_on.set()
-    assert results(first, *waiting) == ["alone", *["with 5"] * 5]
-    assert kitchen.batches == [waiting]
+    runner.go_on.set()
+    assert results(first, *waiting) == ["individually", *["in a batch of 5"] * 5]
+    assert runner.batches == [waiting]
 
 
-def test_a_call_that_waits_alone_is_done_alone(kitchen):
-    first = kitchen.call("first", waits=True)
-    second = kitchen.call("second")
-    kitchen.go_on.set()
-    assert results(first, second) == ["alone", "alone"]
+def test_a_call_that_waits_without_others_is_run_individually(runner):
+    first = runner.call("first", waits=True)
+    second = runner.call("second")
+    runner.go_on.set()
+    assert results(first, second) == ["individually", "individually"]
 
 
-def test_a_group_has_at_most_so_many_calls_and_the_others_keep_their_order():
-    kitchen = Kitchen(most=3)
-    first = kitchen.call("first", waits=True)
-    waiting = [kitchen.call(f"waiting {number}") for number in range(7)]
-    kitchen.go_on.set()
-    assert results(first, *waiting) == ["alone", *["with 3"] * 6, "alone"]
-    assert kitchen.batches == [waiting[:3], waiting[3:6]]
-    kitchen.pool.shutdown()
+def test_a_batch_has_at_most_so_many_calls_and_the_others_keep_their_order():
+    runner = Runner(most=3)
+    first = runner.call("first", waits=True)
+    waiting = [runner.call(f"waiting {number}") for number in range(7)]
+    runner.go_on.set()
+    assert results(first, *waiting) == ["individually", *["in a batch of 3"] * 6, "individually"]
+    assert runner.batches == [waiting[:3], waiting[3:6]]
+    runner.pool.shutdown()
 
 
-def test_calls_of_other_kinds_wait_for_nobody(kitchen):
-    kitchen.call("first", waits=True)
-    assert results(*(kitchen.call(f"other {number}", f"kind {number}") for number in range(3))) == ["alone"] * 3
+def test_calls_of_other_kinds_wait_for_nobody(runner):
+    runner.call("first", waits=True)
+    assert results(*(runner.call(f"other {number}", f"kind {number}") for number in range(3))) == ["individually"] * 3
 
 
-def test_a_flood_of_one_kind_leaves_threads_for_the_others(kitchen):
-    kitchen.call("first", waits=True)
-    flood = [kitchen.call(f"flood {number}") for number in range(500)]
+def test_a_flood_of_one_kind_leaves_threads_for_the_others(runner):
+    runner.call("first", waits=True)
+    flood = [runner.call(f"flood {number}") for number in range(500)]
     # Three of the four threads are free, however many calls wait.
-    assert results(kitchen.call("other", "other kind")) == ["alone"]
-    kitchen.go_on.set()
-    assert set(results(*flood)) == {"with 100"}
+    assert results(runner.call("other", "other kind")) == ["individually"]
+    runner.go_on.set()
+    assert set(results(*flood)) == {"in a batch of 100"}
 
 
-def test_a_call_that_is_cancelled_while_it_waits_is_not_done(kitchen):
-    first = kitchen.call("first", waits=True)
-    waiting = [kitchen.call(f"waiting {number}") for number in range(3)]
+def test_a_call_that_is_cancelled_while_it_waits_is_not_done(runner):
+    first = runner.call("first", waits=True)
+    waiting = [runner.call(f"waiting {number}") for number in range(3)]
     assert waiting[1].future.cancel()
-    kitchen.go_on.set()
-    assert results(first, waiting[0], waiting[2]) == ["alone", "with 2", "with 2"]
+    runner.go_on.set()
+    assert results(first, waiting[0], waiting[2]) == ["individually", "in a batch of 2", "in a batch of 2"]
     with pytest.raises(CancelledError):
         waiting[1].future.result()
 
 
-def test_the_kind_begins_anew_after_all_its_waiting_calls_were_cancelled(kitchen):
-    kitchen.call("first", waits=True)
-    gone = [kitchen.call(f"gone {number}") for number in range(3)]
+def test_a_call_is_run_after_all_waiting_calls_of_its_kind_were_cancelled(runner):
+    runner.call("first", waits=True)
+    gone = [runner.call(f"gone {number}") for number in range(3)]
     assert all(call.future.cancel() for call in gone)
-    kitchen.go_on.set()
-    assert results(kitchen.call("next")) == ["alone"]
+    runner.go_on.set()
+    assert results(runner.call("next")) == ["individually"]
 
 
-def test_each_call_has_its_own_outcome(kitchen):
+def test_each_call_has_its_own_outcome(runner):
     outcomes: dict[Future[str], Any] = {}
-    kitchen.outcome = lambda call: outcomes[call.future]
-    first = kitchen.call("first", waits=True)
-    done, refused, to_do_alone = (kitchen.call(name) for name in ("done", "refused", "to do alone"))
-    outcomes |= {done.future: "done", refused.future: ValueError("refused"), to_do_alone.future: NotBatchable()}
-    kitchen.go_on.set()
-    assert results(first, done, to_do_alone) == ["alone", "done", "alone"]
+    runner.outcome = lambda call: outcomes[call.future]
+    first = runner.call("first", waits=True)
+    done, refused, not_batchable = (runner.call(name) for name in ("done", "refused", "not batchable"))
+    outcomes |= {done.future: "done", refused.future: ValueError("refused"), not_batchable.future: NotBatchable()}
+    runner.go_on.set()
+    assert results(first, done, not_batchable) == ["individually", "done", "individually"]
     with pytest.raises(ValueError, match="refused"):
         refused.future.result(60)
-    assert kitchen.individually == ["first", "to do alone"]
+    assert runner.individually == ["first", "not batchable"]
 
 
-def test_a_fault_of_the_group_itself_reaches_every_call(kitchen):
+def test_a_fault_of_a_batch_reaches_each_of_its_calls(runner):
     def fails(call: Call) -> Any:
         raise RuntimeError("a fault")
 
-    kitchen.outcome = fails
-    first = kitchen.call("first", waits=True)
-    waiting = [kitchen.call(f"waiting {number}") for number in range(2)]
-    kitchen.go_on.set()
+    runner.outcome = fails
+    first = runner.call("first", waits=True)
+    waiting = [runner.call(f"waiting {number}") for number in range(2)]
+    runner.go_on.set()
     for call in waiting:
         with pytest.raises(RuntimeError, match="a fault"):
             call.future.result(60)
-    assert results(first, kitchen.call("next")) == ["alone", "alone"]
+    assert results(first, runner.call("next")) == ["individually", "individually"]
 
 
-def test_calls_that_wait_while_the_threads_end_are_still_done(kitchen):
-    first = kitchen.call("first", waits=True)
-    waiting = [kitchen.call(f"waiting {number}") for number in range(3)]
-    ending = threading.Thread(target=kitchen.pool.shutdown)
+def test_calls_that_wait_while_the_threads_end_are_still_done(runner):
+    first = runner.call("first", waits=True)
+    waiting = [runner.call(f"waiting {number}") for number in range(3)]
+    ending = threading.Thread(target=runner.pool.shutdown)
     ending.start()
-    kitchen.go_on.set()
+    runner.go_on.set()
     ending.join()
-    assert results(first, *waiting) == ["alone", *["with 3"] * 3]
+    assert results(first, *waiting) == ["individually", *["in a batch of 3"] * 3]
 
 
-def test_calls_that_wait_too_long_overtake_the_one_under_way(kitchen, monkeypatch):
+def test_calls_that_wait_too_long_overtake_the_one_under_way(runner, monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
-    first = kitchen.call("first", waits=True)
-    assert results(kitchen.call("second"), kitchen.call("third")) == ["alone", "alone"]
+    first = runner.call("first", waits=True)
+    assert results(runner.call("second"), runner.call("third")) == ["individually", "individually"]
     assert not first.future.done()
-    kitchen.go_on.set()
-    assert results(first, kitchen.call("fourth")) == ["alone", "alone"]
+    runner.go_on.set()
+    assert results(first, runner.call("fourth")) == ["individually", "individually"]
 
 
-def test_calls_look_again_once_the_one_under_way_has_taken_too_long(kitchen, monkeypatch):
-    first = kitchen.call("first", waits=True)
-    waiting = [kitchen.call(f"waiting {number}") for number in range(3)]
+def test_calls_look_again_once_the_one_under_way_has_taken_too_long(runner, monkeypatch):
+    first = runner.call("first", waits=True)
+    waiting = [runner.call(f"waiting {number}") for number in range(3)]
     # One look for all of them.
-    [look] = kitchen.later
+    [look] = runner.later
     look()
     assert not any(call.future.done() for call in waiting)
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
     look()
-    assert results(*waiting) == ["with 3"] * 3
+    assert results(*waiting) == ["in a batch of 3"] * 3
     assert not first.future.done()
     # Nobody waits any more.
     look()
-    kitchen.go_on.set()
-    assert results(first) == ["alone"]
+    runner.go_on.set()
+    assert results(first) == ["individually"]
 
 
-def test_an_only_call_that_cannot_be_batched_fails(kitchen):
+def test_an_only_call_that_cannot_be_batched_fails(runner):
     """It would be run again and again."""
-    kitchen.calls = CallBatches(lambda batch: [NotBatchable()] * len(batch), 100)
+    runner.calls = CallBatches(lambda batch: [NotBatchable()] * len(batch), 100)
     with pytest.raises(NotBatchable):
-        kitchen.call("one").future.result(60)
+        runner.call("one").future.result(60)
