@@ -26,14 +26,15 @@ def tenders(payment: Any, money: Any = 25, amount: Any = 25) -> list[dict[str, A
 
 
 @pytest.fixture
-def rich(till):
+def funded_till(till):
+    """A till whose member has 3,000 points to pay with."""
     till.shop.give(till.member, 3000)
     return till
 
 
 def buy(till: Till, payments: Any, total: Any = 50, external_id: str = "1718", **more: Any) -> Any:
-    told = {} if payments is None else {"payments": payments}
-    return till.shop.track_one(order(till.member, str(total), external_id=external_id, **told), **more)
+    payload = {} if payments is None else {"payments": payments}
+    return till.shop.track_one(order(till.member, str(total), external_id=external_id, **payload), **more)
 
 
 def bring_back(till: Till, total: Any, external_id: str = "1718") -> Any:
@@ -43,7 +44,7 @@ def bring_back(till: Till, total: Any, external_id: str = "1718") -> Any:
 
 
 def refusal(till: Till, *args: Any, **more: Any) -> str:
-    """Track an order that must be refused, and answer by what."""
+    """Track an order that must be refused; return the type of the problem."""
     return till.shop.refused(order(*args, **more)).removeprefix("/problems/")
 
 
@@ -63,264 +64,266 @@ def complete(sent: Any, refunded: Any = 0) -> Any:
     return [{"pointsPaymentKey": None, "reference": None, **tender, "refundedAmount": refunded} for tender in sent]
 
 
-def test_the_order_captures_its_payment(rich):
-    payment = rich.pay(points=2500)
-    result = buy(rich, tenders(payment))
+def test_the_order_captures_its_payment(funded_till):
+    payment = funded_till.pay(points=2500)
+    result = buy(funded_till, tenders(payment))
     assert (result["status"], "refunds" in result) == ("success", False)
-    after = rich.read(payment)
+    after = funded_till.read(payment)
     assert (after["status"], after["points"], after["value"], after["orderExternalId"]) == (
         "captured",
         2500,
         25,
         "1718",
     )
-    assert stored_payments(rich) == complete(tenders(payment))
-    assert rich.balance == 500
-    rich.shop.check_ledger()
+    assert stored_payments(funded_till) == complete(tenders(payment))
+    assert funded_till.balance == 500
+    funded_till.shop.check_ledger()
 
 
-def test_an_order_without_payments_is_as_before(rich):
-    assert "refunds" not in buy(rich, None)
-    assert stored_payments(rich) is None
-    assert "refunds" not in bring_back(rich, 10)
+def test_an_order_without_payments_is_as_before(funded_till):
+    assert "refunds" not in buy(funded_till, None)
+    assert stored_payments(funded_till) is None
+    assert "refunds" not in bring_back(funded_till, 10)
 
 
-def test_example_4_returns_refund_each_tender(rich):
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment))
-    assert refunds(bring_back(rich, 20)) == [("points", 10, 1000), ("card", 10, None)]
-    assert refunds(bring_back(rich, 5)) == [("points", Decimal("2.5"), 250), ("card", Decimal("2.5"), None)]
-    assert [tender["refundedAmount"] for tender in stored_payments(rich)] == [Decimal("12.5"), Decimal("12.5")]
-    assert rich.balance == 1750
-    assert refunds(bring_back(rich, 25)) == [("points", Decimal("12.5"), 1250), ("card", Decimal("12.5"), None)]
-    assert rich.read(payment)["status"] == "refunded"
-    assert rich.balance == 3000
-    rich.shop.check_ledger()
+def test_example_4_returns_refund_each_tender(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment))
+    assert refunds(bring_back(funded_till, 20)) == [("points", 10, 1000), ("card", 10, None)]
+    assert refunds(bring_back(funded_till, 5)) == [("points", Decimal("2.5"), 250), ("card", Decimal("2.5"), None)]
+    assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [Decimal("12.5"), Decimal("12.5")]
+    assert funded_till.balance == 1750
+    assert refunds(bring_back(funded_till, 25)) == [("points", Decimal("12.5"), 1250), ("card", Decimal("12.5"), None)]
+    assert funded_till.read(payment)["status"] == "refunded"
+    assert funded_till.balance == 3000
+    funded_till.shop.check_ledger()
 
 
-def test_example_5_three_returns_of_a_third(rich):
-    payment = rich.pay(points=1000, orderTotal=33.33)
-    buy(rich, tenders(payment, 23.33, 10), 33.33)
-    results = [refunds(bring_back(rich, 11.11)) for _ in range(3)]
+def test_example_5_three_returns_of_a_third(funded_till):
+    payment = funded_till.pay(points=1000, orderTotal=33.33)
+    buy(funded_till, tenders(payment, 23.33, 10), 33.33)
+    results = [refunds(bring_back(funded_till, 11.11)) for _ in range(3)]
     assert [result[0][2] for result in results] == [333, 333, 334]
     assert [result[1][1] for result in results] == [Decimal("7.78"), Decimal("7.78"), Decimal("7.77")]
-    assert rich.balance == 3000
-    rich.shop.check_ledger()
+    assert funded_till.balance == 3000
+    funded_till.shop.check_ledger()
 
 
-def test_example_6_a_campaign_earns_on_money_only(rich):
-    rich.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment))
-    assert rich.balance == 500 + 25
-    bring_back(rich, 25)
-    assert rich.balance == 500 + 12 + 1250
-    rich.shop.check_ledger()
+def test_example_6_a_campaign_earns_on_money_only(funded_till):
+    funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment))
+    assert funded_till.balance == 500 + 25
+    bring_back(funded_till, 25)
+    assert funded_till.balance == 500 + 12 + 1250
+    funded_till.shop.check_ledger()
 
 
-def test_campaigns_see_how_an_order_is_paid(rich):
-    rich.shop.campaign(
+def test_campaigns_see_how_an_order_is_paid(funded_till):
+    funded_till.shop.campaign(
         running(MONEY, rule='order.payments.exists(p, p.tender == "card" && p.amount == 25) && order.total == 50'),
         eventType=ORDER_CREATED,
     )
-    buy(rich, tenders(rich.pay(points=2500)))
-    assert rich.balance == 525
-    buy(rich, None, external_id="1719")
-    assert rich.balance == 525
+    buy(funded_till, tenders(funded_till.pay(points=2500)))
+    assert funded_till.balance == 525
+    buy(funded_till, None, external_id="1719")
+    assert funded_till.balance == 525
 
 
-def test_a_campaign_sees_all_of_an_order_that_tells_no_payments_as_money(rich):
-    rich.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
-    buy(rich, None)
-    assert rich.balance == 3050
+def test_a_campaign_sees_all_of_an_order_that_tells_no_payments_as_money(funded_till):
+    funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
+    buy(funded_till, None)
+    assert funded_till.balance == 3050
 
 
-def test_a_tender_below_the_value_captures_that_part(rich):
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment, 40, 10))
-    after = rich.read(payment)
-    assert (after["points"], after["value"], rich.balance) == (1000, 10, 2000)
+def test_a_tender_below_the_value_captures_that_part(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment, 40, 10))
+    after = funded_till.read(payment)
+    assert (after["points"], after["value"], funded_till.balance) == (1000, 10, 2000)
 
 
 @pytest.mark.parametrize("total", [50, 60])
-def test_payments_that_do_not_fit_the_order_are_refused(rich, total):
-    payment = rich.pay(points=2500)
-    assert refusal(rich, rich.member, 49, payments=tenders(payment)) == "invalid-request"
+def test_payments_that_do_not_fit_the_order_are_refused(funded_till, total):
+    payment = funded_till.pay(points=2500)
+    assert refusal(funded_till, funded_till.member, 49, payments=tenders(payment)) == "invalid-request"
     above = tenders(payment, total - 26, 26)
-    assert refusal(rich, rich.member, total, payments=above) == "invalid-request"
+    assert refusal(funded_till, funded_till.member, total, payments=above) == "invalid-request"
     keyless = [{"tender": "points", "amount": total}]
-    assert refusal(rich, rich.member, total, payments=keyless) == "invalid-request"
-    assert rich.read(payment)["status"] == "held"
-    assert rich.shop.rows("purchase_orders") == []
+    assert refusal(funded_till, funded_till.member, total, payments=keyless) == "invalid-request"
+    assert funded_till.read(payment)["status"] == "held"
+    assert funded_till.shop.rows("purchase_orders") == []
 
 
-def test_an_order_whose_payment_is_not_held_is_not_stored(rich):
-    payment = rich.pay(points=2500)
-    rich.act(payment, "capture")
-    assert refusal(rich, rich.member, 50, payments=tenders(payment)) == "payment-not-held"
-    late = rich.pay(points=500)
-    rich.clock.wait(hours=2)
-    assert refusal(rich, rich.member, 5, payments=tenders(late, 0, 5)) == "payment-not-held"
-    assert rich.shop.rows("purchase_orders") == []
-    other = rich.shop.member()
-    assert refusal(rich, other, 5, payments=tenders(late, 0, 5)) == "not-found"
+def test_an_order_whose_payment_is_not_held_is_not_stored(funded_till):
+    payment = funded_till.pay(points=2500)
+    funded_till.act(payment, "capture")
+    assert refusal(funded_till, funded_till.member, 50, payments=tenders(payment)) == "payment-not-held"
+    late = funded_till.pay(points=500)
+    funded_till.clock.wait(hours=2)
+    assert refusal(funded_till, funded_till.member, 5, payments=tenders(late, 0, 5)) == "payment-not-held"
+    assert funded_till.shop.rows("purchase_orders") == []
+    other = funded_till.shop.member()
+    assert refusal(funded_till, other, 5, payments=tenders(late, 0, 5)) == "not-found"
 
 
-def test_of_several_payments_all_or_none_are_captured(rich):
-    first, second = rich.pay(points=1000), rich.pay(points=1000)
-    rich.act(second, "release")
+def test_of_several_payments_all_or_none_are_captured(funded_till):
+    first, second = funded_till.pay(points=1000), funded_till.pay(points=1000)
+    funded_till.act(second, "release")
     both = [*tenders(first, 30, 10)[:1], *tenders(second, 30, 10)]
-    assert refusal(rich, rich.member, 50, payments=both) == "payment-not-held"
-    assert rich.read(first)["status"] == "held"
-    assert rich.balance == 2000
-    third = rich.pay(points=1000)
+    assert refusal(funded_till, funded_till.member, 50, payments=both) == "payment-not-held"
+    assert funded_till.read(first)["status"] == "held"
+    assert funded_till.balance == 2000
+    third = funded_till.pay(points=1000)
     both = [*tenders(first, 30, 10)[:1], *tenders(third, 30, 10)]
-    assert buy(rich, both)["status"] == "success"
-    assert [rich.read(payment)["status"] for payment in (first, third)] == ["captured", "captured"]
-    rich.shop.check_ledger()
+    assert buy(funded_till, both)["status"] == "success"
+    assert [funded_till.read(payment)["status"] for payment in (first, third)] == ["captured", "captured"]
+    funded_till.shop.check_ledger()
 
 
-def test_a_payment_pays_one_order(rich):
-    payment = rich.pay(points=2500)
-    sent = [order(rich.member, 50, external_id=number, payments=tenders(payment)) for number in ("1", "2")]
-    results = rich.shop.track(*sent)
+def test_a_payment_pays_one_order(funded_till):
+    payment = funded_till.pay(points=2500)
+    sent = [order(funded_till.member, 50, external_id=number, payments=tenders(payment)) for number in ("1", "2")]
+    results = funded_till.shop.track(*sent)
     assert [result["status"] for result in results] == ["success", "failed"]
     assert type_of(results[1]["error"]) == "payment-not-held"
-    assert len(rich.shop.rows("purchase_orders")) == 1
+    assert len(funded_till.shop.rows("purchase_orders")) == 1
 
 
-def test_points_do_not_pay_an_order_in_another_currency(rich):
-    payment = rich.pay(points=2500)
-    assert refusal(rich, rich.member, 50, payments=tenders(payment), currency="USD") == "currency-mismatch"
-    assert rich.shop.track_one(order(rich.member, 50, payments=tenders(payment), currency="EUR"))
+def test_points_do_not_pay_an_order_in_another_currency(funded_till):
+    payment = funded_till.pay(points=2500)
+    assert (
+        refusal(funded_till, funded_till.member, 50, payments=tenders(payment), currency="USD") == "currency-mismatch"
+    )
+    assert funded_till.shop.track_one(order(funded_till.member, 50, payments=tenders(payment), currency="EUR"))
 
 
 @pytest.mark.parametrize("status", ["cancelled", "rejected"])
-def test_an_order_that_is_undone_refunds_all(rich, status):
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment))
-    result = rich.shop.track_one(order(rich.member, None, status, "1718"))
+def test_an_order_that_is_undone_refunds_all(funded_till, status):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment))
+    result = funded_till.shop.track_one(order(funded_till.member, None, status, "1718"))
     assert refunds(result) == [("points", 25, 2500), ("card", 25, None)]
-    assert rich.read(payment)["status"] == "refunded"
-    assert rich.balance == 3000
-    rich.shop.check_ledger()
+    assert funded_till.read(payment)["status"] == "refunded"
+    assert funded_till.balance == 3000
+    funded_till.shop.check_ledger()
 
 
-def test_a_full_return_refunds_what_is_left(rich):
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment))
-    rich.shop.track_one(order(rich.member, None, "confirmed", "1718"))
-    rich.refund(payment, points=500)
-    result = rich.shop.track_one(order(rich.member, None, "returned", "1718"))
+def test_a_full_return_refunds_what_is_left(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment))
+    funded_till.shop.track_one(order(funded_till.member, None, "confirmed", "1718"))
+    funded_till.refund(payment, points=500)
+    result = funded_till.shop.track_one(order(funded_till.member, None, "returned", "1718"))
     assert refunds(result) == [("points", 20, 2000), ("card", 25, None)]
-    assert rich.balance == 3000
-    rich.shop.check_ledger()
+    assert funded_till.balance == 3000
+    funded_till.shop.check_ledger()
 
 
-def test_cancelling_the_event_of_the_order_refunds_all(rich):
-    rich.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
-    payment = rich.pay(points=2500)
-    result = buy(rich, tenders(payment))
-    rich.shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert rich.read(payment)["status"] == "refunded"
-    assert [tender["refundedAmount"] for tender in stored_payments(rich)] == [25, 25]
-    assert rich.balance == 3000
-    rich.shop.check_ledger()
+def test_cancelling_the_event_of_the_order_refunds_all(funded_till):
+    funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
+    payment = funded_till.pay(points=2500)
+    result = buy(funded_till, tenders(payment))
+    funded_till.shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert funded_till.read(payment)["status"] == "refunded"
+    assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [25, 25]
+    assert funded_till.balance == 3000
+    funded_till.shop.check_ledger()
 
 
-def test_a_dry_run_checks_payments_and_captures_nothing(rich):
-    payment = rich.pay(points=2500)
-    [result] = rich.shop.track(order(rich.member, 50, payments=tenders(payment)), dryRun=True)
+def test_a_dry_run_checks_payments_and_captures_nothing(funded_till):
+    payment = funded_till.pay(points=2500)
+    [result] = funded_till.shop.track(order(funded_till.member, 50, payments=tenders(payment)), dryRun=True)
     assert result["status"] == "success"
-    assert rich.read(payment)["status"] == "held"
-    rich.act(payment, "release")
-    [result] = rich.shop.track(order(rich.member, 50, payments=tenders(payment)), dryRun=True)
+    assert funded_till.read(payment)["status"] == "held"
+    funded_till.act(payment, "release")
+    [result] = funded_till.shop.track(order(funded_till.member, 50, payments=tenders(payment)), dryRun=True)
     assert type_of(result["error"]) == "payment-not-held"
 
 
-def test_an_authorized_order_captures_nothing_until_its_confirmation(rich):
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment), executionMode="authorize")
-    assert rich.read(payment)["status"] == "held"
-    sent = order(rich.member, None, "confirmed", "1718", payments=tenders(payment))
-    assert rich.shop.track_one(sent)["status"] == "success"
-    assert rich.read(payment)["status"] == "captured"
-    assert refunds(bring_back(rich, 25)) == [("points", Decimal("12.5"), 1250), ("card", Decimal("12.5"), None)]
-    rich.shop.check_ledger()
+def test_an_authorized_order_captures_nothing_until_its_confirmation(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment), executionMode="authorize")
+    assert funded_till.read(payment)["status"] == "held"
+    sent = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    assert funded_till.shop.track_one(sent)["status"] == "success"
+    assert funded_till.read(payment)["status"] == "captured"
+    assert refunds(bring_back(funded_till, 25)) == [("points", Decimal("12.5"), 1250), ("card", Decimal("12.5"), None)]
+    funded_till.shop.check_ledger()
 
 
-def test_an_authorized_order_that_is_cancelled_releases_its_payment(rich):
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment), executionMode="authorize")
-    result = rich.shop.track_one(order(rich.member, None, "cancelled", "1718"))
+def test_an_authorized_order_that_is_cancelled_releases_its_payment(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment), executionMode="authorize")
+    result = funded_till.shop.track_one(order(funded_till.member, None, "cancelled", "1718"))
     assert refunds(result) == [("points", 0, 0), ("card", 25, None)]
-    assert rich.read(payment)["status"] == "released"
-    assert rich.balance == 3000
+    assert funded_till.read(payment)["status"] == "released"
+    assert funded_till.balance == 3000
 
 
-def test_a_confirmation_can_say_how_the_order_is_paid(rich):
-    payment = rich.pay(points=2500)
-    buy(rich, None)
-    confirmed = order(rich.member, None, "confirmed", "1718", payments=tenders(payment))
-    assert rich.shop.track_one(confirmed)["status"] == "success"
-    assert stored_payments(rich) == complete(tenders(payment))
-    assert rich.read(payment)["status"] == "captured"
+def test_a_confirmation_can_say_how_the_order_is_paid(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, None)
+    confirmed = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    assert funded_till.shop.track_one(confirmed)["status"] == "success"
+    assert stored_payments(funded_till) == complete(tenders(payment))
+    assert funded_till.read(payment)["status"] == "captured"
 
 
-def test_a_confirmation_may_repeat_the_payments_and_not_change_them(rich):
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment))
+def test_a_confirmation_may_repeat_the_payments_and_not_change_them(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment))
     other = [{"tender": "card", "amount": 50}]
-    assert refusal(rich, rich.member, None, "confirmed", "1718", payments=other) == "invalid-request"
-    same = order(rich.member, None, "confirmed", "1718", payments=tenders(payment))
-    assert rich.shop.track_one(same)["status"] == "success"
-    assert rich.balance == 500
+    assert refusal(funded_till, funded_till.member, None, "confirmed", "1718", payments=other) == "invalid-request"
+    same = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    assert funded_till.shop.track_one(same)["status"] == "success"
+    assert funded_till.balance == 500
 
 
-def test_a_captured_event_is_paid_when_it_is_evaluated(rich):
-    payment = rich.pay(points=2500)
-    result = buy(rich, tenders(payment), executionMode="captureOnly")
-    assert rich.read(payment)["status"] == "held"
-    rich.shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
-    assert rich.read(payment)["status"] == "captured"
+def test_the_payment_of_an_event_that_is_only_captured_is_held_until_its_evaluation(funded_till):
+    payment = funded_till.pay(points=2500)
+    result = buy(funded_till, tenders(payment), executionMode="captureOnly")
+    assert funded_till.read(payment)["status"] == "held"
+    funded_till.shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
+    assert funded_till.read(payment)["status"] == "captured"
 
 
-def test_a_repeated_event_pays_once(rich):
-    payment = rich.pay(points=2500)
-    sent = {**order(rich.member, 50, external_id="1718", payments=tenders(payment)), "systemUniqueKey": key()}
-    assert rich.shop.track_one(sent) == rich.shop.track_one(sent)
-    assert rich.balance == 500
+def test_a_repeated_event_pays_once(funded_till):
+    payment = funded_till.pay(points=2500)
+    sent = {**order(funded_till.member, 50, external_id="1718", payments=tenders(payment)), "systemUniqueKey": key()}
+    assert funded_till.shop.track_one(sent) == funded_till.shop.track_one(sent)
+    assert funded_till.balance == 500
 
 
-def test_refunds_of_points_are_there_for_what_is_clawed_back(rich):
-    rich.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment))
-    rich.shop.give(rich.member, 525, "burn")
-    assert rich.balance == 0
-    bring_back(rich, 25)
+def test_refunds_of_points_are_there_for_what_is_clawed_back(funded_till):
+    funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment))
+    funded_till.shop.give(funded_till.member, 525, "burn")
+    assert funded_till.balance == 0
+    bring_back(funded_till, 25)
     # 1,250 points are back, of which 13 are those that the returned half had earned.
-    assert rich.balance == 1237
-    rich.shop.check_ledger()
+    assert funded_till.balance == 1237
+    funded_till.shop.check_ledger()
 
 
-def test_an_erased_order_says_nothing_of_its_payments(rich):
-    payment = rich.pay(points=2500, orderExternalId="1718")
-    buy(rich, tenders(payment))
-    held = rich.pay(points=100)
-    record = rich.shop.integration.get(f"/members/{rich.member}")["loyaltyMember"]
-    rich.shop.administration.delete(f"/members/{record['memberId']}", expect=200)
-    assert rich.shop.rows("purchase_orders", "payments") == [(None,)]
-    assert {row[0] for row in rich.shop.rows("points_payments", "order_external_id")} == {None}
-    assert rich.read(held)["status"] == "released"
-    rich.shop.check_ledger()
+def test_an_erased_order_says_nothing_of_its_payments(funded_till):
+    payment = funded_till.pay(points=2500, orderExternalId="1718")
+    buy(funded_till, tenders(payment))
+    held = funded_till.pay(points=100)
+    record = funded_till.shop.integration.get(f"/members/{funded_till.member}")["loyaltyMember"]
+    funded_till.shop.administration.delete(f"/members/{record['memberId']}", expect=200)
+    assert funded_till.shop.rows("purchase_orders", "payments") == [(None,)]
+    assert {row[0] for row in funded_till.shop.rows("points_payments", "order_external_id")} == {None}
+    assert funded_till.read(held)["status"] == "released"
+    funded_till.shop.check_ledger()
 
 
-def test_a_policy_that_changes_leaves_payments_as_they_were(rich):
-    payment = rich.pay(points=2500)
-    buy(rich, tenders(payment))
-    rich.allow({**POLICY, "pointsPerUnit": 1})
-    assert refunds(bring_back(rich, 25))[0] == ("points", Decimal("12.5"), 1250)
+def test_a_policy_that_changes_leaves_payments_as_they_were(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment))
+    funded_till.allow({**POLICY, "pointsPerUnit": 1})
+    assert refunds(bring_back(funded_till, 25))[0] == ("points", Decimal("12.5"), 1250)
 
 
 class Killed(RuntimeError):
@@ -350,18 +353,18 @@ def is_paid(till: Till, payment: Any) -> bool:
     return bool(orders)
 
 
-def test_a_server_killed_at_any_statement_has_captured_the_payment_and_stored_the_order_or_neither(rich):
-    payment = rich.pay(points=2500)
-    body = {"events": [order(rich.member, 50, external_id="1718", payments=tenders(payment))]}
+def test_a_server_killed_at_any_statement_has_captured_the_payment_and_stored_the_order_or_neither(funded_till):
+    payment = funded_till.pay(points=2500)
+    body = {"events": [order(funded_till.member, 50, external_id="1718", payments=tenders(payment))]}
     kills = 0
-    while not is_paid(rich, payment):
+    while not is_paid(funded_till, payment):
         assert kills < 100
         kills += 1
-        with killed_at(rich.shop.engine, kills):
-            rich.shop.integration.request("POST", "/events/track", body)
-        rich.shop.check_ledger()
+        with killed_at(funded_till.shop.engine, kills):
+            funded_till.shop.integration.request("POST", "/events/track", body)
+        funded_till.shop.check_ledger()
     assert kills > 5
-    assert rich.balance == 500
-    [result] = rich.shop.track(*body["events"])
+    assert funded_till.balance == 500
+    [result] = funded_till.shop.track(*body["events"])
     assert result["status"] == "success"
-    assert rich.balance == 500
+    assert funded_till.balance == 500
