@@ -20,8 +20,8 @@ NOTICES = {"daysBefore": [30, 7, 1]}
 TYPES = ("points-expiring", "points-expired")
 
 
-class Told:
-    """Members with points that expire on 1 April 2026, who are told of it."""
+class ExpiringPoints:
+    """A program whose points expire on 1 April 2026, with notices to its members."""
 
     def __init__(self, clock: Clock, notices=NOTICES, **settings) -> None:
         self.clock = clock
@@ -72,27 +72,27 @@ def clock(api):
 
 
 @pytest.fixture
-def told(clock):
-    told = Told(clock)
-    told.give("ana", 400)
+def program(clock):
+    program = ExpiringPoints(clock)
+    program.give("ana", 400)
     clock.advance("2026-03-01T09:00:00Z")
-    return told
+    return program
 
 
 class TestNotices:
-    def test_one_advance_reports_them_and_the_expiry_at_their_moments(self, told):
+    def test_one_advance_reports_them_and_the_expiry_at_their_moments(self, program):
         """Example 3 of the test clock: 10:00 in Madrid on 2, 25 and 31 March, and 1 April."""
         trigger = {"triggerKey": "app", "name": "App", "type": "WebHook", "active": True}
         settings = {"url": "https://hooks.invalid/app", "eventTypes": list(TYPES)}
-        told.clock.organization.administration.post("/triggers", {**trigger, "settings": settings})
-        assert told.clock.advance("2026-04-02T09:00:00Z")["steps"] == 4
-        assert told.events() == [
+        program.clock.organization.administration.post("/triggers", {**trigger, "settings": settings})
+        assert program.clock.advance("2026-04-02T09:00:00Z")["steps"] == 4
+        assert program.events() == [
             ("2026-03-02T09:00:00Z", "points-expiring", 400, 30),
             ("2026-03-25T09:00:00Z", "points-expiring", 400, 7),
             ("2026-03-31T08:00:00Z", "points-expiring", 400, 1),
             (EXPIRED_AT, "points-expired", 400, None),
         ]
-        messages = told.shop.rows("trigger_deliveries", "payload", "trigger_delivery_id")
+        messages = program.shop.rows("trigger_deliveries", "payload", "trigger_delivery_id")
         assert [message.payload["timestamp"] for message in messages] == [
             "2026-03-02T09:00:00Z",
             "2026-03-25T09:00:00Z",
@@ -100,45 +100,48 @@ class TestNotices:
             "2026-03-31T22:00:00Z",
         ]
 
-    def test_the_payloads(self, told):
-        told.clock.advance("2026-04-02T09:00:00Z")
-        key = told.points.account["ledgerAccountKey"]
-        rows = told.shop.rows("events", "event_type, payload, external_event_date", "loyalty_event_id")
+    def test_the_payloads(self, program):
+        program.clock.advance("2026-04-02T09:00:00Z")
+        key = program.points.account["ledgerAccountKey"]
+        rows = program.shop.rows("events", "event_type, payload, external_event_date", "loyalty_event_id")
         found = [(row.payload, row.external_event_date) for row in rows if row.event_type in TYPES]
         assert found[0] == ({"ledgerAccountKey": key, "amount": 400, "expiresAt": APRIL, "daysBefore": 30}, None)
         assert found[-1] == ({"ledgerAccountKey": key, "amount": 400, "expiredAt": APRIL}, None)
 
-    def test_each_says_what_would_expire_by_then(self, told):
+    def test_each_says_what_would_expire_by_then(self, program):
         """Example 9: 150 are spent on the 20th."""
-        told.clock.advance("2026-03-20T09:00:00Z")
-        told.burn("ana", 150)
-        told.clock.advance("2026-04-01T09:00:00Z")
-        assert told.notices() == [
+        program.clock.advance("2026-03-20T09:00:00Z")
+        program.burn("ana", 150)
+        program.clock.advance("2026-04-01T09:00:00Z")
+        assert program.notices() == [
             ("2026-03-02T09:00:00Z", 400, 30),
             ("2026-03-25T09:00:00Z", 250, 7),
             ("2026-03-31T08:00:00Z", 250, 1),
         ]
 
-    def test_nothing_that_expires_is_not_reported(self, told):
+    def test_nothing_that_expires_is_not_reported(self, program):
         """Example 9: 400 are spent on the 26th."""
-        told.clock.advance("2026-03-26T09:00:00Z")
-        told.burn("ana", 400)
-        assert told.clock.advance("2026-04-01T09:00:00Z")["steps"] == 0
-        assert told.notices() == [("2026-03-02T09:00:00Z", 400, 30), ("2026-03-25T09:00:00Z", 400, 7)]
-        assert told.events("points-expired") == []
+        program.clock.advance("2026-03-26T09:00:00Z")
+        program.burn("ana", 400)
+        assert program.clock.advance("2026-04-01T09:00:00Z")["steps"] == 0
+        assert program.notices() == [("2026-03-02T09:00:00Z", 400, 30), ("2026-03-25T09:00:00Z", 400, 7)]
+        assert program.events("points-expired") == []
 
-    def test_later_points_are_in_later_notices(self, told):
-        told.clock.advance("2026-03-10T09:00:00Z")
-        told.give("ben", 70, externalEventDate="2025-03-20T09:00:00Z")
-        told.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
-        told.clock.advance("2026-03-25T09:00:00Z")
-        assert told.notices()[1:] == [("2026-03-25T09:00:00Z", 405, 7), ("2026-03-25T09:00:00Z", 70, 7)]
+    def test_later_points_are_in_later_notices(self, program):
+        program.clock.advance("2026-03-10T09:00:00Z")
+        program.give("ben", 70, externalEventDate="2025-03-20T09:00:00Z")
+        program.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
+        program.clock.advance("2026-03-25T09:00:00Z")
+        assert program.notices()[1:] == [("2026-03-25T09:00:00Z", 405, 7), ("2026-03-25T09:00:00Z", 70, 7)]
 
     def test_the_organization_says_it_for_accounts_that_do_not(self, clock):
         administration = clock.organization.administration
         asked = {"defaultLocale": "en", "pointsExpiring": {"daysBefore": [2], "at": "18:30"}}
         assert administration.put("", asked)["organization"]["pointsExpiring"] == asked["pointsExpiring"]
-        of_organization, own = Told(clock, None), Told(clock, {"daysBefore": [3], "at": "07:00"}, timezone="Asia/Tokyo")
+        of_organization, own = (
+            ExpiringPoints(clock, None),
+            ExpiringPoints(clock, {"daysBefore": [3], "at": "07:00"}, timezone="Asia/Tokyo"),
+        )
         assert "pointsExpiring" not in of_organization.points.account
         of_organization.give("ana", 10)
         own.wallets = of_organization.wallets
@@ -149,26 +152,26 @@ class TestNotices:
         assert "pointsExpiring" not in cleared
 
     def test_lots_of_one_day_are_one_notice(self, clock):
-        told = Told(clock, {"daysBefore": [1], "at": "08:00"}, expiryRounding="none")
+        program = ExpiringPoints(clock, {"daysBefore": [1], "at": "08:00"}, expiryRounding="none")
         for hour in ("05", "12", "20"):
-            told.give("ana", 10, externalEventDate=f"2025-02-28T{hour}:30:00Z")
+            program.give("ana", 10, externalEventDate=f"2025-02-28T{hour}:30:00Z")
         clock.advance("2026-02-27T06:59:59Z")
-        assert told.notices() == []
+        assert program.notices() == []
         clock.advance("2026-02-27T07:00:00Z")
-        assert told.notices() == [("2026-02-27T07:00:00Z", 30, 1)]
+        assert program.notices() == [("2026-02-27T07:00:00Z", 30, 1)]
         clock.advance("2026-03-02T07:00:00Z")
-        assert [event[2:] for event in told.events("points-expired")] == [(10, None)] * 3
+        assert [event[2:] for event in program.events("points-expired")] == [(10, None)] * 3
 
     def test_an_idle_balance_is_told_of_its_end(self, clock):
         policy = [{"expirationType": "inactivity", "period": 12, "rounding": "month"}]
         settings = {"expiresInMonths": None, "expiryRounding": "none", "expirationPolicies": policy}
-        told = Told(clock, **settings)
-        told.give("ana", 400)
-        told.give("ben", 30)
+        program = ExpiringPoints(clock, **settings)
+        program.give("ana", 400)
+        program.give("ben", 30)
         clock.advance("2026-03-10T09:00:00Z")
-        told.burn("ben", 10)
+        program.burn("ben", 10)
         clock.advance("2026-04-30T08:00:00Z")
-        assert told.events() == [
+        assert program.events() == [
             ("2026-03-02T09:00:00Z", "points-expiring", 400, 30),
             ("2026-03-02T09:00:00Z", "points-expiring", 30, 30),
             ("2026-03-25T09:00:00Z", "points-expiring", 400, 7),
@@ -176,64 +179,66 @@ class TestNotices:
             (EXPIRED_AT, "points-expired", 400, None),
         ]
 
-    def test_inactive_and_erased_members_get_none(self, told):
-        told.give("ben", 10, externalEventDate=START)
-        told.give("eve", 20, externalEventDate=START)
-        told.clock.organization.integration.request("PATCH", "/members/ben", {"active": False}, expect=200)
-        path = f"/members/{told.shop.integration.get('/members/eve')['loyaltyMember']['memberId']}"
-        told.clock.organization.administration.request("DELETE", path, expect=200)
-        told.clock.advance("2026-04-02T09:00:00Z")
-        assert [event[2] for event in told.events()] == [400] * 4
+    def test_inactive_and_erased_members_get_none(self, program):
+        program.give("ben", 10, externalEventDate=START)
+        program.give("eve", 20, externalEventDate=START)
+        program.clock.organization.integration.request("PATCH", "/members/ben", {"active": False}, expect=200)
+        path = f"/members/{program.shop.integration.get('/members/eve')['loyaltyMember']['memberId']}"
+        program.clock.organization.administration.request("DELETE", path, expect=200)
+        program.clock.advance("2026-04-02T09:00:00Z")
+        assert [event[2] for event in program.events()] == [400] * 4
 
-    def test_campaigns_may_answer_them(self, told):
-        told.shop.campaign(
+    def test_campaigns_may_answer_them(self, program):
+        program.shop.campaign(
             running(mint(7), rule="event.eventType == 'points-expiring' && event.payload.daysBefore == 1")
         )
-        told.clock.advance("2026-04-02T09:00:00Z")
-        assert told.shop.balance("ana") == 7
+        program.clock.advance("2026-04-02T09:00:00Z")
+        assert program.shop.balance("ana") == 7
 
-    def test_a_worker_that_was_down_reports_the_latest_alone(self, told):
-        told.set_clock("2026-03-26T15:00:00Z")
-        assert told.run_job() == 1
-        assert told.notices() == [("2026-03-26T15:00:00Z", 400, 7)]
-        [row] = [row for row in told.shop.rows("events") if row.event_type == "points-expiring"]
+    def test_a_worker_that_was_down_reports_the_latest_alone(self, program):
+        program.set_clock("2026-03-26T15:00:00Z")
+        assert program.run_job() == 1
+        assert program.notices() == [("2026-03-26T15:00:00Z", 400, 7)]
+        [row] = [row for row in program.shop.rows("events") if row.event_type == "points-expiring"]
         assert row.external_event_date == datetime(2026, 3, 25, 9, tzinfo=UTC)
-        told.set_clock("2026-04-01T15:00:00Z")
-        assert told.run_job() == 0
+        program.set_clock("2026-04-01T15:00:00Z")
+        assert program.run_job() == 0
 
-    def test_lots_of_after_its_moment_are_in_no_late_notice(self, told):
-        told.set_clock("2026-03-26T15:00:00Z")
-        told.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
-        told.give("ben", 6, externalEventDate="2025-03-20T09:00:00Z")
-        assert told.run_job() == 1
-        assert told.notices() == [("2026-03-26T15:00:00Z", 400, 7)]
+    def test_lots_of_after_its_moment_are_in_no_late_notice(self, program):
+        program.set_clock("2026-03-26T15:00:00Z")
+        program.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
+        program.give("ben", 6, externalEventDate="2025-03-20T09:00:00Z")
+        assert program.run_job() == 1
+        assert program.notices() == [("2026-03-26T15:00:00Z", 400, 7)]
 
-    def test_nobody_is_told_twice_whatever_the_settings(self, told):
-        told.clock.advance("2026-03-25T09:30:00Z")
+    def test_no_member_gets_a_notice_twice_when_the_settings_change(self, program):
+        program.clock.advance("2026-03-25T09:30:00Z")
         body = {"name": "Stars", **SETTINGS}
-        told.points.admin.put(told.points.path, {**body, "pointsExpiring": {"daysBefore": [30, 7, 5], "at": "12:00"}})
-        told.clock.advance("2026-03-27T12:00:00Z")
-        assert told.notices()[1:] == [("2026-03-25T09:00:00Z", 400, 7), ("2026-03-27T11:00:00Z", 400, 5)]
+        program.points.admin.put(
+            program.points.path, {**body, "pointsExpiring": {"daysBefore": [30, 7, 5], "at": "12:00"}}
+        )
+        program.clock.advance("2026-03-27T12:00:00Z")
+        assert program.notices()[1:] == [("2026-03-25T09:00:00Z", 400, 7), ("2026-03-27T11:00:00Z", 400, 5)]
 
     def test_settings_do_not_reach_back(self, clock):
-        told = Told(clock, None)
-        told.give("ana", 400)
-        told.set_clock("2026-03-26T15:00:00Z")
+        program = ExpiringPoints(clock, None)
+        program.give("ana", 400)
+        program.set_clock("2026-03-26T15:00:00Z")
         body = {"name": "Stars", **SETTINGS}
-        told.points.admin.put(told.points.path, {**body, "pointsExpiring": NOTICES})
-        assert told.run_job() == 0
-        told.set_clock("2026-03-31T15:00:00Z")
-        assert told.run_job() == 1
-        assert told.notices() == [("2026-03-31T15:00:00Z", 400, 1)]
+        program.points.admin.put(program.points.path, {**body, "pointsExpiring": NOTICES})
+        assert program.run_job() == 0
+        program.set_clock("2026-03-31T15:00:00Z")
+        assert program.run_job() == 1
+        assert program.notices() == [("2026-03-31T15:00:00Z", 400, 1)]
 
-    def test_few_at_a_time_are_all(self, told, monkeypatch):
+    def test_few_at_a_time_are_all(self, program, monkeypatch):
         for number in range(5):
-            told.give(f"member-{number}", number + 1, externalEventDate=START)
+            program.give(f"member-{number}", number + 1, externalEventDate=START)
         monkeypatch.setattr("handlers.services.ledger.notices.report_next.__defaults__", (2,))
-        told.set_clock("2026-03-02T09:00:00Z")
-        assert told.run_job() == 6
-        assert [amount for _, amount, _ in told.notices()] == [400, 1, 2, 3, 4, 5]
-        assert told.run_job() == 0
+        program.set_clock("2026-03-02T09:00:00Z")
+        assert program.run_job() == 6
+        assert [amount for _, amount, _ in program.notices()] == [400, 1, 2, 3, 4, 5]
+        assert program.run_job() == 0
 
     def test_settings_are_checked(self, clock):
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
@@ -252,39 +257,39 @@ class TestNotices:
 
 class TestExpired:
     def test_without_anyone_who_asks_it_is_no_event(self, clock):
-        told = Told(clock, None)
-        told.give("ana", 400)
+        program = ExpiringPoints(clock, None)
+        program.give("ana", 400)
         clock.advance("2026-04-02T09:00:00Z")
-        assert told.events() == []
+        assert program.events() == []
 
     def test_campaigns_may_answer_it(self, clock):
-        told = Told(clock, None)
-        told.give("ana", 400)
+        program = ExpiringPoints(clock, None)
+        program.give("ana", 400)
         amount = mint(("=", "event.payload.amount / 4"))
-        told.shop.campaign(running(amount), eventType="points-expired")
+        program.shop.campaign(running(amount), eventType="points-expired")
         clock.advance("2026-04-02T09:00:00Z")
-        assert told.events() == [(EXPIRED_AT, "points-expired", 400, None)]
-        assert told.shop.balance("ana") == 100
+        assert program.events() == [(EXPIRED_AT, "points-expired", 400, None)]
+        assert program.shop.balance("ana") == 100
 
-    def test_it_is_reported_once_by_whoever_comes_first(self, told):
-        told.set_clock("2026-04-01T15:00:00Z")
-        told.shop.track_one(order("ana"))
-        told.shop.track_one(order("ana"))
-        told.clock.advance("2026-04-02T15:00:00Z")
-        assert told.events("points-expired") == [("2026-04-01T15:00:00Z", "points-expired", 400, None)]
+    def test_it_is_reported_once_by_whoever_comes_first(self, program):
+        program.set_clock("2026-04-01T15:00:00Z")
+        program.shop.track_one(order("ana"))
+        program.shop.track_one(order("ana"))
+        program.clock.advance("2026-04-02T15:00:00Z")
+        assert program.events("points-expired") == [("2026-04-01T15:00:00Z", "points-expired", 400, None)]
 
-    def test_what_a_revert_gives_back_for_a_moment_has_a_moment_of_its_own(self, told):
-        burn = told.points.move(told.wallets["ana"], None, 80)[0]["ledgerTransactionId"]
-        told.clock.advance("2026-04-05T09:00:00Z")
-        told.points.revert(burn)
-        assert [(event[0], event[2]) for event in told.events("points-expired")] == [
+    def test_what_a_revert_gives_back_for_a_moment_has_a_moment_of_its_own(self, program):
+        burn = program.points.move(program.wallets["ana"], None, 80)[0]["ledgerTransactionId"]
+        program.clock.advance("2026-04-05T09:00:00Z")
+        program.points.revert(burn)
+        assert [(event[0], event[2]) for event in program.events("points-expired")] == [
             (EXPIRED_AT, Decimal(320)),
             ("2026-04-05T09:00:00Z", Decimal(80)),
         ]
-        assert told.points.verify() == []
+        assert program.points.verify() == []
 
-    def test_clients_cannot_report_it(self, told):
+    def test_clients_cannot_report_it(self, program):
         for event_type in TYPES:
             body = {"loyaltyMemberId": "ana", "systemUniqueKey": event_type, "eventType": event_type}
-            [refused] = told.shop.track(body)
+            [refused] = program.shop.track(body)
             assert refused["status"] == "failed"
