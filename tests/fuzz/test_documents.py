@@ -1,6 +1,6 @@
 """Both documents, all checks, against the running server: a short run, and long ones by `tox -e fuzz`.
 
-FUZZ_SECONDS says how long each of the long runs takes (300), FUZZ_SEEDS with which seeds there are some (1,2,3).
+FUZZ_SEEDS has the seeds of the long runs, one run for each (1,2,3), and FUZZ_SECONDS how long each takes (300).
 """
 
 from __future__ import annotations

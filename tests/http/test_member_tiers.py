@@ -308,7 +308,7 @@ def test_reads_answer_the_tier_that_the_points_give_and_write_nothing(shop, ladd
     assert ladder.moves(lapsed) == [(SET, "Basic", "Silver"), (SET, "Silver", "Gold")]
 
 
-def test_an_event_goes_by_the_tier_that_the_points_give_and_writes_it(shop, ladder, lapsed):
+def test_an_event_uses_the_tier_that_the_points_give_and_stores_it(shop, ladder, lapsed):
     shop.campaign(running(mint(1)), eventType=GENERIC, loyaltyTierKeys=[ladder.key("Silver")])
     shop.campaign(running(mint(7)), eventType=GENERIC, loyaltyTierKeys=[ladder.key("Gold")])
     result = shop.track_one(event(lapsed))

@@ -72,7 +72,7 @@ class Till:
 
     @property
     def balances(self) -> tuple[Any, Any]:
-        """What the member holds, and what can be spent of it, as reads and as the next burn see it."""
+        """The member's balance, and the amount of it that is available, as reads and as the next burn see it."""
         record = self.shop.integration.get(f"/members/{self.member}")["loyaltyMember"]
         wallet = self.shop.administration.get(
             f"{self.account_path}/wallets/{record['ledgerWalletId']}", include="lots"

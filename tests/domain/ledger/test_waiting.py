@@ -146,7 +146,7 @@ class TestEvents:
         assert isinstance(capture, Capture)
         assert (capture.available_at, balance_and_pending(opened)) == (NOON + DAY, (100, 0))
 
-    def test_a_time_that_has_passed_is_over_at_the_report_of_the_event(self):
+    def test_points_are_available_when_an_event_is_reported_later_than_their_wait_after_it(self):
         opened = session(at=NOON + 9 * DAY, pending_credit=Decimal(100))
         self.confirm(opened, awaiting(after="P2D"), at=NOON)
         [capture] = opened.steps
