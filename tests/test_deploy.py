@@ -155,9 +155,9 @@ def test_proxies_refuse_as_the_server_does() -> None:
     # Without the number, the status would be that of the error.
     assert "error_page 502 504 =503 /refused/503;" in NGINX
     for status, text in [*texts, *by_caddy]:
-        told = json.loads(text)
-        expected = json.loads(problem_body(int(status), told["detail"], told["instance"]))
-        assert told == expected
+        problem = json.loads(text)
+        expected = json.loads(problem_body(int(status), problem["detail"], problem["instance"]))
+        assert problem == expected
 
 
 @pytest.mark.parametrize("path", UNITS, ids=named)

@@ -413,8 +413,8 @@ class TestPayments:
         replies = self.paying(partner, bodies)
         assert sorted(reply.status for reply in replies[:2]) == [200, 409]
         assert [reply.status for reply in replies[2:]] == [200, 409, 409, 400, 200, 404]
-        told = [reply.json["type"] for reply in replies if reply.status == 409]
-        assert sorted(told) == sorted([*["/problems/payment-exists"] * 2, "/problems/member-inactive"])
+        problem_types = [reply.json["type"] for reply in replies if reply.status == 409]
+        assert sorted(problem_types) == sorted([*["/problems/payment-exists"] * 2, "/problems/member-inactive"])
         assert shop.balance(known) == 15
         assert shop.balance(other) == 5
 
@@ -426,7 +426,7 @@ class TestPayments:
         before = shop.balance(referrer)
         replies = self.paying(partner, [partner.body(payer, 1), partner.body(referrer, 2)])
         assert [reply.status for reply in replies] == [200, 200]
-        [told] = replies[1].json["accountBalances"]
-        assert told["newAccrual"] == 2
-        assert told["balance"] in (before + 2, before + 102)
+        [account_balance_view] = replies[1].json["accountBalances"]
+        assert account_balance_view["newAccrual"] == 2
+        assert account_balance_view["balance"] in (before + 2, before + 102)
         assert shop.balance(referrer) == before + 102

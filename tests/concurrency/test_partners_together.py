@@ -40,9 +40,9 @@ def test_50_payments_of_one_new_customer_make_one_member(shop, partners, info):
     # As if one came after the other: every count of the mission once, and all that was told is what there is.
     counters = sorted(outcome["missionsStatus"][0]["newCounter"] for outcome in outcomes)
     assert counters == sorted(number % 10 + 1 for number in range(50))
-    told = [outcome["accountBalances"][0] for outcome in outcomes if outcome["accountBalances"]]
-    assert sum(account_balance["newAccrual"] for account_balance in told) == shop.balance(member)
-    assert max(account_balance["balance"] for account_balance in told) == shop.balance(member)
+    account_balances = [outcome["accountBalances"][0] for outcome in outcomes if outcome["accountBalances"]]
+    assert sum(account_balance["newAccrual"] for account_balance in account_balances) == shop.balance(member)
+    assert max(account_balance["balance"] for account_balance in account_balances) == shop.balance(member)
 
 
 def test_one_payment_id_is_taken_by_one_of_many(shop, partners):

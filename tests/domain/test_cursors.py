@@ -22,10 +22,10 @@ def in_base64(content):
 
 
 @given(st.dictionaries(TEXTS, VALUES))
-def test_a_cursor_tells_what_it_was_made_of(told):
-    cursor = encode_cursor(told)
+def test_a_cursor_tells_what_it_was_made_of(content):
+    cursor = encode_cursor(content)
     assert re.fullmatch("[A-Za-z0-9_-]+", cursor)
-    assert decode_cursor(cursor) == told
+    assert decode_cursor(cursor) == content
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_text_that_tells_no_object_is_refused(cursor):
 @given(st.text() | st.binary().map(in_base64))
 def test_any_text_tells_an_object_or_is_refused(cursor):
     try:
-        told = decode_cursor(cursor)
+        content = decode_cursor(cursor)
     except InvalidRequest:
         return
-    assert isinstance(told, dict)
+    assert isinstance(content, dict)

@@ -125,9 +125,9 @@ def test_a_quote_of_the_last_row_is_closed_in_it(last_row, file_format, fault):
 
 @given(CELLS)
 def test_cells_are_neutralised_and_restored(cell):
-    told = neutralised(cell)
-    assert restored(told) == cell
-    assert not told.startswith(tuple("=+-@＝＋－＠\t\r\n"))
+    exported_cell = neutralised(cell)
+    assert restored(exported_cell) == cell
+    assert not exported_cell.startswith(tuple("=+-@＝＋－＠\t\r\n"))
 
 
 def test_formulas_get_an_apostrophe():

@@ -17,10 +17,10 @@ from domain.problems import (
 
 
 @pytest.mark.parametrize(
-    ("detail", "told"), [("It is red", "It is red."), ("It is red.", "It is red."), ("Is it red?", "Is it red?")]
+    ("detail", "expected"), [("It is red", "It is red."), ("It is red.", "It is red."), ("Is it red?", "Is it red?")]
 )
-def test_a_fault_is_a_sentence(detail, told):
-    assert FieldFault(detail).detail == told
+def test_a_fault_is_a_sentence(detail, expected):
+    assert FieldFault(detail).detail == expected
 
 
 def test_a_fault_has_what_is_set():

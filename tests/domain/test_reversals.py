@@ -148,8 +148,14 @@ def reverted(amount, *entries, due="10", status=SETTLED, is_partial=False):
 
 def test_a_reverted_transaction_says_what_went_into_debt_and_what_was_missing():
     debt = Entry(1, Decimal(-4), is_overdraft=True)
-    told = reverted("10", Entry(1, Decimal(-6)), debt, Entry(None, Decimal(10)))
-    assert (told.amount, told.overdraft, told.missing, told.is_partial, told.is_release) == (10, 4, 0, False, False)
+    reversal = reverted("10", Entry(1, Decimal(-6)), debt, Entry(None, Decimal(10)))
+    assert (reversal.amount, reversal.overdraft, reversal.missing, reversal.is_partial, reversal.is_release) == (
+        10,
+        4,
+        0,
+        False,
+        False,
+    )
     assert reverted("7").missing == 3
     released = reverted("7", status=REVERTED, is_partial=True)
     assert (released.missing, released.is_release, released.is_partial, released.overdraft) == (0, True, True, 0)

@@ -65,8 +65,10 @@ class Run:
 
     def findings(self, longest: int = 20_000) -> str:
         """What the output tells of failures, warnings and errors, with a command that repeats each."""
-        told = [part[max(part.find("=== FAILURES"), 0) :] for part in self.output.split(_NEXT) if "= SUMMARY =" in part]
-        return "\n".join(told)[:longest] or self.output[-longest:]
+        parts = [
+            part[max(part.find("=== FAILURES"), 0) :] for part in self.output.split(_NEXT) if "= SUMMARY =" in part
+        ]
+        return "\n".join(parts)[:longest] or self.output[-longest:]
 
     def _successes(self, key: Operation) -> int:
         return sum(count for status, count in self.statuses.get(key, Counter()).items() if 200 <= status < 300)

@@ -80,8 +80,8 @@ def test_what_is_authorized_counts_against_limits_until_the_event_is_cancelled(s
     )
     first, second = authorize(shop, event(member)), authorize(shop, event(member))
     third = authorize(shop, event(member))
-    told = [[each["status"] for each in result["effects"]] for result in (first, second, third)]
-    assert told == [["authorized"], ["partial"], ["skipped"]]
+    statuses = [[each["status"] for each in result["effects"]] for result in (first, second, third)]
+    assert statuses == [["authorized"], ["partial"], ["skipped"]]
     assert [each[:2] for each in pending(shop, member)] == [("mint", 4), ("mint", 2)]
     for result in (second, first):
         answer = shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)

@@ -107,8 +107,8 @@ def test_a_full_return_in_thirds_gives_back_exactly_everything(shop, ana):
 
 def alerts(shop, trigger):
     deliveries = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
-    told = [delivery["payload"] for delivery in deliveries if delivery["type"] == "campaign.limit-reached"]
-    return told[::-1]
+    payloads = [delivery["payload"] for delivery in deliveries if delivery["type"] == "campaign.limit-reached"]
+    return payloads[::-1]
 
 
 def web_hook(shop, **settings):

@@ -330,9 +330,9 @@ def test_what_a_cancelled_burn_gives_back_is_told_with_what_goes_of_it(shop, mem
     spent = shop.track_one(event(member))
     cancel(shop, earned["loyaltyEventKey"])
     [cancelled] = cancel(shop, spent["loyaltyEventKey"])["results"]
-    told = [
+    outcomes = [
         (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"], ledger_transaction["outcome"])
         for ledger_transaction in cancelled["ledgerTransactions"]
     ]
-    assert told == [("burn", 40, "reverted"), ("mint", 40, "partial")]
+    assert outcomes == [("burn", 40, "reverted"), ("mint", 40, "partial")]
     assert shop.balance(member) == 0

@@ -39,7 +39,7 @@ def at(moment):
     return {"externalEventDate": instant_text(moment)}
 
 
-def told(result):
+def status_and_problem(result):
     [found] = result["effects"]
     return found["status"], found.get("error", {}).get("type")
 
@@ -51,7 +51,7 @@ def test_example_3_a_day_between_two_events_and_late_ones(shop, member, daily):
     assert daily["cooldown"] == "PT24H"
 
     def track(moment):
-        return told(shop.track_one(event(member, **at(moment))))
+        return status_and_problem(shop.track_one(event(member, **at(moment))))
 
     assert track(TEN) == APPLIED
     assert track(TEN + timedelta(hours=23, minutes=59, seconds=59)) == SKIPPED
@@ -61,12 +61,12 @@ def test_example_3_a_day_between_two_events_and_late_ones(shop, member, daily):
     assert track(TEN - timedelta(hours=24)) == APPLIED
     assert shop.balance(member) == 15
     # Of another member nothing is known.
-    assert told(shop.track_one(event(shop.member(), **at(TEN)))) == APPLIED
+    assert status_and_problem(shop.track_one(event(shop.member(), **at(TEN)))) == APPLIED
 
 
 def test_events_of_one_call_and_queued_ones_go_by_each_other(shop, member, daily):
     results = shop.track(*(event(member, **at(TEN + timedelta(hours=hours))) for hours in (0, 12, 24, 25)))
-    assert [*map(told, results)] == [APPLIED, SKIPPED, APPLIED, SKIPPED]
+    assert [*map(status_and_problem, results)] == [APPLIED, SKIPPED, APPLIED, SKIPPED]
     send(shop, event(member, **at(TEN + timedelta(hours=26))), event(member, **at(TEN + timedelta(hours=48))))
     drain(shop)
     assert shop.balance(member) == 15
@@ -75,16 +75,16 @@ def test_events_of_one_call_and_queued_ones_go_by_each_other(shop, member, daily
         captured = shop.track_one(one, executionMode="captureOnly")
         shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
     assert shop.balance(member) == 20
-    assert told(shop.track_one(event(member, **at(TEN + timedelta(hours=90))))) == SKIPPED
+    assert status_and_problem(shop.track_one(event(member, **at(TEN + timedelta(hours=90))))) == SKIPPED
 
 
 def test_a_dry_run_explains_it_and_begins_none(shop, member, daily):
     for _ in range(2):
         [dry] = shop.track(event(member, **at(TEN)), executionMode="dryRun")
-        assert told(dry) == ("evaluated", None)
+        assert status_and_problem(dry) == ("evaluated", None)
     shop.track_one(event(member, **at(TEN)))
     [dry] = shop.track(event(member, **at(TEN + timedelta(hours=1))), executionMode="dryRun")
-    assert told(dry) == SKIPPED
+    assert status_and_problem(dry) == SKIPPED
     [why] = [explained["reason"] for explained in dry["explain"] if explained["actionId"] is not None]
     assert (why["code"], why["actual"]) == ("COOLDOWN", "2026-03-02T10:00:00Z")
     assert why["label"] == "The campaign had an effect at 2026-03-02T10:00:00Z, and its cooldown is PT24H."
@@ -92,8 +92,8 @@ def test_a_dry_run_explains_it_and_begins_none(shop, member, daily):
 
 def test_what_is_authorized_begins_a_cooldown(shop, member, daily):
     authorized = shop.track_one(event(member, **at(TEN)), executionMode="authorize")
-    assert told(authorized) == ("authorized", None)
-    assert told(shop.track_one(event(member, **at(TEN + timedelta(hours=1))))) == SKIPPED
+    assert status_and_problem(authorized) == ("authorized", None)
+    assert status_and_problem(shop.track_one(event(member, **at(TEN + timedelta(hours=1))))) == SKIPPED
 
 
 @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned", "partially-returned"])
@@ -108,7 +108,7 @@ def test_an_order_that_is_undone_gives_the_cooldown_back(shop, member, way):
         items = {"items": [{"total": Decimal(4)}]} if way == "partially-returned" else {}
         shop.track_one(order(member, None, way, "one", **items))
     second = order(member, 3, external_id="two", **at(TEN + timedelta(hours=1)))
-    assert told(shop.track_one(second)) == (SKIPPED if way == "partially-returned" else APPLIED)
+    assert status_and_problem(shop.track_one(second)) == (SKIPPED if way == "partially-returned" else APPLIED)
     assert shop.balance(member) == (6 if way == "partially-returned" else 3)
 
 
@@ -116,7 +116,7 @@ def test_an_order_that_is_undone_in_the_same_call_gives_the_cooldown_back(shop, 
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, cooldown="P1D")
     one, two, three = (order(member, 3, external_id=name, **at(TEN)) for name in ("one", "two", "three"))
     results = shop.track(one, two, order(member, None, "cancelled", "one"), three)
-    assert [told(result) for result in results if result["effects"]] == [APPLIED, SKIPPED, APPLIED]
+    assert [status_and_problem(result) for result in results if result["effects"]] == [APPLIED, SKIPPED, APPLIED]
     assert shop.balance(member) == 3
 
 
@@ -138,9 +138,9 @@ def test_a_cooldown_that_is_set_later_counts_from_then_on(shop, member):
     shop.track_one(event(member, **at(TEN)))
     body = {"code": made["code"], "name": made["name"], "eventType": GENERIC, "cooldown": "P1D"}
     shop.administration.put(f"/campaigns/{made['campaignId']}", body)
-    assert [told(shop.track_one(event(member, **at(TEN)))) for _ in range(2)] == [APPLIED, SKIPPED]
+    assert [status_and_problem(shop.track_one(event(member, **at(TEN)))) for _ in range(2)] == [APPLIED, SKIPPED]
     shop.administration.put(f"/campaigns/{made['campaignId']}", {**body, "cooldown": None})
-    assert told(shop.track_one(event(member, **at(TEN)))) == APPLIED
+    assert status_and_problem(shop.track_one(event(member, **at(TEN)))) == APPLIED
 
 
 def test_a_cooldown_takes_one_statement_however_many_events(shop, member, daily):

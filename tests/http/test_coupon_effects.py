@@ -126,8 +126,8 @@ def test_assignments_and_uses_are_reported(shop, books):
     assert sorted(reported) == ["benefit-used", "coupon-code-assigned", "coupon-code-used"]
     assert reported["coupon-code-assigned"]["reason"] == "Tenth coffee"
     payloads = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload") if row.payload}
-    told = payloads["coupon-code-used"]["couponUsage"]
-    assert (told["code"], told["type"], told["tags"], told["amountUsed"]) == ("R", "list", ["cake"], 1)
+    usage = payloads["coupon-code-used"]["couponUsage"]
+    assert (usage["code"], usage["type"], usage["tags"], usage["amountUsed"]) == ("R", "list", ["cake"], 1)
     assert payloads["benefit-used"]["couponUsage"]["code"] is None
 
 
@@ -143,9 +143,11 @@ def test_cancelling_takes_coupons_back(shop, books):
     shop.integration.post(path, {}, expect=200)
     undone = [result["coupons"] for result in shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]]
     [undone] = [coupon for coupon in undone if coupon]
-    told = [(coupon["code"], coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"]) for coupon in undone]
+    reversed_amounts = [
+        (coupon["code"], coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"]) for coupon in undone
+    ]
     # The newest first; what the member has used since stays.
-    assert told == [("X", 0, 1, 0), (None, 1, 0, 0), ("X", 1, 0, 1)]
+    assert reversed_amounts == [("X", 0, 1, 0), (None, 1, 0, 0), ("X", 1, 0, 1)]
     assert coupons(shop, member) == [("X", 1, 1)]
     assert sums(books, book) == (1, 1)
     assert sums(books, paid) == (0, 0)

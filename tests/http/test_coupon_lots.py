@@ -65,9 +65,9 @@ def test_each_assignment_expires_for_itself(ana, later):
     soon = later.moment(days=1)
     short = ana.assign(expiresAt=soon, couponData={"seat": 1}, amount=2)
     never = ana.assign(couponData={"seat": 2})
-    told = ana.entry()[0][2]
-    assert ana.entry() == [(3, 0, told, {"seat": 1})]
-    assert told is not None
+    expiry = ana.entry()[0][2]
+    assert ana.entry() == [(3, 0, expiry, {"seat": 1})]
+    assert expiry is not None
     assert ana.unused() == [never["couponUsageId"], short["couponUsageId"]]
     ana.use()
     later.wait(days=2)
@@ -77,7 +77,7 @@ def test_each_assignment_expires_for_itself(ana, later):
     assert (ana.expired(True), ana.expired(False)) == (0, 1)
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
-    assert ana.entry() == [(3, 2, told, {"seat": 1})]
+    assert ana.entry() == [(3, 2, expiry, {"seat": 1})]
     assert (ana.entry(notUsedOnly=True), ana.unused()) == ([], [])
     assert (ana.expired(True), ana.expired(False)) == (1, 0)
     ana.use(bypassUsageRestrictions=True)
@@ -209,9 +209,15 @@ def test_effects_and_rewards_tell_the_coupon(organization):
     result = ana.shop.track_one(said)
     moved = [effect["coupons"] for effect in result["effects"]]
     usages = ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"]
-    told = {usage["couponUsageKey"]: (usage["code"], usage["amountAssigned"], usage["amountUsed"]) for usage in usages}
+    amounts_by_usage = {
+        usage["couponUsageKey"]: (usage["code"], usage["amountAssigned"], usage["amountUsed"]) for usage in usages
+    }
     for [coupon] in moved:
-        assert told[coupon["couponUsageKey"]] == (coupon["code"], coupon["amountAssigned"], coupon["amountUsed"])
+        assert amounts_by_usage[coupon["couponUsageKey"]] == (
+            coupon["code"],
+            coupon["amountAssigned"],
+            coupon["amountUsed"],
+        )
         assert coupon["couponBookKey"] == book_key
     [reward] = result["missions"][0]["rewards"]
     assert (reward["couponBookKey"], {reward["code"], moved[0][0]["code"]}) == (book_key, {"E-1", "E-2"})

@@ -28,7 +28,7 @@ def simulated(shop, **body):
     return shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]
 
 
-def told(result):
+def discounts_of(result):
     """The status, the amount, the shares and the worth of each effect."""
     return [
         (
@@ -46,7 +46,7 @@ def test_a_discount_is_spread_over_the_items_in_all_modes(shop, mode):
     shop.campaign(running(TEN_PERCENT), eventType=ORDER_CREATED)
     result = shop.track_one(order(shop.member(), 30, items=items(10, 20)), executionMode=mode)
     status = {"full": "executed", "dryRun": "evaluated", "authorize": "authorized"}[mode]
-    assert told(result) == [(status, 3, [(0, 1), (1, 2)], 3)]
+    assert discounts_of(result) == [(status, 3, [(0, 1), (1, 2)], 3)]
     assert result["discountTotal"] == 3
 
 
@@ -56,7 +56,7 @@ def test_effects_are_worth_what_points_and_coupons_are_worth(shop):
     coupons = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=3)
     shop.campaign(running(mint(300, ledgerAccountKey=account["ledgerAccountKey"]), mint(7), coupons), eventType=GENERIC)
     result = shop.track_one(event(shop.member()))
-    assert [each[3] for each in told(result)] == [9, None, Decimal("7.5")]
+    assert [each[3] for each in discounts_of(result)] == [9, None, Decimal("7.5")]
     assert result["discountTotal"] == 0
 
 
@@ -68,7 +68,7 @@ def test_the_worth_of_points_is_that_of_what_a_limit_leaves(shop):
         pointsMonthlyLimitPerMember=100,
         allowPartialApplicationOnLimit=True,
     )
-    assert told(shop.track_one(event(shop.member()))) == [("partial", None, [], 3)]
+    assert discounts_of(shop.track_one(event(shop.member()))) == [("partial", None, [], 3)]
 
 
 def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
@@ -81,7 +81,7 @@ def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
     assert earn["discountTotal"] == 19
     # The next event is no purchase, so what a discount takes off is not known.
     shop.campaign(running(TEN_PERCENT), eventType=GENERIC)
-    assert told(shop.track_one(event(member))) == [("executed", None, [], None)]
+    assert discounts_of(shop.track_one(event(member))) == [("executed", None, [], None)]
 
 
 def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):

@@ -296,9 +296,9 @@ def test_a_browser_that_is_lost_gets_a_page_with_ways_on(client):
 
 
 def test_the_version_is_told(client):
-    told = page(client, "/v2/version").json
-    assert re.fullmatch(r"\d+\.\d+\.\d+", told["version"])
-    assert told["documents"].keys() == {"integration", "administration"}
+    version = page(client, "/v2/version").json
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version["version"])
+    assert version["documents"].keys() == {"integration", "administration"}
 
 
 @pytest.mark.parametrize("path", ["/docs/events", "/docs/reference.js"])

@@ -659,7 +659,7 @@ def test_an_order_is_kept_with_everything_it_said(shop, member):
         "subTotal": Decimal("4.50"),
         "categoryCode": "coffee",
     }
-    told = {
+    fields = {
         "externalEventDate": "2026-03-01T10:00:00+02:00",
         "description": "Breakfast",
         "loyaltyProgramId": program,
@@ -679,7 +679,7 @@ def test_an_order_is_kept_with_everything_it_said(shop, member):
     one = event(
         member,
         ORDER_CREATED,
-        payload={"order": {"externalId": "o-1", "total": Decimal("9.000001"), "items": [item, {}], **told}},
+        payload={"order": {"externalId": "o-1", "total": Decimal("9.000001"), "items": [item, {}], **fields}},
     )
     result = shop.track_one(one)
     [kept] = shop.rows("purchase_orders")

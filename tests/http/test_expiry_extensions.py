@@ -346,5 +346,5 @@ class TestReads:
         )
         expire_points(api.engine, program.clock.organization.id)
         assert self.reads(program) == before
-        assert program.told()[-1] == ("burn", 10, "Expired")
+        assert program.history()[-1] == ("burn", 10, "Expired")
         assert program.points.verify() == []

@@ -194,9 +194,17 @@ def test_cells_of_csv_are_no_formulas(organization):
     with organization.api.engine.connect() as db:
         [row] = ROWS["members"](db, ExportRange(organization.id))
     text = csv_header("members") + csv_row("members", row)
-    [told] = csv.DictReader(io.StringIO(text, newline=""))
-    assert (told["name"], told["phoneNumber"], told["tags"]) == ("'=Ana", "'+54 11", "barista|taster")
-    assert (told["lastName"], told["active"], told["govId"]) == ('Costa, "the first"', "true", "30111222")
+    [exported_row] = csv.DictReader(io.StringIO(text, newline=""))
+    assert (exported_row["name"], exported_row["phoneNumber"], exported_row["tags"]) == (
+        "'=Ana",
+        "'+54 11",
+        "barista|taster",
+    )
+    assert (exported_row["lastName"], exported_row["active"], exported_row["govId"]) == (
+        'Costa, "the first"',
+        "true",
+        "30111222",
+    )
 
 
 @pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
@@ -243,9 +251,9 @@ def test_what_members_have_comes_in_as_it_went_out(api, organization):
         done = Imports(other).run("".join(lines), kind=kind, file_format="ndjson")
         assert counts(done)[2:] == (len(lines), 0), Imports(other).errors(done)
         assert exported(other, kind) == lines
-    [told] = map(json.loads, exported(organization, "events"))
-    assert told.pop("systemUniqueKey").startswith("import-")
-    assert told == {
+    [exported_row] = map(json.loads, exported(organization, "events"))
+    assert exported_row.pop("systemUniqueKey").startswith("import-")
+    assert exported_row == {
         "loyaltyMemberId": "ana",
         "eventType": "member-generic-event",
         "payload": {},
@@ -382,7 +390,7 @@ def test_an_export_notes_its_filters_and_keeps_to_them(jobs, organization):
 
 
 @pytest.mark.parametrize(
-    ("kind", "filters", "status", "told"),
+    ("kind", "filters", "status", "text"),
     [
         ("members", {"eventType": GENERIC}, 400, "is no filter of members"),
         ("badges", {"createdFrom": "2026-01-01T00:00:00Z"}, 400, "filtered by memberId"),
@@ -391,9 +399,9 @@ def test_an_export_notes_its_filters_and_keeps_to_them(jobs, organization):
         ("coupons", {"couponBookId": 999_999_999}, 404, "There is no coupon book"),
     ],
 )
-def test_filters_that_do_not_fit_are_refused(organization, kind, filters, status, told):
+def test_filters_that_do_not_fit_are_refused(organization, kind, filters, status, text):
     refused = organization.administration.post("/exports", {"kind": kind, "filters": filters}, expect=status)
-    assert told in json.dumps(refused)
+    assert text in json.dumps(refused)
 
 
 class Jobs:

@@ -131,10 +131,10 @@ def test_events_do_nothing_for_whom_is_deactivated_with_them(shop, member):
     ]
     shop.campaign(running(*effects), eventType="member-profile-deactivated")
     deactivate(shop, member)
-    told = shop.track_one(event(member, "member-profile-deactivated"))["effects"]
-    assert [each["status"] for each in told] == ["skipped"] * 9 + ["executed"]
-    assert {each["error"]["type"] for each in told[:9]} == {INACTIVE}
-    amounts = [param["value"] for each in told[:9] for param in each["params"] if param["id"] == "amount"]
+    outcomes = shop.track_one(event(member, "member-profile-deactivated"))["effects"]
+    assert [each["status"] for each in outcomes] == ["skipped"] * 9 + ["executed"]
+    assert {each["error"]["type"] for each in outcomes[:9]} == {INACTIVE}
+    amounts = [param["value"] for each in outcomes[:9] for param in each["params"] if param["id"] == "amount"]
     assert set(amounts) == {0}
     assert shop.balance(member) == 50
     assert Badges(shop).balance(member, badge) == 1
@@ -149,9 +149,9 @@ def test_a_sponsor_who_is_not_active_gets_nothing(shop, member):
     shop.give(sponsor, 5)
     deactivate(shop, sponsor)
     for mode in ("dryRun", "authorize", "full"):
-        told = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor), executionMode=mode)["effects"]
-        assert [each["status"] for each in told[1:]] == ["skipped"] * 2, mode
-        assert [each["error"]["type"] for each in told[1:]] == [INACTIVE] * 2
+        outcomes = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor), executionMode=mode)["effects"]
+        assert [each["status"] for each in outcomes[1:]] == ["skipped"] * 2, mode
+        assert [each["error"]["type"] for each in outcomes[1:]] == [INACTIVE] * 2
     assert shop.balance(sponsor) == 5
     assert shop.balance(member) == 10
 

@@ -50,8 +50,8 @@ class Program:
         lots = self.points.wallet_of(self.wallet, include="lots")["lots"]
         return {lot["expiresAt"]: lot["available"] for lot in lots["expiring"]}
 
-    def told(self):
-        """What happened on the account, first first: type, amount and description."""
+    def history(self):
+        """The transactions of the account, oldest first: type, amount and description."""
         rows = self.points.rows(order="ledgerTransactionId,asc")
         return [(row["transactionType"], row["amount"], row["description"]) for row in rows]
 
@@ -161,7 +161,7 @@ class TestActivities:
         program = Program(clock)
         program.buy(40, externalEventDate="2024-03-31T10:00:00Z")
         assert program.balance == 0
-        assert program.told() == [("mint", 40, None), ("burn", 40, "Expired")]
+        assert program.history() == [("mint", 40, None), ("burn", 40, "Expired")]
         program.buy(7, externalEventDate="2024-04-01T10:00:00Z")
         assert program.lots == {"2025-06-30T22:00:00Z": 7}
         assert program.points.verify() == []
@@ -237,7 +237,7 @@ class TestLateActivities:
         assert program.balance == 0
         program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
         assert program.lots == {LATER_END: 540}
-        assert program.told() == [
+        assert program.history() == [
             ("mint", 500, None),
             ("burn", 500, "Expired"),
             ("revert", 500, "late-activity"),
@@ -282,7 +282,7 @@ class TestLateActivities:
         late = {"externalEventDate": "2026-06-30T16:00:00Z"}
         program.shop.track(order("ana", 7), order("ana", 40, **late), order("ana", 1, **late))
         assert program.balance == 548
-        assert program.told()[1:3] == [("burn", 500, "Expired"), ("mint", 7, None)]
+        assert program.history()[1:3] == [("burn", 500, "Expired"), ("mint", 7, None)]
         assert program.points.verify() == []
 
     def test_points_can_be_spent_late(self, program, after_the_end):

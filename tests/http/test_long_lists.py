@@ -71,7 +71,7 @@ def lists(api):
     return Lists(api.organization())
 
 
-def told(content):
+def cursor_of(content):
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
 
 
@@ -97,13 +97,13 @@ def test_a_list_is_walked_by_the_cursors_of_its_answers(lists, name):
     [
         "x",
         "eyJ",
-        told({"events": 1}),
-        told({"list": "members.member_id", "order": None, "page": -1, "total": 5, "last": [5]}),
-        told({"list": "members.member_id", "order": None, "page": 2**31, "total": 5, "last": [5]}),
-        told({"list": "members.member_id", "order": None, "page": 1, "total": True, "last": [5]}),
-        told({"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": [2**63]}),
-        told({"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": ["5"]}),
-        told({"list": "badges.badge_id", "order": None, "page": 1, "total": 5, "last": [5]}),
+        cursor_of({"events": 1}),
+        cursor_of({"list": "members.member_id", "order": None, "page": -1, "total": 5, "last": [5]}),
+        cursor_of({"list": "members.member_id", "order": None, "page": 2**31, "total": 5, "last": [5]}),
+        cursor_of({"list": "members.member_id", "order": None, "page": 1, "total": True, "last": [5]}),
+        cursor_of({"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": [2**63]}),
+        cursor_of({"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": ["5"]}),
+        cursor_of({"list": "badges.badge_id", "order": None, "page": 1, "total": 5, "last": [5]}),
     ],
 )
 def test_a_cursor_that_no_answer_told_is_refused(lists, name, cursor):

@@ -38,8 +38,8 @@ def limit(shop, most):
     return changed["ledgerAccount"]
 
 
-def told(effect):
-    """The status of a mint, what it gave, what it was to give, and what stood in the way."""
+def mint_outcome(effect):
+    """The status of a mint, the amount given, the amount requested, and the problem that cut it."""
     params = {param["id"]: param["value"] for param in effect["params"]}
     return effect["status"], params["amount"], params.get("requestedAmount"), effect.get("error", {}).get("type")
 
@@ -59,9 +59,9 @@ def test_an_effect_gives_what_fits_beside_the_balance_and_what_is_pending(shop, 
     shop.campaign(running(mint(100), mint(1)), eventType=GENERIC)
     [dry] = shop.track(event(member), executionMode="dryRun")
     expected = [("partial", 40, 100, FULL), ("skipped", 0, 1, FULL)]
-    assert [*map(told, dry["effects"])] == expected
+    assert [*map(mint_outcome, dry["effects"])] == expected
     result = shop.track_one(event(member))
-    assert [*map(told, result["effects"])] == expected
+    assert [*map(mint_outcome, result["effects"])] == expected
     assert result["limitDiscardedTotalAmount"] == 0
     assert result["effects"][0]["error"]["available"] == 40
     assert shop.balance(member) == 940
@@ -69,7 +69,7 @@ def test_an_effect_gives_what_fits_beside_the_balance_and_what_is_pending(shop, 
     shop.administration.post(f"{path}/captures", {"transactions": [{"ledgerTransactionId": str(pending)}]}, expect=200)
     assert shop.balance(member) == 1000
     shop.give(member, 30, "burn")
-    assert [*map(told, shop.track_one(event(member))["effects"])] == [("partial", 30, 100, FULL), expected[1]]
+    assert [*map(mint_outcome, shop.track_one(event(member))["effects"])] == [("partial", 30, 100, FULL), expected[1]]
 
 
 def test_points_that_wait_until_they_are_available_take_their_room_at_once(shop, member):
@@ -78,7 +78,7 @@ def test_points_that_wait_until_they_are_available_take_their_room_at_once(shop,
     shop.give(member, 900)
     shop.give(member, 60, availableAt="2999-01-01T00:00:00Z")
     shop.campaign(running(mint(100)), eventType=GENERIC)
-    assert told(shop.track_one(event(member))["effects"][0]) == ("partial", 40, 100, FULL)
+    assert mint_outcome(shop.track_one(event(member))["effects"][0]) == ("partial", 40, 100, FULL)
     assert shop.balance(member) == 940
     problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
     assert (problem["type"], problem["available"]) == (FULL, 0)
@@ -88,7 +88,7 @@ def test_what_is_authorized_is_cut_too(shop, member):
     limit(shop, 150)
     shop.campaign(running(mint(100)), eventType=GENERIC)
     statuses = [shop.track_one(event(member), executionMode="authorize")["effects"][0] for _ in range(3)]
-    assert [*map(told, statuses)] == [
+    assert [*map(mint_outcome, statuses)] == [
         ("authorized", 100, None, None),
         ("partial", 50, 100, FULL),
         ("skipped", 0, 100, FULL),
@@ -99,10 +99,10 @@ def test_a_limit_of_the_campaign_counts_what_was_given(shop, member):
     limit(shop, 70)
     limits = {"pointsMonthlyLimitPerMember": 80, "allowPartialApplicationOnLimit": True}
     shop.campaign(running(mint(100)), eventType=GENERIC, **limits)
-    assert told(shop.track_one(event(member))["effects"][0]) == ("partial", 70, 100, FULL)
+    assert mint_outcome(shop.track_one(event(member))["effects"][0]) == ("partial", 70, 100, FULL)
     shop.give(member, 70, "burn")
     cut = shop.track_one(event(member))  # The campaign has 10 left.
-    assert told(cut["effects"][0]) == ("partial", 10, 100, "/problems/limit-reached")
+    assert mint_outcome(cut["effects"][0]) == ("partial", 10, 100, "/problems/limit-reached")
     assert cut["limitDiscardedTotalAmount"] == 90
 
 

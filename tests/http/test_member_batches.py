@@ -27,14 +27,14 @@ def named(*names):
 
 def test_a_batch_is_told_member_by_member_in_its_order(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
-    told = enrol(shop, {**named("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *named("ana", "ben"))
-    assert (told["created"], told["failed"]) == (3, 0)
-    assert [(each["loyaltyMemberId"], each["status"], each["referrals"]) for each in told["results"]] == [
+    answer = enrol(shop, {**named("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *named("ana", "ben"))
+    assert (answer["created"], answer["failed"]) == (3, 0)
+    assert [(each["loyaltyMemberId"], each["status"], each["referrals"]) for each in answer["results"]] == [
         ("zoe", "created", []),
         ("ana", "created", []),
         ("ben", "created", []),
     ]
-    members = [each["loyaltyMember"] for each in told["results"]]
+    members = [each["loyaltyMember"] for each in answer["results"]]
     assert sorted(members, key=lambda member: member["memberId"]) == members
     assert [member["ledgerBalances"][0]["balance"] for member in members] == [5, 5, 5]
     for member in members:
@@ -61,7 +61,7 @@ def test_a_batch_gives_what_single_calls_give(shop):
 
 def test_ids_that_are_taken_are_refused_one_by_one(shop):
     shop.member(loyaltyMemberId="ana", publicLoyaltyMemberId="A-1")
-    told = enrol(
+    answer = enrol(
         shop,
         *named("ana"),
         {"loyaltyMemberId": "ben", "publicLoyaltyMemberId": "A-1"},
@@ -70,8 +70,8 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
         {"loyaltyMemberId": "cora", "publicLoyaltyMemberId": "B-1"},
         *named("cora"),
     )
-    assert (told["created"], told["failed"]) == (2, 4)
-    assert [each["status"] for each in told["results"]] == [
+    assert (answer["created"], answer["failed"]) == (2, 4)
+    assert [each["status"] for each in answer["results"]] == [
         "failed",
         "failed",
         "created",
@@ -79,7 +79,7 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
         "failed",
         "created",
     ]
-    failed = [each["error"] for each in told["results"] if each["status"] == "failed"]
+    failed = [each["error"] for each in answer["results"] if each["status"] == "failed"]
     assert {error["type"] for error in failed} == {"/problems/member-exists"}
     assert [error["detail"].split()[4:6] for error in failed] == [
         ["loyaltyMemberId", "ana"],
@@ -109,8 +109,8 @@ def test_a_fault_refuses_the_batch(shop):
 def test_referral_codes_count_as_in_single_calls(shop):
     friends, ben = Friends(shop, eventType="member-created", maxPerCode=2), shop.member()
     code = friends.code(ben)
-    told = enrol(shop, *({"loyaltyMemberId": name, "referralCode": code} for name in ("a", "b", "c")))
-    assert [each["referrals"][0]["status"] for each in told["results"]] == ["applied", "applied", "skipped"]
+    answer = enrol(shop, *({"loyaltyMemberId": name, "referralCode": code} for name in ("a", "b", "c")))
+    assert [each["referrals"][0]["status"] for each in answer["results"]] == ["applied", "applied", "skipped"]
     [unknown] = enrol(shop, {"loyaltyMemberId": "d", "referralCode": "NOBODY"})["results"][0]["referrals"]
     assert unknown["error"]["type"] == "/problems/unknown-referral-code"
     assert (shop.balance(ben), shop.balance("a"), shop.balance("c")) == (200, 50, 0)

@@ -69,32 +69,32 @@ def test_everything_that_happened_to_a_member_is_told(shop):
     shop.track_one(event(ana, payload={"referralCode": code}))
     shop.give(ana, 5, description="Sorry")
     rows = walk(shop, ana)
-    told = defaultdict(list)
+    texts = defaultdict(list)
     for row in rows:
         assert row[row["kind"]]
         assert set(KINDS) & row.keys() == {row["kind"]}
-        told[row["kind"]].append(row["text"])
-    assert set(told) == set(KINDS)
-    assert f"The order order-1 over 12 was created. Campaign COFFEE: {EFFECTS}." in told["event"]
-    assert "The member was enrolled." in told["event"]
-    assert told["tier"] == [
+        texts[row["kind"]].append(row["text"])
+    assert set(texts) == set(KINDS)
+    assert f"The order order-1 over 12 was created. Campaign COFFEE: {EFFECTS}." in texts["event"]
+    assert "The member was enrolled." in texts["event"]
+    assert texts["tier"] == [
         f"The tier in {schedule.program['name']} changed from Member to Silver by the points of {ORDER_CREATED}."
     ]
-    assert told["badge"] == [
+    assert texts["badge"] == [
         "The badge Early bird was received; the member holds 2.",
         "The badge Early bird was received; the member holds 1.",
     ]
-    assert told["coupon"] == ["The coupon Free coffee was assigned."] * 2
-    assert told["mission"] == [
+    assert texts["coupon"] == ["The coupon Free coffee was assigned."] * 2
+    assert texts["mission"] == [
         "1 counted for the mission Two coffees, whose goal is 2; it was achieved.",
         "1 counted for the mission Two coffees, whose goal is 2.",
     ]
-    assert told["referral"] == [f"The member used the code {code} of Bring a friend, which is the member {bob}'s."]
-    changed, enrolled = told["profile"]
+    assert texts["referral"] == [f"The member used the code {code} of Bring a friend, which is the member {bob}'s."]
+    changed, enrolled = texts["profile"]
     assert changed.startswith("The member was changed: profile.city, by ")
     assert changed.endswith(": Moved house.")
     assert enrolled.startswith("The member was enrolled, by ")
-    assert "The message event.evaluated to Mailer waits." in told["message"]
+    assert "The message event.evaluated to Mailer waits." in texts["message"]
     name = shop.rows("ledger_accounts", "name")[0].name
     points = [row["text"].partition(";")[0] for row in rows if row["kind"] == "points"]
     assert points == [
@@ -210,8 +210,8 @@ def test_a_key_that_looks_like_the_servers_own_is_a_request(shop):
 def test_a_failed_event_says_why(shop):
     ana = shop.member()
     shop.refused(order(ana, None, "confirmed", external_id="order-1"))
-    told = of_kind(shop, ana, "event")[0]["text"]
-    assert told.startswith("The order order-1 was confirmed. It failed: ")
+    text = of_kind(shop, ana, "event")[0]["text"]
+    assert text.startswith("The order order-1 was confirmed. It failed: ")
 
 
 def test_an_erased_member_has_a_timeline_without_personal_data(shop):

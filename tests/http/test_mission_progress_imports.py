@@ -81,8 +81,8 @@ def test_faults_are_those_of_their_rows(shop, coffees):
 def test_progress_that_there_is_fails_the_row_or_is_replaced(shop, coffees):
     advance(shop, "ana", coffees["missionId"], 23)
     assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((2, 3), 100)
-    told = [(2, "mission", "The member has progress in the mission Coffees.")]
-    assert run(shop, "ana,Coffees,7,0") == ((0, 1), told)
+    expected_faults = [(2, "mission", "The member has progress in the mission Coffees.")]
+    assert run(shop, "ana,Coffees,7,0") == ((0, 1), expected_faults)
     assert run(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
     assert run(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
     assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((0, 7), 100)

@@ -34,14 +34,14 @@ def test_events_with_their_results(shop, administration):
     one = event(member["loyaltyMemberId"], payload={"cups": 2}, tags=["a"])
     result = shop.track_one(one)
     shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})
-    told = deliveries(administration, everything)
-    assert [delivery["payload"]["data"]["event"]["eventType"] for delivery in told] == [
+    messages = deliveries(administration, everything)
+    assert [delivery["payload"]["data"]["event"]["eventType"] for delivery in messages] == [
         "member-created",
         GENERIC,
         "member-updated",
     ]
-    assert {delivery["type"] for delivery in told} == {"event.evaluated"}
-    data = told[1]["payload"]["data"]
+    assert {delivery["type"] for delivery in messages} == {"event.evaluated"}
+    data = messages[1]["payload"]["data"]
     assert data["result"] == result
     assert data["payload"] == {"cups": 2}
     assert data["loyaltyMemberId"] == member["loyaltyMemberId"]
@@ -77,9 +77,9 @@ def test_an_event_that_failed_is_told_and_one_that_was_not_stored_is_not(shop, a
     member = shop.member()
     assert shop.refused(order(member, None, "confirmed", "nowhere")) == "/problems/unknown-order"
     shop.refused(event("nobody"))
-    [told] = deliveries(administration, trigger)
-    assert told["payload"]["data"]["result"]["status"] == "failed"
-    assert told["payload"]["data"]["event"]["lastError"]["type"] == "/problems/unknown-order"
+    [messages] = deliveries(administration, trigger)
+    assert messages["payload"]["data"]["result"]["status"] == "failed"
+    assert messages["payload"]["data"]["event"]["lastError"]["type"] == "/problems/unknown-order"
 
 
 @pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
@@ -110,7 +110,7 @@ def test_notifications_of_campaigns(shop, administration):
     one["payload"] |= external
     result = shop.track_one(one)
     assert [each["status"] for each in result["effects"]] == ["executed", "executed"]
-    told = deliveries(administration, trigger)
+    messages = deliveries(administration, trigger)
     rest = {
         "eventType": one["eventType"],
         "loyaltyEventKey": result["loyaltyEventKey"],
@@ -119,13 +119,13 @@ def test_notifications_of_campaigns(shop, administration):
     }
     cake = {"table": 4, "total": 12.5, "when": "2026-03-01T10:00:00Z"}
     of_this = [
-        delivery for delivery in told if delivery["payload"]["data"]["loyaltyEventKey"] == result["loyaltyEventKey"]
+        delivery for delivery in messages if delivery["payload"]["data"]["loyaltyEventKey"] == result["loyaltyEventKey"]
     ]
     assert [each["payload"]["data"] for each in of_this] == [
         {"name": "cake", "data": cake, **rest},
         {"name": "bare", "data": {}, **rest},
     ]
-    assert {delivery["type"] for delivery in told} == {"campaign.notification"}
+    assert {delivery["type"] for delivery in messages} == {"campaign.notification"}
     [with_data] = [param for param in result["effects"][0]["params"] if param["id"] == "data"]
     assert with_data["value"] == cake
 
@@ -160,14 +160,14 @@ def test_a_cancellation_is_told_as_such_and_takes_nothing_back(shop, administrat
     result = shop.track_one(event(shop.member()))
     path = f"/events/{result['loyaltyEventKey']}/cancel"
     shop.integration.post(path, {"description": "Typed in twice"}, expect=200)
-    told = deliveries(administration, trigger)
-    assert sorted(delivery["type"] for delivery in told) == [
+    messages = deliveries(administration, trigger)
+    assert sorted(delivery["type"] for delivery in messages) == [
         "campaign.notification",
         "event.cancelled",
         "event.evaluated",
     ]
-    cancelled = next(delivery for delivery in told if delivery["type"] == "event.cancelled")["payload"]["data"]
-    evaluated = next(delivery for delivery in told if delivery["type"] == "event.evaluated")["payload"]["data"]
+    cancelled = next(delivery for delivery in messages if delivery["type"] == "event.cancelled")["payload"]["data"]
+    evaluated = next(delivery for delivery in messages if delivery["type"] == "event.evaluated")["payload"]["data"]
     assert cancelled["event"]["revertedLoyaltyEventId"] == evaluated["event"]["loyaltyEventId"]
     assert cancelled["event"]["description"] == "Typed in twice"
 
@@ -183,9 +183,9 @@ def test_records_that_were_created_or_updated(shop, administration):
     renamed = shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)["campaign"]
     shop.track(order(member["loyaltyMemberId"], 5, external_id="o-1", items=[{"productCode": "latte"}]))
     shop.track(order(member["loyaltyMemberId"], None, "confirmed", "o-1"))
-    told = deliveries(administration, everything)
+    messages = deliveries(administration, everything)
     listed = shop.administration.get(f"/members/{member['memberId']}/purchase-orders")["results"]
-    assert [delivery["type"] for delivery in told] == [
+    assert [delivery["type"] for delivery in messages] == [
         "member.created",
         "member.updated",
         "campaign.created",
@@ -193,12 +193,12 @@ def test_records_that_were_created_or_updated(shop, administration):
         "purchase-order.created",
         "purchase-order.updated",
     ]
-    records = [delivery["payload"]["data"].pop("record") for delivery in told]
+    records = [delivery["payload"]["data"].pop("record") for delivery in messages]
     assert records[:4] == [member, changed, campaign, renamed]
     assert records[5:] == listed
     assert records[4]["status"] == "created"
     assert records[4]["items"] == listed[0]["items"]
-    assert [each["payload"]["data"] for each in told[:2]] == [
+    assert [each["payload"]["data"] for each in messages[:2]] == [
         {"entity": "member", "action": "created"},
         {"entity": "member", "action": "updated"},
     ]
@@ -213,9 +213,9 @@ def test_actions_change_their_campaign(shop, administration):
     first = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
     administration.put(f"{path}/{action['actionId']}", running(priority=2))
     second = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
-    told = deliveries(administration, trigger)
-    assert [delivery["type"] for delivery in told] == ["campaign.updated"] * 2
-    assert [delivery["payload"]["data"]["record"] for delivery in told] == [first, second]
+    messages = deliveries(administration, trigger)
+    assert [delivery["type"] for delivery in messages] == ["campaign.updated"] * 2
+    assert [delivery["payload"]["data"]["record"] for delivery in messages] == [first, second]
 
 
 def test_coupon_books_are_told_in_the_form_of_the_integration_interface(shop, administration):
@@ -227,14 +227,14 @@ def test_coupon_books_are_told_in_the_form_of_the_integration_interface(shop, ad
     published = shop.integration.put(f"{path}/status", {"publishingStatus": "published"})["couponBook"]
     change = {"subtitle": "x", "requiredPointsConfig": None}
     by_id = administration.patch(f"/coupon-books/{book['couponBookId']}", change)
-    told = deliveries(administration, trigger)
-    assert [delivery["type"] for delivery in told] == ["coupon-book.created"] + ["coupon-book.updated"] * 3
-    records = [delivery["payload"]["data"]["record"] for delivery in told]
+    messages = deliveries(administration, trigger)
+    assert [delivery["type"] for delivery in messages] == ["coupon-book.created"] + ["coupon-book.updated"] * 3
+    records = [delivery["payload"]["data"]["record"] for delivery in messages]
     assert records[:3] == [book, renamed, published]
     assert records[3]["subtitle"] == by_id["couponBook"]["subtitle"] == "x"
     assert records[3].keys() == book.keys()
     document, schema = documented_messages()["coupon-book.updated"]
-    for delivery in told:
+    for delivery in messages:
         assert faults(document, schema, delivery["payload"]) == []
 
 
@@ -246,9 +246,9 @@ def test_results_of_asynchronous_tracking(shop, administration):
     send(shop, order(member["loyaltyMemberId"]))
     assert types(administration, results) == types(administration, everything) == []
     drain(shop)
-    [told] = deliveries(administration, results)
+    [messages] = deliveries(administration, results)
     found = shop.integration.get(f"/events/{sent['loyaltyEventKey']}")
-    assert told["payload"]["data"] == {
+    assert messages["payload"]["data"] == {
         "eventType": GENERIC,
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
@@ -257,7 +257,7 @@ def test_results_of_asynchronous_tracking(shop, administration):
     [as_any_other] = deliveries(administration, everything)
     assert as_any_other["payload"]["data"]["event"] == found["event"]
     document, schema = documented_messages()["async-event.evaluated"]
-    assert faults(document, schema, told["payload"]) == []
+    assert faults(document, schema, messages["payload"]) == []
 
 
 def test_orders_that_are_entered_as_such_are_told(shop, administration):
@@ -265,9 +265,9 @@ def test_orders_that_are_entered_as_such_are_told(shop, administration):
     member = shop.organization.member()
     body = {"externalId": "o-9", "type": "dine-in", "total": 5, "status": "confirmed"}
     made = administration.post(f"/members/{member['memberId']}/purchase-orders", body)["order"]
-    [told] = deliveries(administration, trigger)
-    assert told["type"] == "purchase-order.created"
-    assert told["payload"]["data"]["record"] == made
+    [messages] = deliveries(administration, trigger)
+    assert messages["type"] == "purchase-order.created"
+    assert messages["payload"]["data"]["record"] == made
 
 
 def test_nothing_for_inactive_triggers_and_again_once_they_are_active(shop, administration):

@@ -242,9 +242,9 @@ def test_what_waits_is_told_once_whichever_process_was_asked_before(tmp_path):
     )
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-    told = [line for line in done.stdout.splitlines() if line.startswith(("loyalty_queue_", "loyalty_webhook_"))]
-    assert len(told) == 7
-    assert all(line.endswith(" 7.0") and "{" not in line for line in told)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("loyalty_queue_", "loyalty_webhook_"))]
+    assert len(lines) == 7
+    assert all(line.endswith(" 7.0") and "{" not in line for line in lines)
 
 
 def test_the_type_of_a_problem_leads_to_its_meaning(served):

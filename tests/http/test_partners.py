@@ -133,9 +133,9 @@ def test_what_the_document_does_not_allow_is_400_and_without_a_body_for_partner_
     assert (reply.status, reply.text, reply.headers["content-length"]) == (400, "", "0")
     assert "content-type" not in reply.headers
     assert reply.headers["x-request-id"]
-    told = partner_b.send(partner_b.body("somebody") | wrong)
-    assert (told.status, told.json["type"]) == (400, "/problems/invalid-request")
-    assert told.json["errors"]
+    refusal = partner_b.send(partner_b.body("somebody") | wrong)
+    assert (refusal.status, refusal.json["type"]) == (400, "/problems/invalid-request")
+    assert refusal.json["errors"]
     assert footprint(shop) == before
 
 
@@ -379,8 +379,8 @@ def test_missions_are_counted_from_payment_to_payment(shop, either):
         [(2, 3, True, 3, 2)],
         [(0, 1, False, 3, 2)],
     ]
-    [told] = either.pay(member)["missionsStatus"]
-    assert (told["missionId"], told["userMessage"]) == (mission["missionId"], "The next coffee is on us.")
+    [status] = either.pay(member)["missionsStatus"]
+    assert (status["missionId"], status["userMessage"]) == (mission["missionId"], "The next coffee is on us.")
     third = either.pay(member)
     assert [account_balance["newAccrual"] for account_balance in third["accountBalances"]] == [50]
 
@@ -390,14 +390,14 @@ def test_a_mission_that_moves_twice_is_told_once(shop, partner):
     advance = effect("advance-mission", missionKey=mission["missionKey"], amount=2)
     shop.campaign(running(advance, advance), eventType=PAYMENT)
     first = create_mission(shop, eventType=PAYMENT, goalCount=1)
-    told = {each["missionId"]: each for each in partner.pay(shop.member())["missionsStatus"]}
-    assert told.keys() == {mission["missionId"], first["missionId"]}
-    moved = told[mission["missionId"]]
+    status_by_mission = {each["missionId"]: each for each in partner.pay(shop.member())["missionsStatus"]}
+    assert status_by_mission.keys() == {mission["missionId"], first["missionId"]}
+    moved = status_by_mission[mission["missionId"]]
     assert (moved["currentCounter"], moved["newCounter"], moved["achieved"]) == (0, 5, False)
 
 
 @pytest.mark.parametrize(
-    ("total", "given", "told"),
+    ("total", "given", "discounts"),
     [
         (100, [("percentage", 10)], [(10, 90, "percentage")]),
         (Decimal("12.35"), [("percentage", 10)], [(Decimal("1.24"), Decimal("11.11"), "percentage")]),
@@ -407,13 +407,13 @@ def test_a_mission_that_moves_twice_is_told_once(shop, partner):
         (100, [("amount", 20), ("percentage", 50)], [(20, 80, "amount"), (40, 40, "percentage")]),
     ],
 )
-def test_discounts_are_computed(shop, partner, total, given, told):
+def test_discounts_are_computed(shop, partner, total, given, discounts):
     effects = [effect("discount", type=kind, value=value) for kind, value in given]
     shop.campaign(running(*effects), eventType=PAYMENT)
     outcome = partner.pay(shop.member(), total)
     assert outcome["effects"] == [
         {"effectId": "discount", "discount": discount, "discountedTotal": left, "discountType": kind}
-        for discount, left, kind in told
+        for discount, left, kind in discounts
     ]
 
 
@@ -422,8 +422,8 @@ def test_effects_that_did_not_take_place_are_left_out(shop, partner):
     limit = {"limitRules": [{"scope": "member", "type": "transactions", "period": "total", "limit": 1}]}
     shop.campaign(running(effect("discount", type="amount", value=1)), eventType=PAYMENT, **limit)
     member = shop.member()
-    told = [[each["effectId"] for each in partner.pay(member)["effects"]] for _ in range(2)]
-    assert told == [["mint-points", "discount"], ["mint-points"]]
+    effect_ids = [[each["effectId"] for each in partner.pay(member)["effects"]] for _ in range(2)]
+    assert effect_ids == [["mint-points", "discount"], ["mint-points"]]
 
 
 def test_the_tier_is_that_after_the_payment(shop, partner):

@@ -119,8 +119,8 @@ class TestWaiting:
 
     def test_an_account_has_terms_for_mints_without_their_own(self, clock):
         points = Points.new(clock.organization, defaultAvailability={"availableAfter": "P1D"})
-        told = {"availableAt": None, "availableAfter": "P1D", "availableRounding": "none"}
-        assert points.account["defaultAvailability"] == told
+        terms = {"availableAt": None, "availableAfter": "P1D", "availableRounding": "none"}
+        assert points.account["defaultAvailability"] == terms
         wallet = points.wallet()
         points.mint(wallet, 10)
         points.mint(wallet, 5, availableAt=START)
@@ -131,8 +131,8 @@ class TestWaiting:
     def test_a_row_says_that_points_wait(self, clock, points):
         wallet = points.wallet()
         [row] = points.move(None, wallet, 10, availableAfter="P1D", systemUniqueKey="once")
-        told = {"status": 0, "availability": "waiting", "availableAt": "2026-03-02T09:00:00Z"}
-        assert {name: row[name] for name in told} == told
+        fields = {"status": 0, "availability": "waiting", "availableAt": "2026-03-02T09:00:00Z"}
+        assert {name: row[name] for name in fields} == fields
         clock.advance("2026-03-02T09:00:00Z")
         [settled] = points.rows()
         assert (settled["status"], settled["availability"], settled["availableAt"]) == (1, "available", None)
@@ -222,8 +222,8 @@ class TestWaiting:
         member = shop.member()
 
         def rows():
-            told = shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
-            return [(row["recordedAt"], row["text"], row["by"] is not None) for row in told], told
+            points_rows = shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
+            return [(row["recordedAt"], row["text"], row["by"] is not None) for row in points_rows], points_rows
 
         first = mint(shop, member, 70, availableAfter="P14D")
         mint(shop, member, 30, availableAfter="P14D")
@@ -243,10 +243,12 @@ class TestWaiting:
             *((START, f"{amount} {name} were pending by request; the balance was 0.", True) for amount in (5, 30, 70)),
         ]
         assert (row["points"]["isPending"], row["points"]["amount"], row["points"]["pending"]) == (False, 0, 70)
-        [told] = [each for each in events_of(shop, member, "points-available") if each["createdAt"] == IN_TIME]
+        [available_event] = [
+            each for each in events_of(shop, member, "points-available") if each["createdAt"] == IN_TIME
+        ]
         assert release["pointsRelease"].pop("ledgerTransactionIds")[0] == int(first["ledgerTransactionId"])
         assert release["pointsRelease"] == {
-            "loyaltyEventKey": told["loyaltyEventKey"],
+            "loyaltyEventKey": available_event["loyaltyEventKey"],
             "ledgerAccountId": points.account_id,
             "ledgerAccountKey": points.account["ledgerAccountKey"],
             "amount": 100,
@@ -277,7 +279,7 @@ class TestOrders:
         assert holds(shop, member) == (0, 100, (100, IN_TIME))
         clock.advance(IN_TIME)
         assert holds(shop, member) == (100, 0, None)
-        [told] = events_of(shop, member, "points-available")
+        [available_event] = events_of(shop, member, "points-available")
         [payload] = [
             row[0] for row in shop.rows("events", "payload", "loyalty_event_id") if "availableAt" in (row[0] or {})
         ]
@@ -288,7 +290,7 @@ class TestOrders:
             "availableAt": IN_TIME,
             "orderExternalIds": ["order-1"],
         }
-        assert (lot["amount"], lot["expiresAt"], told["createdAt"]) == (100, None, IN_TIME)
+        assert (lot["amount"], lot["expiresAt"], available_event["createdAt"]) == (100, None, IN_TIME)
 
     def test_a_return_takes_from_what_waits(self, clock, shop, points, action):
         """Example 4."""

@@ -82,16 +82,16 @@ class TestOrders:
         member = shop.member()
         assert self.buy(shop, member)["availableAt"] is None
         [row] = points.rows()
-        told = {"status": 0, "availability": "waiting", "availableAt": None, "availableOn": ON_CONFIRMED}
-        assert {name: row[name] for name in told} == told
+        fields = {"status": 0, "availability": "waiting", "availableAt": None, "availableOn": ON_CONFIRMED}
+        assert {name: row[name] for name in fields} == fields
         wallet = row["toWalletId"]
         assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [{"availableAt": None, "amount": 100}]
         clock.advance(CONFIRMED_AT)
         assert holds(shop, member) == (0, 100)
         confirm(shop, member)
         [row] = points.rows()
-        told = {"status": 0, "availability": "waiting", "availableAt": AVAILABLE_AT}
-        assert {name: row[name] for name in told} == told
+        fields = {"status": 0, "availability": "waiting", "availableAt": AVAILABLE_AT}
+        assert {name: row[name] for name in fields} == fields
         assert "availableOn" not in row
         assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [
             {"availableAt": AVAILABLE_AT, "amount": 100}

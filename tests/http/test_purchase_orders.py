@@ -53,7 +53,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
         "subTotal": Decimal("4.5"),
         "categoryCode": "coffee",
     }
-    told = {
+    fields = {
         "externalEventDate": "2026-03-01T10:00:00+02:00",
         "externalId": "o-1",
         "description": "Breakfast",
@@ -75,7 +75,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
         "items": [item, {}],
     }
     made = shop.campaign(running(WHOLE_DOLLARS, name="Dollars"))
-    answer = create(shop, member_id, **told)
+    answer = create(shop, member_id, **fields)
     found = answer["order"]
     kept = shop.events(member)[0]
     first, second = found["items"]
@@ -83,7 +83,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
     assert first == {**item, "orderItemId": first["orderItemId"], "orderId": found["orderId"], **stamps}
     assert (second["productCode"], second["total"], second["customAttributes"]) == (None, None, {})
     assert found == {
-        **told,
+        **fields,
         **stamps,
         "externalEventDate": "2026-03-01T08:00:00Z",
         "orderId": found["orderId"],
@@ -112,8 +112,8 @@ def test_an_order_tells_what_was_done_beside_what_was_asked_for(shop, member, me
     shop.campaign(running(mint(10)), limitRules=[limit], allowPartialApplicationOnLimit=True, eventType=ORDER_CREATED)
     shop.campaign(running(mint(("=", "order.total / 2.0"))), eventType=ORDER_CREATED)
     [result] = create(shop, member_id, total=3)["evaluationResults"]
-    told = [{each["id"]: each["value"] for each in done["params"]} for done in result["effects"]]
-    amounts = [(each["amount"], each["requestedAmount"]) for each in told]
+    params = [{each["id"]: each["value"] for each in done["params"]} for done in result["effects"]]
+    amounts = [(each["amount"], each["requestedAmount"]) for each in params]
     assert amounts == [(3, 10), (1, Decimal("1.5"))]
     assert shop.balance(member) == 4
 

@@ -434,11 +434,11 @@ def test_both_sides_may_get_coupons_beside_points(shop, books):
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben))
     [referral] = result["referrals"]
-    told = [
+    outcomes = [
         (reward["recipient"], reward["points"], reward["couponBookKey"], reward["status"])
         for reward in referral["rewards"]
     ]
-    assert told == [
+    assert outcomes == [
         ("referrer", 100, None, "executed"),
         ("referrer", None, ours["couponBookKey"], "executed"),
         ("referred", None, theirs["couponBookKey"], "executed"),

@@ -28,22 +28,22 @@ def test_a_code_that_nobody_has_is_told(shop, enrol):
     friends = Friends(shop, eventType="member-created")
     friends.codes(shop.member(), "BEN")
     for code in ("NOBODY", "ben"):
-        [told] = enrol(f"by-{code}", referralCode=code)
-        assert (told["code"], told["status"], told["rewards"]) == (code, "skipped", [])
-        assert (told["error"]["type"], told["referralCodeId"]) == ("/problems/unknown-referral-code", None)
+        [outcome] = enrol(f"by-{code}", referralCode=code)
+        assert (outcome["code"], outcome["status"], outcome["rewards"]) == (code, "skipped", [])
+        assert (outcome["error"]["type"], outcome["referralCodeId"]) == ("/problems/unknown-referral-code", None)
         assert shop.integration.get(f"/members/by-{code}")["loyaltyMember"]["referralCode"] == code
 
 
 def test_a_code_is_told_where_there_are_no_programs(enrol):
-    [told] = enrol("ana", referralCode="NOBODY")
-    assert told["error"]["type"] == "/problems/unknown-referral-code"
+    [outcome] = enrol("ana", referralCode="NOBODY")
+    assert outcome["error"]["type"] == "/problems/unknown-referral-code"
 
 
 def test_a_code_that_counts_is_told(shop, enrol):
     friends, ben = Friends(shop, eventType="member-created"), shop.member()
     code = friends.code(ben)
-    [told] = enrol("ana", referralCode=code)
-    assert (told["code"], told["status"], len(told["rewards"])) == (code, "applied", 2)
+    [outcome] = enrol("ana", referralCode=code)
+    assert (outcome["code"], outcome["status"], len(outcome["rewards"])) == (code, "applied", 2)
     assert (shop.balance(ben), shop.balance("ana")) == (100, 50)
 
 
@@ -61,5 +61,5 @@ def test_nothing_is_told_without_a_code(shop, enrol):
 def test_why_a_code_does_not_count_is_told(shop, enrol):
     friends, ben = Friends(shop, eventType="member-created"), shop.member()
     code = friends.code(ben)
-    [told] = enrol("ana", referralCode=code, active=False)
-    assert (told["status"], told["error"]["type"]) == ("skipped", "/problems/member-inactive")
+    [outcome] = enrol("ana", referralCode=code, active=False)
+    assert (outcome["status"], outcome["error"]["type"]) == ("skipped", "/problems/member-inactive")

@@ -423,11 +423,11 @@ def test_what_the_confirmation_earned_goes_with_the_rest(shop, member, points, i
         *_, part = (shop.track_one(each) for each in sent[:-1])
         assert shop.balance(member) == 60
         whole = shop.track_one(sent[-1])
-    told = [
+    amounts = [
         sorted(t["revertedAmount"] for each in result["reverted"] for t in each["ledgerTransactions"])
         for result in (part, whole)
     ]
-    assert told == [[10, 20], [20, 40]]
+    assert amounts == [[10, 20], [20, 40]]
     assert shop.balance(member) == 0
 
 

@@ -194,12 +194,16 @@ class TestOperations:
         clock.advance("2026-03-02T09:00:00Z")
         clock.remove()
         entries = clock.organization.administration.get("/audit-log", order="auditLogId")["results"]
-        told = [(entry["operationId"], entry["testClock"], entry["changes"]) for entry in entries]
+        operations = [(entry["operationId"], entry["testClock"], entry["changes"]) for entry in entries]
         begun, aimed = {"now": START, "target": None}, {"now": START, "target": "2026-03-02T09:00:00Z"}
-        assert [operation for operation, _, _ in told] == ["createTestClock", "advanceTestClock", "removeTestClock"]
-        assert told[0][1:] == (None, {"testClock": {"from": None, "to": begun}})
-        assert told[1][1:] == (START, {"testClock.target": {"from": None, "to": aimed["target"]}})
-        assert told[2][1] == "2026-03-02T09:00:00Z"
+        assert [operation for operation, _, _ in operations] == [
+            "createTestClock",
+            "advanceTestClock",
+            "removeTestClock",
+        ]
+        assert operations[0][1:] == (None, {"testClock": {"from": None, "to": begun}})
+        assert operations[1][1:] == (START, {"testClock.target": {"from": None, "to": aimed["target"]}})
+        assert operations[2][1] == "2026-03-02T09:00:00Z"
         for entry in entries:
             assert datetime.fromisoformat(entry["createdAt"]) > datetime.now(UTC) - timedelta(minutes=5)
 

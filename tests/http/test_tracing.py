@@ -71,9 +71,9 @@ def test_spans_hold_no_values(traced, exporter):
     shop.organization.member("ana-the-secret")
     shop.track(event("ana-the-secret"))
     shop.organization.integration.get("/members/ana-the-unknown", expect=404)
-    told = " ".join(span.to_json() for span in spans(exporter))
-    assert "trackEvents" in told
-    assert re.search(r"\bana\b", told) is None
+    text = " ".join(span.to_json() for span in spans(exporter))
+    assert "trackEvents" in text
+    assert re.search(r"\bana\b", text) is None
 
 
 def test_an_error_is_told_by_its_type(exporter, db):

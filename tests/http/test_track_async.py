@@ -69,7 +69,7 @@ def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
 def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
     shop.campaign(running(WHOLE_DOLLARS, mint(("=", "event.payload.order.total * 2"))), pointsMonthlyLimitPerMember=70)
     members = [shop.member(), shop.member()]
-    told = []
+    summaries = []
     for member, track in zip(members, (send, lambda shop, *events: shop.track(*events)), strict=True):
         events = [order(member, total, items=[{"productCode": "p", "total": Decimal("1.1")}]) for total in (10, 20, 30)]
         name = events[1]["payload"]["order"]["externalId"]
@@ -77,15 +77,15 @@ def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
         tracked = track(shop, *events)
         drain(shop)
         results = [outcome(shop, each)["result"] for each in tracked]
-        told.append(
+        summaries.append(
             [
                 (r["status"], [(e["status"], e["params"]) for e in r["effects"]], len(r.get("reverted", ())))
                 for r in results
             ]
         )
-    assert told[0] == told[1]
-    assert [each[0] for each in told[0]] == ["success"] * 5 + ["failed"]
-    assert told[0][4][2] == 2
+    assert summaries[0] == summaries[1]
+    assert [each[0] for each in summaries[0]] == ["success"] * 5 + ["failed"]
+    assert summaries[0][4][2] == 2
     assert shop.balance(members[0]) == shop.balance(members[1])
     shop.check_ledger()
 
@@ -260,9 +260,9 @@ def test_triggers_are_told_what_came_of_each_event_once(shop):
     sent = send(shop, order(member, 7), order(member, None, "confirmed", "no-such-order"), event("nobody"))
     assert deliveries(shop.administration, trigger) == []
     drain(shop)
-    told = [delivery["payload"]["data"] for delivery in deliveries(shop.administration, trigger)]
-    assert [each["result"] for each in told] == [outcome(shop, each)["result"] for each in sent[:2]]
-    assert {each["loyaltyMemberId"] for each in told} == {member}
+    messages = [delivery["payload"]["data"] for delivery in deliveries(shop.administration, trigger)]
+    assert [each["result"] for each in messages] == [outcome(shop, each)["result"] for each in sent[:2]]
+    assert {each["loyaltyMemberId"] for each in messages} == {member}
     shop.track_one(order(member, 5))
     drain(shop)
     assert len(deliveries(shop.administration, trigger)) == 2

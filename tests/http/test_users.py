@@ -37,8 +37,8 @@ def names(users, **query):
     return [result["name"] for result in users.surface.get("/users", **{"order": "name", **query})["results"]]
 
 
-def told(users, trigger):
-    """The rows of what is to be sent for a trigger, oldest first, as no answer shows them."""
+def deliveries_of(users, trigger):
+    """The stored deliveries of a trigger, oldest first, with what no response shows."""
     table = trigger_deliveries
     mine = select(table).where(table.c.trigger_id == trigger["triggerId"]).order_by(table.c.trigger_delivery_id)
     with users.organization.api.engine.connect() as db:
@@ -441,7 +441,7 @@ class TestInvitations:
         users.surface.post("/users/bulk-add", {"emails": [email], "roles": ["members:read"]}, expect=200)
         users.surface.post("/users/bulk-add", {"emails": [address()], "sendInvite": False}, expect=200)
         given = users.person(sendInvite=True)
-        first, second = told(users, trigger)
+        first, second = deliveries_of(users, trigger)
         assert first.type == "user.invited"
         data = first.payload["data"]
         [made] = users.surface.get("/users", email=email)["results"]
@@ -454,7 +454,7 @@ class TestInvitations:
         assert data["tokenUrl"].endswith("/v2/oauth/token")
         assert second.payload["data"]["temporaryPassword"] is None
         assert second.payload["data"]["userId"] == given["userId"]
-        assert told(users, deaf) == []
+        assert deliveries_of(users, deaf) == []
         invited = {**made, "password": data["temporaryPassword"]}
         users.sign_in(invited, expect=403)
         assert users.sign_in(invited, new_password=PASSWORD).json["scope"] == "members:read"
@@ -463,7 +463,7 @@ class TestInvitations:
     def test_listed_deliveries_do_not_show_the_password(self, users):
         trigger = add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
         users.create(email=address(), sendInvite=True)
-        [row] = told(users, trigger)
+        [row] = deliveries_of(users, trigger)
         secret = row.payload["data"]["temporaryPassword"]
         reply = users.surface.request("GET", f"/triggers/{trigger['triggerId']}/deliveries", expect=200)
         assert secret not in reply.text

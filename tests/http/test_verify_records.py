@@ -140,9 +140,9 @@ def one(table: str, key: str, condition: str = "true") -> str:
     )
 
 
-def change(table: str, values: str, key: str, told: str, condition: str = "true") -> str:
-    """The statement that changes one row of a table, and returns what the words name."""
-    return f"UPDATE {table} SET {values} WHERE {one(table, key, condition)} AND {condition} RETURNING {told}"
+def change(table: str, values: str, key: str, returning: str, condition: str = "true") -> str:
+    """The statement that changes one row of a table, and returns the columns `returning`."""
+    return f"UPDATE {table} SET {values} WHERE {one(table, key, condition)} AND {condition} RETURNING {returning}"
 
 
 LOT = "ledger_lot_id, wallet_id, ledger_account_id"

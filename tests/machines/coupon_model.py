@@ -51,8 +51,8 @@ class Model:
     def has_expired(self, lot):
         return lot.expires is not None and lot.expires <= self.now
 
-    def told(self, **like):
-        """The expiry and the data of what a member has of a coupon."""
+    def expiry_and_data(self, **like):
+        """The expiry and the data that a list shows of a member's lots of a coupon."""
         lots = self.lots(**like)
         alive = [lot for lot in lots if not self.has_expired(lot)]
         if alive:

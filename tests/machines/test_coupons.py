@@ -222,14 +222,14 @@ class Coupons(RuleBasedStateMachine):
         member, now, model = self.members[number], self.shop.now, self.model
         numbers = {book.coupon_book_id: at for at, book in enumerate(self.books)}
         entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, None, now))
-        told = {
+        expiry_and_data = {
             (numbers[result.coupon_book_id], result.code): (result.expired_at, result.custom_attributes)
             for result in entries.results
         }
         alive = set()
         for lot in model.lots(member=number):
             place = {"book": lot.book, "code": lot.code}
-            assert told[lot.book, lot.code] == model.told(member=number, **place)
+            assert expiry_and_data[lot.book, lot.code] == model.expiry_and_data(member=number, **place)
             if not model.has_expired(lot):
                 alive.add((lot.book, lot.code))
         unused_only = {**ALL, "notUsedOnly": True}

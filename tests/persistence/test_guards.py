@@ -134,7 +134,7 @@ def test_entries_are_never_changed(ledger, db, change):
 def test_entries_are_of_the_account_of_their_transaction(ledger):
     transaction_id = ledger.transaction(MINT, None, ledger.wallet(), 10)
     entries = [{"wallet_id": None, "amount": -10}]
-    told = refused_by(
+    message = refused_by(
         "ledger_entries_come_with_their_transaction", ledger.entries, transaction_id, entries, ledger.account()
     )
-    assert "of another account" in told
+    assert "of another account" in message

@@ -389,9 +389,9 @@ def test_values_travel_exactly(data):
     name = data.draw(st.sampled_from(sorted(BY_KIND)))
     value, sorting = data.draw(BY_KIND[name]), SORTINGS[name]
     cursor = sorting.position([value, 7], "code,asc", 3, 1000).cursor
-    told = Position.from_cursor(cursor)
-    assert (told.order, told.page, told.total_count) == ("code,asc", 3, 1000)
-    [section, *_] = sorting.after(told, 5)
+    position = Position.from_cursor(cursor)
+    assert (position.order, position.page, position.total_count) == ("code,asc", 3, 1000)
+    [section, *_] = sorting.after(position, 5)
     params = [*section.conditions[-1].compile().params.values()]
     assert params == ([7] if value is None else [value, 7])
     if isinstance(value, Decimal):

@@ -42,8 +42,8 @@ def line(path: str, headers: dict[str, str], body: bytes, how: str) -> str:
     except WebhookVerificationError:
         message, verdict = json.loads(body), "forged"
     data = message["data"]
-    told = data["result"]
-    return f"{headers['webhook-id']} {path} {verdict} {how} {told['loyaltyEventKey']} {told['status']}\n"
+    result = data["result"]
+    return f"{headers['webhook-id']} {path} {verdict} {how} {result['loyaltyEventKey']} {result['status']}\n"
 
 
 async def answer(how: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

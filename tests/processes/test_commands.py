@@ -260,9 +260,9 @@ def test_a_member_is_printed(shared_home, organization):
     first, *rest = printed.stdout.splitlines()
     assert first == f"printed  Ana Costa, member since {START:%Y-%m-%d}"
     assert rest[:2] == ["Tier: Member", "Balance: 0 Points"]
-    told = json.loads(loyalty(shared_home, "member", "printed", *named, "--kind", "points", "--json").stdout)
-    assert told["loyalMember"]["loyaltyMemberId"] == "printed"
-    assert told["timeline"] == {"limit": 25, "nextCursor": None, "results": []}
+    view = json.loads(loyalty(shared_home, "member", "printed", *named, "--kind", "points", "--json").stdout)
+    assert view["loyalMember"]["loyaltyMemberId"] == "printed"
+    assert view["timeline"] == {"limit": 25, "nextCursor": None, "results": []}
     unknown = loyalty(shared_home, "member", "nobody", *named)
     assert (unknown.returncode, unknown.stderr) == (1, f"Error: organization {organization_id} has no member nobody\n")
 
@@ -435,9 +435,9 @@ def test_every_command_has_a_short_help():
 
 def test_what_commands_find_is_told_to_programs_too(shared_home):
     doctor = loyalty(shared_home, "doctor", "--json")
-    told = json.loads(doctor.stdout)
-    assert (doctor.returncode, told["isWell"]) == (0, True)
-    assert {finding["subject"] for finding in told["findings"]} >= {"settings", "database", "schema"}
+    report = json.loads(doctor.stdout)
+    assert (doctor.returncode, report["isWell"]) == (0, True)
+    assert {finding["subject"] for finding in report["findings"]} >= {"settings", "database", "schema"}
     verified = json.loads(loyalty(shared_home, "verify", "--json").stdout)
     assert (verified["isSound"], verified["broken"]) == (True, [])
     for command, field in (("migrate", "applied"), ("expire", "expired"), ("deliver", "attempts")):
@@ -513,8 +513,8 @@ def test_shells_are_told_how_to_complete(shell, word):
 def test_colours_are_for_terminals_only(shared_home):
     assert "\x1b[" not in loyalty(shared_home, "doctor").stdout
     for command in (["doctor"], ["organizations", "list"]):
-        told = CliRunner().invoke(main, command, color=True, env={"LOYALTY_HOME": str(shared_home)})
-        assert "\x1b[" in told.output, command
+        result = CliRunner().invoke(main, command, color=True, env={"LOYALTY_HOME": str(shared_home)})
+        assert "\x1b[" in result.output, command
 
 
 def simulated(**more):

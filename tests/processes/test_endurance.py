@@ -168,11 +168,11 @@ def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
         by_key = {event["systemUniqueKey"]: event for event in events}
         last = [by_key[letter["systemUniqueKey"]] for letter in letters]
         check(world, [event for number, event in enumerate(events) if number not in poison] + last)
-        told = check_messages(world, {letter["loyaltyEventKey"] for letter in letters})
+        summary = check_messages(world, {letter["loyaltyEventKey"] for letter in letters})
         print(f"{plan.events} events in {lasted:.0f} s, evaluated after {world.evaluated_at - started:.0f} s")
         print(f"killed: {dict(world.killed)}, of them with events in the queue: {dict(world.killed_in_time)}")
         print(f"sent twice: {sum(client.repeats for client in clients)}, calls unanswered: {world.api.unanswered}")
-        print(told)
+        print(summary)
 
 
 def send_and_kill(

@@ -45,7 +45,7 @@ def either(url: str, other: str) -> str:
 
 
 def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
-    told: list[str] = []
+    sent_keys: list[str] = []
     tills_close = threading.Event()
 
     def till(member: str) -> None:
@@ -55,7 +55,7 @@ def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
             number += 1
             sale = {**order(member), "systemUniqueKey": f"{member}-{number}"}
             wait_until(lambda sale=sale: is_done(shop, sale))
-            told.append(sale["systemUniqueKey"])
+            sent_keys.append(sale["systemUniqueKey"])
 
     members = [shop.member() for _ in range(TILLS)]
     with (
@@ -64,21 +64,21 @@ def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
     ):
         tills = [pool.submit(till, member) for member in members]
         try:
-            wait_until(lambda: len(told) > 20)
+            wait_until(lambda: len(sent_keys) > 20)
             kill_database(home)
-            before = len(told)
+            before = len(sent_keys)
             with autocommit(standby).connect() as db:
                 assert db.execute(text("SELECT pg_promote()")).scalar_one()
-            wait_until(lambda: len(told) > before + 20)
+            wait_until(lambda: len(sent_keys) > before + 20)
         finally:
             tills_close.set()
         for each in tills:
             each.result()
         with standby.connect() as db:
             keys = db.execute(text("SELECT system_unique_key FROM events WHERE event_type = :t"), {"t": ORDER_CREATED})
-            assert sorted(keys.scalars()) == sorted(told)
+            assert sorted(keys.scalars()) == sorted(sent_keys)
             assert verify_all(db) == []
-    assert sum(shop.balance(member) for member in members) == len(told)
+    assert sum(shop.balance(member) for member in members) == len(sent_keys)
 
 
 def is_done(shop: Shop, sale: dict) -> bool:

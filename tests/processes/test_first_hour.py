@@ -103,9 +103,9 @@ def simulate(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
-    told = simulate(site, carla, "--total", "12.5", "--json")
-    assert told.returncode == 0, told.stderr
-    result = json.loads(told.stdout)
+    completed = simulate(site, carla, "--total", "12.5", "--json")
+    assert completed.returncode == 0, completed.stderr
+    result = json.loads(completed.stdout)
     assert (result["earn"]["discounts"], result["errors"], result["nextComplete"]) == ([], [], True)
     shown = json.loads(loyalty(site.home, "member", carla, "--json").stdout)
     assert [row for row in shown["timeline"]["results"] if "order" in row["text"].lower()] == []
@@ -123,15 +123,15 @@ def test_what_cannot_be_simulated_is_told_before_anything_is_asked(wrong):
 
 def test_a_server_that_is_not_there_is_told(site):
     address = f"http://127.0.0.1:{free_port()}/v2"
-    told = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
-    assert told.returncode == 1
-    assert "--base-url" in told.stderr
+    completed = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
+    assert completed.returncode == 1
+    assert "--base-url" in completed.stderr
 
 
 def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
-    told = loyalty(site.home, "simulate", carla, "--total", "12.5", "--json", **DIRECT)
-    assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout)["nextComplete"] is True
+    completed = loyalty(site.home, "simulate", carla, "--total", "12.5", "--json", **DIRECT)
+    assert completed.returncode == 0, completed.stderr
+    assert json.loads(completed.stdout)["nextComplete"] is True
     doctor = json.loads(loyalty(site.home, "doctor", "--json", **DIRECT).stdout)
     [found] = [finding for finding in doctor["findings"] if finding["subject"] == "server"]
     assert (found["isWell"], found["detail"]) == (True, f"running, at {site.server.url}/v2")
@@ -140,10 +140,10 @@ def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
 def test_a_wrong_base_path_is_told(site, carla):
     for path in ("", "/v1"):
         address = f"{site.server.url}{path}"
-        told = loyalty(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
-        assert told.returncode == 1
-        assert f"a server answers at {address}, and has no API there" in told.stderr
-        assert f"such as {site.server.url}/v2" in told.stderr
+        completed = loyalty(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
+        assert completed.returncode == 1
+        assert f"a server answers at {address}, and has no API there" in completed.stderr
+        assert f"such as {site.server.url}/v2" in completed.stderr
         doctor = loyalty(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
         assert doctor.returncode == 1
         assert f"BAD  server: a server answers at {address}, and has no API there" in doctor.stdout

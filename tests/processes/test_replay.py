@@ -86,21 +86,21 @@ def test_purchases_become_points_once(site, lines):
 
     first = site.replay(path)
     assert first.returncode == 0, first.stderr
-    told = summary(first)
-    assert told["Organization"] == "some purchases"
-    assert told["Orders"] == "1,000: 1,000 new, 0 repeated, 0 failed"
-    assert told["Members"] == f"{len(points)}: {len(points)} new"
-    assert told["Points minted"] == f"{points.total():,} in all, {points.total():,} by this run"
-    assert told["Top member"] == f"{top} with {most:,} points"
+    report = summary(first)
+    assert report["Organization"] == "some purchases"
+    assert report["Orders"] == "1,000: 1,000 new, 0 repeated, 0 failed"
+    assert report["Members"] == f"{len(points)}: {len(points)} new"
+    assert report["Points minted"] == f"{points.total():,} in all, {points.total():,} by this run"
+    assert report["Top member"] == f"{top} with {most:,} points"
     assert "Nothing changed" not in first.stdout
 
     again = site.replay(path)
     assert again.returncode == 0, again.stderr
-    told = summary(again)
-    assert told["Orders"] == "1,000: 0 new, 1,000 repeated, 0 failed"
-    assert told["Members"] == f"{len(points)}: 0 new"
-    assert told["Points minted"] == f"{points.total():,} in all, 0 by this run"
-    assert told["Top member"] == f"{top} with {most:,} points"
+    report = summary(again)
+    assert report["Orders"] == "1,000: 0 new, 1,000 repeated, 0 failed"
+    assert report["Members"] == f"{len(points)}: 0 new"
+    assert report["Points minted"] == f"{points.total():,} in all, 0 by this run"
+    assert report["Top member"] == f"{top} with {most:,} points"
     assert "Nothing changed" in again.stdout
     assert loyalty(site.home, "verify").returncode == 0
 
@@ -108,9 +108,9 @@ def test_purchases_become_points_once(site, lines):
 def test_what_a_file_has_more_is_added(site, lines):
     path = site.file("growing.txt", lines[:450])
     assert summary(site.replay(path))["Orders"].startswith("450: 450 new")
-    told = summary(site.replay(site.file("growing.txt", lines[:600])))
-    assert told["Orders"] == "600: 150 new, 450 repeated, 0 failed"
-    assert told["Points minted"].startswith(f"{points_of(lines[:600]).total():,} in all")
+    report = summary(site.replay(site.file("growing.txt", lines[:600])))
+    assert report["Orders"] == "600: 150 new, 450 repeated, 0 failed"
+    assert report["Points minted"].startswith(f"{points_of(lines[:600]).total():,} in all")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
@@ -132,13 +132,13 @@ def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
 
     completed = site.replay(path)
     assert completed.returncode == 0, completed.stderr
-    told = summary(completed)
-    counts = re.fullmatch(r"1,000: (\d+) new, (\d+) repeated, 0 failed", told["Orders"])
+    report = summary(completed)
+    counts = re.fullmatch(r"1,000: (\d+) new, (\d+) repeated, 0 failed", report["Orders"])
     new, repeated = map(int, counts.groups())
     assert new > 0
     assert repeated > 0
     assert new + repeated == SOME
-    assert told["Points minted"].startswith(f"{points_of(lines).total():,} in all")
+    assert report["Points minted"].startswith(f"{points_of(lines).total():,} in all")
 
 
 def test_a_line_that_was_changed_since_is_told_and_changes_nothing(site, lines):
@@ -146,10 +146,10 @@ def test_a_line_that_was_changed_since_is_told_and_changes_nothing(site, lines):
     assert site.replay(site.file("changed.txt", kept)).returncode == 0
     again = site.replay(site.file("changed.txt", changed))
     assert again.returncode == 1
-    told = summary(again)
-    assert told["Orders"] == "20: 0 new, 19 repeated, 1 failed"
-    assert told["Failed"].startswith("line 2: ")
-    assert told["Points minted"] == f"{points_of(kept).total():,} in all, 0 by this run"
+    report = summary(again)
+    assert report["Orders"] == "20: 0 new, 19 repeated, 1 failed"
+    assert report["Failed"].startswith("line 2: ")
+    assert report["Points minted"] == f"{points_of(kept).total():,} in all, 0 by this run"
 
 
 def test_an_organization_may_be_named_by_its_id_with_a_token(site, lines):
@@ -192,11 +192,11 @@ def test_no_server_is_told_in_one_line(site, lines):
 @pytest.mark.stress
 def test_the_whole_file(site):
     done = site.replay(purchases_file(), timeout=1200)
-    told = summary(done)
-    assert told["Orders"] == "69,659: 69,659 new, 0 repeated, 0 failed"
-    assert told["Members"] == "23,570: 23,570 new"
-    assert told["Points minted"] == "2,453,159 in all, 2,453,159 by this run"
-    assert told["Top member"] == "07592 with 13,860 points"
+    report = summary(done)
+    assert report["Orders"] == "69,659: 69,659 new, 0 repeated, 0 failed"
+    assert report["Members"] == "23,570: 23,570 new"
+    assert report["Points minted"] == "2,453,159 in all, 2,453,159 by this run"
+    assert report["Top member"] == "07592 with 13,860 points"
     assert "Nothing changed" in site.replay(purchases_file(), timeout=1200).stdout
     assert loyalty(site.home, "verify").returncode == 0
 

@@ -60,9 +60,9 @@ def test_all_wrong_lines_are_told_up_to_ten(path):
     path.write_bytes(HEADINGS + b"wrong\n" * 12)
     with pytest.raises(FaultyFile) as caught:
         read_purchases(path)
-    told = caught.value.message.splitlines()
-    assert [line.split(":")[0].rpartition(" ")[2] for line in told[:10]] == [str(n) for n in range(2, 12)]
-    assert told[10:] == ["and 2 more"]
+    lines = caught.value.message.splitlines()
+    assert [line.split(":")[0].rpartition(" ")[2] for line in lines[:10]] == [str(n) for n in range(2, 12)]
+    assert lines[10:] == ["and 2 more"]
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,9 @@ def test_a_customer_is_erased_from_the_purchases(api):
     with api.engine.connect() as db:
         assert verify_reports(db, shop.organization.id) == []
     assert {word: traces(api.engine, word) for word in words} == {word: {} for word in words}
-    told = [order.number for order in bought if order.customer == customer]
+    order_numbers = [order.number for order in bought if order.customer == customer]
     found = administration.get(f"/members/{member_id}/purchase-orders")["results"]
-    assert len(found) == min(25, len(told))
+    assert len(found) == min(25, len(order_numbers))
     assert shop.track([order for order in bought if order.customer == customer])[0]["error"]["type"] == (
         "/problems/unknown-member"
     )

@@ -34,12 +34,12 @@ def test_the_timelines_of_customers_hold_each_order_and_point_once(api, count):
     shop.campaign(mint("floor(order.total)"))
     results = {result["systemUniqueKey"]: result for result in shop.track(bought)}
     balances = shop.balances()
-    told = set()
+    order_keys = set()
     with api.engine.connect() as db:
         for customer in sorted({order.customer for order in bought}):
             rows = timeline(db, MEMBERS.find_by(db, shop.organization.id, loyalty_member_id=customer))
             events = {row.loyalty_event_id: row.details for row in rows if row.kind == EVENT}
-            told |= {details["systemUniqueKey"] for details in events.values()}
+            order_keys |= {details["systemUniqueKey"] for details in events.values()}
             points: dict[int, int] = {}
             for row in rows:
                 if row.kind == POINTS:
@@ -54,4 +54,4 @@ def test_the_timelines_of_customers_hold_each_order_and_point_once(api, count):
                     if effect["status"] == "executed"
                 ]
                 assert sum(each["amount"] for each in executed) == points.get(event_id, 0)
-    assert told == {order.key for order in bought} == results.keys()
+    assert order_keys == {order.key for order in bought} == results.keys()

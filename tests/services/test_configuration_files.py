@@ -81,8 +81,8 @@ def test_only_what_differs_is_changed(engine, api, source, files):
         (files / name).write_text(text.replace(old, new))
     (files / "mission" / "tenth-coffee.yaml").unlink()
     outcome = apply(engine, api, target, files)
-    told = {str(change.ref): change.fields for change in outcome.changes}
-    assert told == {
+    changed_fields = {str(change.ref): change.fields for change in outcome.changes}
+    assert changed_fields == {
         "campaign/points": (("name", "A bean for each unit spent", "Beans"),),
         "couponBook/Welcome": (("publishingStatus", "published", "archived"),),
         "trigger/mailer": (("name", "Mailer", "Post"),),

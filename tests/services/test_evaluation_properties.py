@@ -344,8 +344,8 @@ def test_the_sum_of_what_tracking_answers_is_the_sum_of_what_the_ledger_holds(wo
         results = shop.track(*sent(data.draw(events(sponsored=True)), names), campaignKeys=keys, executionMode=mode)
         after = posted(shop, names)
         grown = {place: amount - before.get(place, 0) for place, amount in after.items()}
-        told = answered(results, world.points, mode)
-        assert told == {place: amount for place, amount in grown.items() if amount}
+        reported_amounts = answered(results, world.points, mode)
+        assert reported_amounts == {place: amount for place, amount in grown.items() if amount}
         for result in results:
             assert shop.integration.get(f"/events/{result['loyaltyEventKey']}")["result"] == result
 

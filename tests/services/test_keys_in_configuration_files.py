@@ -76,7 +76,8 @@ def files(engine, api, tmp_path):
     return Files(engine, api, tmp_path)
 
 
-def told(outcome):
+def changes_by_record(outcome):
+    """The action and the changed fields, each from old to new, of every changed record."""
     return {
         str(change.ref): (change.action, {name: (old, new) for name, old, new in change.fields})
         for change in outcome.changes
@@ -87,32 +88,32 @@ def test_a_record_with_a_key_is_renamed(files):
     files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
     [before] = files.call(lambda calls: calls.integration("listBadges"))["results"]
     outcome = files.apply(a=KEYED.format("early-bird", "Lark", "early-bird"))
-    assert told(outcome) == {"badge/early-bird": ("update", {"name": ("Early bird", "Lark")})}
+    assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"name": ("Early bird", "Lark")})}
     [after] = files.call(lambda calls: calls.integration("listBadges"))["results"]
     assert (after["badgeKey"], after["name"]) == (before["badgeKey"], "Lark")
     # The file need not say again what it is called.
     outcome = files.apply(a=BADGE.format("early-bird", "Owl"))
-    assert told(outcome) == {"badge/early-bird": ("update", {"name": ("Lark", "Owl")})}
+    assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"name": ("Lark", "Owl")})}
     assert files.names("badge") == ["early-bird"]
 
 
 def test_a_record_gets_a_key_by_a_file_that_is_called_by_it(files):
     files.apply(a=BADGE.format("Early bird", "Early bird"), b=BADGE.format("Owl", "Owl"))
     outcome = files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
-    assert told(outcome) == {"badge/early-bird": ("update", {"externalKey": (None, "early-bird")})}
+    assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"externalKey": (None, "early-bird")})}
     assert [str(ref) for ref in outcome.in_no_file if ref.kind == "badge"] == ["badge/Owl"]
     assert files.names("badge") == ["Owl", "early-bird"]
     assert files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird")).changes == []
     # The one of this name has a key of its own, so that this is another.
     outcome = files.apply(a=KEYED.format("lark", "Early bird", "lark"))
-    assert told(outcome) == {"badge/lark": ("create", {})}
+    assert changes_by_record(outcome) == {"badge/lark": ("create", {})}
 
 
 def test_a_record_that_a_file_names_gets_no_key_by_another(files):
     files.apply(a=BADGE.format("Early bird", "Early bird"))
     keyed, plain = KEYED.format("early-bird", "Early bird", "early-bird"), BADGE.format("Early bird", "Early bird")
     outcome = files.apply(a=keyed, b=plain)
-    assert told(outcome) == {"badge/early-bird": ("create", {})}
+    assert changes_by_record(outcome) == {"badge/early-bird": ("create", {})}
     assert outcome.unchanged == 1
 
 
@@ -125,7 +126,7 @@ def test_what_belongs_to_a_record_goes_with_its_new_name(files):
     outcome = files.apply(
         a=program.format("club") + key, b=tier.format("club/gold") + gold, c=book.format("loyaltyProgram/club")
     )
-    assert told(outcome) == {
+    assert changes_by_record(outcome) == {
         "loyaltyProgram/club": ("update", {"externalKey": (None, "club")}),
         "loyaltyTier/club/gold": ("update", {"externalKey": (None, "gold")}),
     }
@@ -137,13 +138,13 @@ def test_what_belongs_to_a_record_goes_with_its_new_name(files):
 def test_the_default_records_keep_their_name(files):
     fields = "  externalKey: club\n  name: Club\n  description: A\n  ledgerId: !ref ledger/default\n"
     text = f"record: loyaltyProgram/default\nfields:\n{fields}"
-    assert told(files.apply(a=text))["loyaltyProgram/default"][1]["externalKey"] == (None, "club")
+    assert changes_by_record(files.apply(a=text))["loyaltyProgram/default"][1]["externalKey"] == (None, "club")
     assert files.names("loyaltyProgram") == ["default"]
     assert files.exported()[Ref("loyaltyProgram", "default")]["externalKey"] == "club"
     assert files.apply(a=text).changes == []
     # It can be taken away again, since it is not what the record is called by.
     cleared = text.replace("externalKey: club", "externalKey: null")
-    assert told(files.apply(a=cleared))["loyaltyProgram/default"][1] == {"externalKey": ("club", None)}
+    assert changes_by_record(files.apply(a=cleared))["loyaltyProgram/default"][1] == {"externalKey": ("club", None)}
 
 
 @pytest.mark.parametrize(
@@ -162,8 +163,8 @@ def test_a_key_that_is_not_the_name_is_refused(files, text, fault):
     (files.folder / "a.yaml").write_text(text)
     with pytest.raises(FaultyFiles, match=f"a.yaml, line 6: externalKey is .*{fault}"):
         files.apply_all()
-    [told] = changes.validated(files.api, read_folder(files.folder))
-    assert fault in told
+    [problem] = changes.validated(files.api, read_folder(files.folder))
+    assert fault in problem
     assert files.names("badge") == []
 
 
@@ -174,7 +175,9 @@ def test_a_key_is_not_taken_from_the_record_that_is_called_by_it(files):
     # It is called the same without it.
     text = "record: eventType/opened\nfields:\n  name: A\n  apiCode: opened\n  schemaType: custom\n  externalKey: {}\n"
     files.apply(a=text.format("opened"))
-    assert told(files.apply(a=text.format("null")))["eventType/opened"][1] == {"externalKey": ("opened", None)}
+    assert changes_by_record(files.apply(a=text.format("null")))["eventType/opened"][1] == {
+        "externalKey": ("opened", None)
+    }
 
 
 def test_a_key_that_another_record_has_is_refused(files):

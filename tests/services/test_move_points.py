@@ -73,8 +73,8 @@ def test_everything_that_is_said_is_kept(shop, member, action):
         "systemUniqueKey": said["systemUniqueKey"],
     }
     [row] = kept(shop, member, systemUniqueKey=said["systemUniqueKey"])
-    told = {name: row[name] for name in said}
-    assert told == {**said, "externalEventDate": "2026-03-02T08:15:00Z"}
+    stored_fields = {name: row[name] for name in said}
+    assert stored_fields == {**said, "externalEventDate": "2026-03-02T08:15:00Z"}
     assert (row["transactionType"], row["status"], row["amount"]) == (action, 1, 12)
     assert row["updatedBalance"] == shop.balance(member) == (112 if action == "mint" else 88)
     shop.check_ledger()

@@ -58,8 +58,8 @@ def send(shop, **changes):
     return sender(shop, **changes).send_due()
 
 
-def told(shop, there, type_="WebHook", **settings):
-    """A trigger whose receiver is there, told of generic events."""
+def add_webhook(shop, there, type_="WebHook", **settings):
+    """Add a trigger that sends generic events to the receiver `there`."""
     settings = {"url": there.url, **({"eventTypes": [GENERIC]} if type_ == "WebHook" else {}), **settings}
     return add_trigger(shop.administration, type_, **settings)
 
@@ -110,7 +110,7 @@ def only(shop, trigger):
 
 class TestAttempts:
     def test_a_message_arrives_signed_and_is_done(self, shop, there):
-        trigger = told(shop, there, headers={"X-Source": "loyalty"})
+        trigger = add_webhook(shop, there, headers={"X-Source": "loyalty"})
         queue(shop)
         queued = only(shop, trigger)
         assert send(shop) == 1
@@ -127,7 +127,7 @@ class TestAttempts:
         assert len(there.received) == 1
 
     def test_one_that_fails_is_sent_again_by_the_schedule_until_it_has_failed(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
         there.usual = status(500)
         for attempt in range(1, MOST_ATTEMPTS + 1):
@@ -148,7 +148,7 @@ class TestAttempts:
         assert len({each.body for each in there.received}) == 1
 
     def test_a_receiver_that_fails_and_then_works(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
         there.answers = [status(503), status(302, Location=there.url), hang]
         for error in ("answered 503", "answered 302", "did not answer"):
@@ -162,7 +162,7 @@ class TestAttempts:
             Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers)
 
     def test_while_a_secret_is_replaced_both_sign(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         path, old = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
         body = trigger_body(key=trigger["triggerKey"], url=there.url, eventTypes=[GENERIC], secret=SECRET)
         shop.administration.put(path, body)
@@ -182,7 +182,7 @@ class TestAttempts:
                 Webhook(secret).verify(request.body, request.headers)
 
     def test_410_makes_the_trigger_inactive_and_lets_the_rest_wait(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop, 3)
         there.usual = status(410)
         sender_ = sender(shop, webhook_threads=1)
@@ -199,7 +199,7 @@ class TestAttempts:
         assert send(shop) == 2
 
     def test_410_of_a_url_that_was_changed_meanwhile_counts_for_nothing(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
 
         def change_and_go(exchange):
@@ -212,7 +212,7 @@ class TestAttempts:
         assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is True
 
     def test_an_address_that_is_not_allowed_is_not_called(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
         strict = Sender(
             shop.organization.api.engine, shop.organization.api.settings, WebhookClient(True), shop.organization.id
@@ -224,7 +224,7 @@ class TestAttempts:
         assert there.received == []
 
     def test_a_delivery_is_sent_again_on_request_under_the_same_id(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
         send(shop)
         done = only(shop, trigger)
@@ -237,7 +237,7 @@ class TestAttempts:
         assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
 
     def test_what_is_queued_again_while_its_last_attempt_is_under_way_is_sent_again(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
         path = f"/triggers/{trigger['triggerId']}/deliveries/{only(shop, trigger)['triggerDeliveryId']}/redeliver"
         engine = shop.organization.api.engine
@@ -251,7 +251,7 @@ class TestAttempts:
         assert only(shop, trigger)["status"] == "succeeded"
 
     def test_a_trigger_may_say_who_sends(self, shop, there):
-        told(shop, there, headers={"user-agent": "our-loyalty"})
+        add_webhook(shop, there, headers={"user-agent": "our-loyalty"})
         queue(shop)
         agents = []
         there.usual = lambda exchange: (
@@ -262,7 +262,7 @@ class TestAttempts:
         assert agents == ["our-loyalty"]
 
     def test_exact_numbers_arrive_as_they_were_tracked(self, shop, there):
-        told(shop, there)
+        add_webhook(shop, there)
         shop.track(event(shop.member(), payload={"n": Decimal("18446744073709.123456"), "text": "\u00e9\u2028"}))
         send(shop)
         assert b'"payload":{"n":18446744073709.123456,' in there.received[0].body
@@ -273,7 +273,7 @@ def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(s
     clock = Clock()
     clock.wait(hours=hours)
     there.usual = status(500)
-    trigger = told(shop, there)
+    trigger = add_webhook(shop, there)
     with monkeypatch.context() as patch:
         patch.setattr(dispatch, "datetime", clock)
         queue(shop)
@@ -290,8 +290,8 @@ class TestReceiversBesideEachOther:
     def test_one_that_hangs_does_not_hold_up_the_others(self, shop, there):
         with receiver() as stuck:
             stuck.usual = hang
-            told(shop, stuck)
-            told(shop, there)
+            add_webhook(shop, stuck)
+            add_webhook(shop, there)
             queue(shop, 20)
             done = threading.Event()
             working = sender(shop, seconds=120, webhook_threads=16)
@@ -309,8 +309,8 @@ class TestReceiversBesideEachOther:
         with receiver() as stuck:
             stuck.usual = hang
             for _ in range(8):
-                told(slow, stuck)
-            told(shop, there)
+                add_webhook(slow, stuck)
+            add_webhook(shop, there)
             queue(slow, 8)
             # Longer than both waits below, so that no attempt ends in between.
             poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=300, resolve=know_this_machine)
@@ -326,7 +326,7 @@ class TestReceiversBesideEachOther:
             thread.join()
 
     def test_those_with_much_to_send_leave_room_for_others(self, shop, there):
-        busy, quiet = told(shop, there), told(shop, there, eventTypes=["member-created"])
+        busy, quiet = add_webhook(shop, there), add_webhook(shop, there, eventTypes=["member-created"])
         member = shop.member()
         shop.track(*(event(member) for _ in range(40)))
         claimed = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
@@ -335,8 +335,8 @@ class TestReceiversBesideEachOther:
     def test_what_becomes_due_while_others_are_under_way_is_sent(self, shop, there):
         with receiver() as slow:
             slow.usual = lambda exchange: (time.sleep(1.5), exchange.answer(200))
-            told(shop, slow, eventTypes=["member-created"])
-            told(shop, there)
+            add_webhook(shop, slow, eventTypes=["member-created"])
+            add_webhook(shop, there)
             member = shop.member()
             thread = threading.Thread(target=lambda: send(shop))
             thread.start()
@@ -347,7 +347,7 @@ class TestReceiversBesideEachOther:
             thread.join()
 
     def test_senders_beside_each_other_send_each_message_once(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop, 60)
         counts = together([lambda: send(shop) for _ in range(4)])
         assert sum(counts) == 60
@@ -356,7 +356,7 @@ class TestReceiversBesideEachOther:
         assert listed["totalCount"] == 60
 
     def test_a_round_takes_a_few_statements_for_any_number(self, shop, there):
-        told(shop, there)
+        add_webhook(shop, there)
         queue(shop, 40)
         with shop.organization.api.engine.begin() as db:
             claimed = triggers.claim_due(db, LEASE, ClaimLimits(30, 30, 30), organization_id=shop.organization.id)
@@ -375,7 +375,7 @@ class TestSendersThatDie:
         )
 
     def test_what_was_sent_but_not_written_down_is_sent_again(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
         [claimed] = self.claim(shop, timedelta(seconds=0.3))
         # The message goes out, and the sender dies before it can say so.
@@ -389,7 +389,7 @@ class TestSendersThatDie:
         assert (done["status"], done["attempts"]) == ("succeeded", 2)
 
     def test_a_sender_that_comes_too_late_changes_nothing(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
         [late] = self.claim(shop, timedelta())
         assert send(shop) == 1
@@ -401,7 +401,7 @@ class TestSendersThatDie:
         assert working.send_due() == 0
 
     def test_a_sender_that_stops_begins_nothing_and_writes_down_what_was_under_way(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop, 30)
         stop = threading.Event()
 
@@ -422,7 +422,7 @@ class TestSendersThatDie:
         assert len(statuses) == made
 
     def test_what_fails_inside_is_a_failed_attempt(self, shop, there, monkeypatch):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop)
         working = sender(shop)
         monkeypatch.setattr(WebhookClient, "post", lambda *_: 1 / 0)
@@ -434,7 +434,7 @@ class TestSendersThatDie:
 
 class TestRemoval:
     def test_old_ones_are_removed_but_what_waits_for_an_active_trigger(self, shop, there):
-        trigger = told(shop, there)
+        trigger = add_webhook(shop, there)
         queue(shop, 6)
         ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         engine, organization_id = shop.organization.api.engine, shop.organization.id
@@ -457,7 +457,7 @@ class TestRemoval:
 
     def test_any_number_goes_a_bounded_number_at_a_time(self, shop, there, monkeypatch):
         monkeypatch.setattr("handlers.services.webhooks.send_deliveries._REMOVED_AT_ONCE", 4)
-        told(shop, there)
+        add_webhook(shop, there)
         queue(shop, 15)
         engine, organization_id = shop.organization.api.engine, shop.organization.id
         with engine.begin() as db:
@@ -480,7 +480,7 @@ def moment(value):
 def test_messages_of_a_test_organization_tell_what_its_clock_showed(api, there):
     clock = test_clocks.Clock.new(api, "2026-03-01T09:00:00Z")
     shop = Shop(clock.organization)
-    told(shop, there)
+    add_webhook(shop, there)
     shop.track_one(event(shop.member()))
     clock.advance("2026-04-01T09:00:00Z")
     assert send(shop) == 1

@@ -74,12 +74,12 @@ def test_the_timelines_of_the_sample_hold_everything_and_add_up(engine, coffee_s
                     break
                 query = TimelineQuery(7, positions=page.next)
             seen |= {row.kind for row in rows}
-            told = sum(row.details["amount"] for row in rows if row.kind == POINTS)
+            total_of_rows = sum(row.details["amount"] for row in rows if row.kind == POINTS)
             stored = db.execute(
                 text("SELECT current_balance FROM ledger_balances WHERE organization_id = :o AND wallet_id = :w"),
                 {"o": coffee_shop, "w": member.wallet_id},
             ).scalar_one()
-            assert told == stored > Decimal(0)
+            assert total_of_rows == stored > Decimal(0)
             # Each effect that did something is told by a row of its own.
             effects = [each for row in rows if row.kind == "event" for each in row.details["effects"]]
             mints = [each for each in effects if each["effectId"] == "mint-points" and each["status"] == "executed"]

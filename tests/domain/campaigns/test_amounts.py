@@ -48,8 +48,8 @@ campaigns = st.lists(
 )
 
 
-def told(found):
-    """The amounts of the answers by effect and account."""
+def amounts_of(found):
+    """The sums of the amounts of effects, by effect and account."""
     sums = {}
     for each in found.effects:
         params = dict(each.params)
@@ -60,7 +60,7 @@ def told(found):
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(described=campaigns, totals=st.lists(st.integers(0, 9999).map(lambda cents: Decimal(cents) / 100), max_size=5))
-def test_the_sum_of_what_is_told_is_the_sum_of_what_the_ledger_holds(described, totals):
+def test_the_amounts_of_effects_add_up_to_the_postings_of_the_ledger(described, totals):
     made = []
     for number, each in enumerate(described, 1):
         actions = [action(10 * number + place, *some) for place, some in enumerate(each["effects"])]
@@ -70,7 +70,7 @@ def test_the_sum_of_what_is_told_is_the_sum_of_what_the_ledger_holds(described, 
     bench = Bench(*made, accounts=ACCOUNTS)
     sums = {}
     for total in totals:
-        for place, amount in told(bench.run(facts(total))).items():
+        for place, amount in amounts_of(bench.run(facts(total))).items():
             sums[place] = sums.get(place, 0) + amount
     posted = {}
     for step in bench.session.steps:

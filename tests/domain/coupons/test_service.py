@@ -165,8 +165,8 @@ def test_a_code_of_one_member_tells_of_its_lots():
     shop.assign(coupon=code, expires_at=NOW + timedelta(days=3), coupon_data={"n": 2})
     seen = []
     for _ in range(2):
-        told = shop.state.coupons[code.coupon_id]
-        seen.append((told.expired_at, told.custom_attributes))
+        coupon = shop.state.coupons[code.coupon_id]
+        seen.append((coupon.expired_at, coupon.custom_attributes))
         shop.use()
     # It expires when the last of it does, with the data of what is used next.
     assert seen == [(NOW + timedelta(days=3), {"n": 1}), (NOW + timedelta(days=3), {"n": 2})]

@@ -287,7 +287,7 @@ class TestReason:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         ("x" * 200, "x" * 200),
         ("x" * 201, "x" * 200 + "…"),
@@ -309,8 +309,8 @@ class TestReason:
     ],
     ids=str,
 )
-def test_long_values_are_cut(value, told):
-    assert shorten(value) == told
+def test_long_values_are_cut(value, expected):
+    assert shorten(value) == expected
 
 
 def test_nothing_is_shown_without_room():
