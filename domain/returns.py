@@ -86,8 +86,8 @@ def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
     code, total, quantity = returned_item.get("productCode"), returned_item.get("total"), returned_item.get("quantity")
     if total is None and (code is None or not lines):
         raise PayloadMissing("A returned item needs its total, or the productCode of one of the order that has it.")
-    if not lines:
-        return Decimal(total or 0)
+    if total is not None and not lines:
+        return Decimal(total)
     name = "without a productCode" if code is None else f"with the productCode {code}"
     places = [place for place, line in enumerate(lines) if line.product_code == code]
     if not places:

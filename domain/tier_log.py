@@ -57,10 +57,11 @@ class TierTracking:
 
     def sets(self, tier: HeldTier | None) -> bool:
         """True if the member's tier hold is still the one that this has set."""
-        tier_id = self.loyalty_tier_id or 0
-        if tier is None or self.tier_hold == FLOOR:
-            return tier is not None and tier.floor == TierFloor(tier_id, self.expires_at)
-        return tier == HeldTier(tier_id, True, self.expires_at)
+        if tier is None or self.loyalty_tier_id is None:
+            return False
+        if self.tier_hold == FLOOR:
+            return tier.floor == TierFloor(self.loyalty_tier_id, self.expires_at)
+        return tier == HeldTier(self.loyalty_tier_id, True, self.expires_at)
 
     def after(self, previous: HeldTier | None) -> TierTracking:
         """The same tracking, set after the stored tier `previous`."""
