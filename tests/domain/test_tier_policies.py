@@ -67,12 +67,119 @@ def test_years_begin_where_and_when_the_policy_says():
 
 
 def test_periods_reach_to_the_ends_of_the_calendar():
-    for policy in (YEAR, TierPolicy(EARNED, CALENDAR)):
+    zones = (UTC, ZoneInfo("Asia/Tokyo"))
+    years = [TierPolicy(EARNED, CALENDAR, start_month=month, zone=zone) for month in (1, 4) for zone in zones]
+    for policy in (YEAR, *years):
         for at in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
             points = TierPoints(earnings=(Earning(at, Decimal(3)),))
             assert policy.counted_points(points, at) in (0, 3)
             assert list(policy.changes(points, at)) is not None
             assert policy.earliest(at) <= at
+
+
+def test_the_last_year_of_the_calendar_counts_like_any_other():
+    points = earned(("9998-06-01", 1), ("9999-02-01", 10))
+    assert TierPolicy(EARNED, CALENDAR).counted_points(points, datetime(9999, 6, 1, tzinfo=UTC)) == 10
+
+
+def released(*amounts):
+    """Points by the date of what they are for, and the date from which they were available."""
+    return TierPoints(
+        earnings=tuple(
+            Earning(
+                datetime.fromisoformat(day).replace(tzinfo=UTC),
+                Decimal(amount),
+                None if available is None else datetime.fromisoformat(available).replace(tzinfo=UTC),
+            )
+            for day, amount, available in amounts
+        )
+    )
+
+
+# 100 points of December could not be spent before the tenth of January.
+LATE_POINTS = released(("2025-06-01", 30, None), ("2025-12-20", 100, "2026-01-10"), ("2026-01-02", 80, None))
+
+
+@pytest.mark.parametrize(
+    ("day", "points"),
+    [
+        ("2025-12-31", 130),
+        # Only points of this year.
+        ("2026-01-09", 80),
+        # The ended year counts again, as it would have without the wait.
+        ("2026-01-10", 130),
+        ("2026-12-31", 130),
+        ("2027-01-01", 0),
+    ],
+)
+def test_a_year_counts_until_the_end_of_the_next_one_in_which_points_of_it_became_available(day, points):
+    at = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    assert TierPolicy(EARNED, CALENDAR).counted_points(LATE_POINTS, at) == points
+
+
+@pytest.mark.parametrize(
+    ("available", "points"), [("2025-12-31", 0), ("2026-01-01", 100), ("2026-03-04", 100), ("2026-03-05", 0)]
+)
+def test_a_year_does_not_count_again_for_points_that_were_available_within_it_or_are_not_yet(available, points):
+    at = datetime(2026, 3, 4, tzinfo=UTC)
+    assert TierPolicy(EARNED, CALENDAR).counted_points(released(("2025-12-20", 100, available)), at) == points
+
+
+def test_the_better_of_the_ended_and_the_present_year_counts():
+    policy = TierPolicy(EARNED, CALENDAR)
+    better = TierPoints(earnings=(*LATE_POINTS.earnings, Earning(NOON, Decimal(70))))
+    assert (policy.counted_points(LATE_POINTS, NOON), policy.counted_points(better, NOON)) == (130, 150)
+
+
+def test_points_of_a_rolling_period_count_from_what_they_are_for_however_late_they_are_available():
+    points = released(("2025-12-20", 100, "2026-01-10"))
+    assert YEAR.counted_points(points, datetime(2026, 12, 19, tzinfo=UTC)) == 100
+    assert YEAR.counted_points(points, datetime(2026, 12, 20, tzinfo=UTC)) == 0
+    assert list(YEAR.changes(points, NOON)) == [(datetime(2026, 12, 20, tzinfo=UTC), 0)]
+
+
+@pytest.mark.parametrize(
+    ("at", "changes"),
+    [
+        # The end of the year is the next change, though no points of its own end then.
+        ("2026-01-10", [("2027-01-01", 0)]),
+        ("2026-12-31", [("2027-01-01", 0)]),
+        ("2027-01-01", []),
+    ],
+)
+def test_a_year_that_counts_again_ends_with_the_present_one(at, changes):
+    points = released(("2025-12-20", 100, "2026-01-10"))
+    found = TierPolicy(EARNED, CALENDAR).changes(points, datetime.fromisoformat(at).replace(tzinfo=UTC))
+    assert [(moment.date().isoformat(), amount) for moment, amount in found] == changes
+
+
+def test_points_of_later_years_count_when_the_year_that_counts_again_is_over():
+    points = released(("2025-12-20", 100, "2026-01-10"), ("2027-02-01", 40, None))
+    changes = list(TierPolicy(EARNED, CALENDAR).changes(points, NOON))
+    assert changes == [(datetime(2027, 1, 1, tzinfo=UTC), 40), (datetime(2028, 1, 1, tzinfo=UTC), 0)]
+
+
+def test_points_that_will_be_available_change_nothing_before():
+    points = released(("2025-12-20", 100, "2026-04-01"), ("2026-01-02", 80, None))
+    changes = list(TierPolicy(EARNED, CALENDAR).changes(points, NOON))
+    assert changes == [(datetime(2027, 1, 1, tzinfo=UTC), 0)]
+
+
+def test_earnings_are_read_from_the_beginning_of_the_period_on():
+    assert TierPolicy(EARNED, CALENDAR, start_month=4).earliest(NOON) == datetime(2025, 4, 1, tzinfo=UTC)
+    assert TierPolicy(EARNED, CALENDAR).earliest(NOON) == datetime(2026, 1, 1, tzinfo=UTC)
+    # A day more than needed, since days may be skipped.
+    assert YEAR.earliest(NOON) == datetime(2025, 3, 3, 12, tzinfo=UTC)
+
+
+def test_no_earnings_are_overlooked_where_a_day_was_skipped():
+    """In Samoa 29 December 2011 was followed by the 31st."""
+    month = TierPolicy(EARNED, ROLLING, months=1, zone=ZoneInfo("Pacific/Apia"))
+    first_moment_of_the_31st = datetime(2011, 12, 30, 10, tzinfo=UTC)
+    end_of_30_january = datetime(2012, 1, 30, 9, 59, tzinfo=UTC)
+    points = TierPoints(earnings=(Earning(first_moment_of_the_31st, Decimal(5)),))
+    assert month.counted_points(points, end_of_30_january) == 5
+    assert month.earliest(end_of_30_january) <= first_moment_of_the_31st
 
 
 moments = st.datetimes(datetime(2024, 1, 1), datetime(2027, 12, 31), timezones=st.just(UTC))
@@ -265,12 +372,29 @@ def test_fields_that_do_not_go_together(policy, names):
     assert [fault.pointer for fault in faults] == [f"/tierPolicy/{name}" for name in names]
 
 
+@pytest.mark.parametrize(
+    ("policy", "months", "start_month"),
+    [
+        ({"basis": "earned", "period": "calendar"}, None, 1),
+        ({"basis": "earned", "period": "calendar", "startMonth": 4}, None, 4),
+        ({"basis": "earned", "period": "rolling", "months": 3}, 3, None),
+        ({}, None, None),
+    ],
+)
+def test_years_begin_in_january_by_default(policy, months, start_month):
+    stored = completed(policy)
+    assert (stored["months"], stored["startMonth"]) == (months, start_month)
+    assert (stored["basis"], stored["period"]) == (policy.get("basis", "balance"), policy.get("period", "lifetime"))
+    assert TierPolicy.of(stored, UTC) == TierPolicy(stored["basis"], stored["period"], months or 12, start_month or 1)
+
+
 def test_a_policy_is_read_from_its_stored_form():
     document = {"basis": "earned", "period": "rolling", "months": 3, "startMonth": 4, "timezone": None}
     tokyo = ZoneInfo("Asia/Tokyo")
     assert TierPolicy.of(document, tokyo) == TierPolicy(EARNED, ROLLING, 3, 4, tokyo)
     plain = {**document, "months": None, "startMonth": None, "timezone": "Europe/Madrid"}
     assert TierPolicy.of(plain, tokyo) == TierPolicy(EARNED, ROLLING, 12, 1, ZoneInfo("Europe/Madrid"))
+    assert TierPolicy(EARNED, ROLLING) == TierPolicy(EARNED, ROLLING, 12, 1, UTC)
     assert TierPolicy(EARNED, ROLLING).has_period
     assert not TierPolicy(EARNED).has_period
 

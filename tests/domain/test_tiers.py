@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -10,8 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.tier_log import TierLog, TierTracking
-from domain.tier_policies import TierPoints
-from domain.tiers import HeldTier, Step, TierAssignments, TierSchedule
+from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy
+from domain.tiers import (
+    FLOOR,
+    HeldTier,
+    Step,
+    TierAssignments,
+    TierFloor,
+    TierInactive,
+    TierSchedule,
+    refuse_inactive_default,
+)
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 PROGRAM, ACCOUNT, MEMBER = 1, 10, 7
@@ -155,6 +165,46 @@ def test_each_program_goes_by_its_own_account():
     assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
 
 
+def test_programs_whose_points_did_not_move_or_whose_tier_is_fixed_hold_up_no_other():
+    other_account = schedule(Step(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
+    later = schedule(Step(9, Decimal(1), 0), default=None, program=3)
+    for first in (other_account, USUAL):
+        found = tier_assignments(HeldTier(BASIC, True), first, later)
+        moves = found.settle(MEMBER, {ACCOUNT}, points_of(600))
+        assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(3, 9)]
+
+
+def test_without_an_account_no_points_count_whatever_the_policy():
+    year = TierPolicy(EARNED, ROLLING)
+    program = replace(schedule(Step(GOLD, Decimal(0), 0), account=None), policy=year)
+
+    def unknown(account):
+        raise AssertionError(account)
+
+    assert program.counted_points(unknown, NOON) == 0
+    assert program.place_of(unknown, NOON) == HeldTier(BASIC)
+
+
+@pytest.mark.parametrize(
+    ("period", "account", "steps", "moves"),
+    [
+        (ROLLING, ACCOUNT, USUAL.steps, True),
+        (LIFETIME, ACCOUNT, USUAL.steps, False),
+        (ROLLING, None, USUAL.steps, False),
+        (ROLLING, ACCOUNT, USUAL.steps[:1], False),
+    ],
+)
+def test_earlier_earnings_matter_only_where_points_of_a_period_move_members(period, account, steps, moves):
+    program = replace(schedule(*steps, account=account), policy=TierPolicy(EARNED, period))
+    assert program.moves_by_period() is moves
+
+
+def test_only_an_active_tier_is_the_default_one():
+    refuse_inactive_default("Basic", True)
+    with pytest.raises(TierInactive, match="The tier Basic is not active"):
+        refuse_inactive_default("Basic", False)
+
+
 @given(all_steps, defaults, st.lists(amounts, min_size=1))
 def test_however_often_points_move_only_the_last_balance_counts(steps, default, balances):
     program = schedule(*steps, default=default)
@@ -165,7 +215,7 @@ def test_however_often_points_move_only_the_last_balance_counts(steps, default, 
     assert found.tier_ids(MEMBER, points_of(balances[-1])) == ([] if expected is None else [expected])
 
 
-def tracking(number: int, tier_id: int, event_id: int | None, previous: HeldTier | None = None) -> TierTracking:
+def tracking(number: int, tier_id: int | None, event_id: int | None, previous: HeldTier | None = None) -> TierTracking:
     """What an event, or a request where there is none, set; the number tells the order."""
     blank = TierTracking(
         organization_id=1,
@@ -199,6 +249,8 @@ def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
     assert log.reverse(1, found, 9)
     assert found.stored_tier((MEMBER, PROGRAM)) == before
     assert log.unreverted(5) == []
+    log.register([tracking(2, GOLD, 4), tracking(3, GOLD, 6)])
+    assert log.unreverted(5) == []
     new, [changed] = log.drain()
     assert (new, changed.reversal_loyalty_event_id) == ([], 9)
     assert log.drain() == ([], [])
@@ -210,6 +262,38 @@ def test_a_tier_that_has_moved_on_since_is_kept(now_held):
     log.register([tracking(1, GOLD, 5, HeldTier(SILVER))])
     assert not log.reverse(1, found, 9)
     assert found.stored_tier((MEMBER, PROGRAM)) == now_held
+
+
+def test_tiers_of_events_that_are_reversed_in_the_order_in_which_they_were_set_leave_the_first_one():
+    first, log = HeldTier(BASIC), TierLog()
+    found = tier_assignments(first)
+    for number, tier_id in enumerate((SILVER, GOLD, SILVER), 1):
+        log.register([tracking(number, tier_id, number, found.stored_tier((MEMBER, PROGRAM)))])
+        found.put((MEMBER, PROGRAM), HeldTier(tier_id, True))
+    assert [log.reverse(number, found, 9) for number in (1, 2)] == [False, False]
+    assert found.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER, True)
+    assert log.reverse(3, found, 9)
+    assert found.stored_tier((MEMBER, PROGRAM)) == first
+
+
+@pytest.mark.parametrize(
+    "stored", [None, HeldTier(SILVER), HeldTier(SILVER, True), HeldTier(SILVER, True, None, TierFloor(SILVER))]
+)
+def test_a_request_for_evaluation_by_points_sets_no_tier(stored):
+    assert not tracking(1, None, None).sets(stored)
+    assert not replace(tracking(1, None, None), tier_hold=FLOOR).sets(stored)
+
+
+def test_a_floor_that_was_set_is_not_that_of_a_member_without_a_tier():
+    assert not replace(tracking(1, GOLD, 5), tier_hold=FLOOR).sets(None)
+
+
+def test_what_a_request_set_after_an_event_is_unchanged_by_the_reversal_of_the_event():
+    log, found = TierLog(), tier_assignments(HeldTier(GOLD, True))
+    log.register([tracking(1, GOLD, 5), tracking(2, SILVER, None, HeldTier(GOLD, True)), tracking(3, GOLD, 6)])
+    assert not log.reverse(1, found, 9)
+    _, changed = log.drain()
+    assert [each.member_tier_tracking_id for each in changed] == [1]
 
 
 SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
