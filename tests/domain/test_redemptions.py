@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.currencies import CurrencyMismatch
 from domain.problems import InvalidRequest
-from domain.redemptions import RedemptionDisabled, RedemptionPolicy, complete_redemption, quote_of
+from domain.redemptions import (
+    RedemptionDisabled,
+    RedemptionPolicy,
+    complete_redemption,
+    quote_of,
+    refuse_other_currency,
+)
 from tests.builders.campaigns import account
 
 
@@ -51,7 +58,7 @@ def test_the_most_points_that_pay_an_order(policy, balance, total, points, value
     ("balance", "policy", "reason"),
     [
         (0, {}, "no-points"),
-        (5, {"multipleOf": 10}, "below-minimum"),
+        (1, {"multipleOf": 10}, "below-minimum"),
         (5, {"minPoints": 6}, "below-minimum"),
         (6, {"minPoints": 6}, None),
     ],
@@ -109,6 +116,15 @@ def test_an_account_without_redemption_pays_nothing():
         RedemptionPolicy.of(account(1))
 
 
+@pytest.mark.parametrize(("of_order", "is_paid"), [("EUR", True), (None, True), ("USD", False)])
+def test_points_pay_orders_in_their_currency(of_order, is_paid):
+    if is_paid:
+        refuse_other_currency("EUR", of_order)
+        return
+    with pytest.raises(CurrencyMismatch, match=r"The points pay amounts in EUR, the order is in USD\."):
+        refuse_other_currency("EUR", of_order)
+
+
 def test_a_policy_is_completed_by_defaults():
     sent = {"pointsPerUnit": 100, "currency": "EUR", "maxShare": None}
     assert complete_redemption(sent, 0) == {
@@ -125,6 +141,7 @@ def test_a_policy_is_completed_by_defaults():
     ("policy", "pointers"),
     [
         ({"pointsPerUnit": 0}, ["/redemption/pointsPerUnit"]),
+        ({"pointsPerUnit": -1}, ["/redemption/pointsPerUnit"]),
         ({"multipleOf": 0}, ["/redemption/multipleOf"]),
         (
             {"multipleOf": Decimal("0.5"), "minPoints": Decimal("1.5")},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from decimal import Decimal
 
 import pytest
 
 from domain.events import PayloadMissing
 from domain.orders import Order, OrderItem, ReturnExceedsOrder
-from domain.returns import with_returned
+from domain.returns import rest_of, with_returned
 
 
 def order(total="30", returned="0"):
@@ -44,6 +44,7 @@ def test_a_total_comes_off_the_order():
     assert returned(order(), total=Decimal(12)) == ("partially-returned", 12, [])
     assert returned(order(returned="12"), total=Decimal(17)) == ("partially-returned", 29, [])
     assert returned(order(returned="12"), total=Decimal(18)) == ("returned", 30, [])
+    assert returned(order("1"), total=Decimal(1)) == ("returned", 1, [])
 
 
 def test_a_return_of_nothing_changes_the_status_only():
@@ -195,3 +196,64 @@ def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
     )
     exactly = [item("mug", "10", "4", "7.5", "1")]
     assert returned(order(), exactly, items=[{**MUG, "quantity": 1}])[2] == [(2, 10)]
+
+
+def test_a_returned_item_may_be_worth_nothing():
+    assert returned(order(), items=[{"total": Decimal(0)}]) == ("partially-returned", 0, [])
+
+
+def test_several_pieces_of_an_item_are_worth_their_share():
+    assert returned(order(), [item("mug", "10", "4")], items=[{**MUG, "quantity": 2}])[2] == [(2, 5)]
+    # An item without a quantity is one piece.
+    assert returned(order(), [item("mug", "10")], items=[{**MUG, "quantity": "0.5"}])[2] == [(Decimal("0.5"), 5)]
+
+
+# --- what is left ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of", "total", "discounted_total", "sub_total"),
+    [
+        pytest.param(order(), 30, 27, "15.013", id="nothing was returned, so nothing is rounded"),
+        pytest.param(order(returned="10"), 20, 18, "10.01", id="a third"),
+        pytest.param(order(returned="30"), 0, 0, 0, id="everything"),
+        pytest.param(order("0"), 0, 27, "15.013", id="an order that costs nothing"),
+    ],
+)
+def test_the_rest_of_an_order_has_its_share_of_each_total(of, total, discounted_total, sub_total):
+    rest, *_ = rest_of(replace(of, discounted_total=Decimal(27), sub_total=Decimal("15.013"), currency="EUR"), [])
+    assert (rest.total, rest.discounted_total, rest.sub_total) == (total, discounted_total, Decimal(sub_total))
+
+
+def test_totals_that_an_order_does_not_name_stay_unknown():
+    rest, *_ = rest_of(order(returned="10"), [])
+    assert (rest.discounted_total, rest.sub_total) == (None, None)
+
+
+def test_the_rest_of_an_order_is_rounded_to_the_digits_of_its_currency():
+    rest, *_ = rest_of(replace(order(returned="10"), sub_total=Decimal(100), currency="JPY"), [])
+    assert rest.sub_total == 67
+
+
+def test_the_rest_of_an_order_has_the_items_of_which_something_is_left():
+    gone, some, whole = item("mug", "10", "2", "10", "2"), item("tea", "10", "4", "2.5", "1"), item("jam", "5")
+    _, left, places = rest_of(order(), [gone, some, whole])
+    assert [(each.product_code, each.total, each.quantity) for each in left] == [
+        ("tea", Decimal("7.5"), 3),
+        ("jam", 5, None),
+    ]
+    assert places == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "total", "sub_total"),
+    [
+        pytest.param(item("tea", "10", "4", "5", "1"), 5, 10, id="by its total"),
+        pytest.param(item("tea", None, "4", "0", "1"), None, 15, id="by its quantity"),
+        pytest.param(item("tea", "0", "4", "0", "1"), 0, 15, id="by the quantity of what costs nothing"),
+        pytest.param(item("tea", None, None), None, 20, id="all of it"),
+    ],
+)
+def test_the_rest_of_an_item_has_its_share_of_each_total(line, total, sub_total):
+    [left] = rest_of(order(), [replace(line, sub_total=Decimal(20), discounted_total=Decimal(40))]).items
+    assert (left.total, left.sub_total, left.discounted_total) == (total, sub_total, 2 * sub_total)

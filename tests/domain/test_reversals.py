@@ -72,6 +72,26 @@ def test_counts_are_given_back_once():
     assert amount_to_reverse({"type": "transactions", "amount": 1}, WHOLE, 0) == 1
 
 
+@pytest.mark.parametrize(
+    ("amount", "currency", "returned", "reversed_amount"),
+    [
+        # Of 10.00 two thirds stay, which are 6.67, or 7 yen.
+        ("10.00", "EUR", 1, "3.33"),
+        ("10", "JPY", 1, "3"),
+        ("10", None, 1, "3.33"),
+        ("10.00", "EUR", 0, "0"),
+        ("10.00", "EUR", 3, "10.00"),
+        # What stays is never more than the amount.
+        ("0.006", "EUR", 0, "0"),
+    ],
+)
+def test_of_money_that_was_counted_what_stays_is_rounded_to_its_currency(amount, currency, returned, reversed_amount):
+    counted = {"type": "money", "amount": amount, "currency": currency}
+    extent = Extent.part(Decimal(returned), Decimal(3))
+    assert amount_to_reverse(counted, extent, 0) == Decimal(reversed_amount)
+    assert amount_to_reverse({**counted, "givenBack": reversed_amount}, extent, 0) == 0
+
+
 def test_a_new_order_reaches_every_status_but_one():
     assert steps_to(CREATED) == ("created",)
     assert steps_to("returned") == ("created", "confirmed", "returned")

@@ -13,7 +13,14 @@ from domain.orders import CONFIRMED, PARTIALLY_RETURNED, RETURNED, Order
 from domain.points_payments import Tendered
 from domain.problems import InvalidRequest
 from domain.redemptions import PointRate
-from domain.tenders import PaidPoints, checked_payments, refunds_of, refuse_other_payments, with_refunds
+from domain.tenders import (
+    PaidPoints,
+    checked_payments,
+    refunds_of,
+    refuse_greater,
+    refuse_other_payments,
+    with_refunds,
+)
 
 KEY = "7e6d5c4b-3a2f-4e1d-8c9b-0a1f2e3d4c5b"
 
@@ -100,6 +107,11 @@ def test_money_is_spread_over_several_tenders_by_largest_remainder():
     assert [refund[1] for refund in till.give_back("89.99")] == [Decimal("44.99"), Decimal("27.00"), Decimal("18.00")]
 
 
+def test_a_whole_amount_is_spread_to_the_cent():
+    till = Till(order(150, ("card", 50), ("cash", 50), ("voucher", 50)))
+    assert [refund[1] for refund in till.give_back(1)] == [Decimal("0.34"), Decimal("0.33"), Decimal("0.33")]
+
+
 def test_every_tender_is_listed_even_if_nothing_of_it_is_refunded():
     till = Till(order(10, ("points", "0.50"), ("card", "9.50")))
     assert till.give_back("0.10") == [("points", 0, 0), ("card", Decimal("0.10"), None)]
@@ -168,22 +180,33 @@ PAID = {"tender": "points", "amount": 5, "pointsPaymentKey": KEY.upper()}
 
 
 def test_payments_add_up_to_the_order():
-    assert checked_payments([CARD, PAID], Decimal(15)) == (CARD, {**PAID, "pointsPaymentKey": KEY})
+    voucher = {"tender": "voucher", "amount": 3}
+    assert checked_payments([CARD, PAID, voucher], Decimal(18)) == (CARD, {**PAID, "pointsPaymentKey": KEY}, voucher)
 
 
 @pytest.mark.parametrize(
-    ("payments", "total", "pointers"),
+    ("payments", "total", "faults"),
     [
-        ([CARD], 11, [""]),
-        ([{"tender": "points", "amount": 10}], 10, ["/0/pointsPaymentKey"]),
-        ([{**CARD, "pointsPaymentKey": KEY}], 10, ["/0/pointsPaymentKey"]),
-        ([PAID, {**PAID, "pointsPaymentKey": KEY}], 10, ["/1/pointsPaymentKey"]),
+        ([CARD], 11, [("", "The payments add up to 10, the total is 11.")]),
+        (
+            [{"tender": "points", "amount": 10}],
+            10,
+            [("/0/pointsPaymentKey", "The tender points needs the key of the payment.")],
+        ),
+        ([{**CARD, "pointsPaymentKey": KEY}], 10, [("/0/pointsPaymentKey", "Only points have a key.")]),
+        (
+            [PAID, {**PAID, "pointsPaymentKey": KEY}],
+            10,
+            [("/1/pointsPaymentKey", f"The payment {KEY} is named twice.")],
+        ),
     ],
 )
-def test_other_payments_are_refused(payments, total, pointers):
+def test_other_payments_are_refused(payments, total, faults):
     with pytest.raises(InvalidRequest) as refused:
         checked_payments(payments, Decimal(total))
-    assert [fault.pointer for fault in refused.value.faults] == [f"/payload/order/payments{at}" for at in pointers]
+    assert [(fault.pointer, fault.detail) for fault in refused.value.faults] == [
+        (f"/payload/order/payments{at}", detail) for at, detail in faults
+    ]
 
 
 def test_a_later_event_may_repeat_the_payments_of_the_order():
@@ -191,6 +214,23 @@ def test_a_later_event_may_repeat_the_payments_of_the_order():
     refuse_other_payments(paid, (CARD, PAID))
     with pytest.raises(InvalidRequest):
         refuse_other_payments(paid, (PAID, CARD))
+
+
+@pytest.mark.parametrize(
+    "other", [{**CARD, "tender": "cash"}, {**CARD, "amount": 9}, {**CARD, "reference": "r-1"}, {**CARD, "vat": 1}]
+)
+def test_a_later_event_does_not_change_how_the_order_was_paid(other):
+    with pytest.raises(InvalidRequest, match="The order was paid"):
+        refuse_other_payments(replace(order(10), payments=(CARD,)), (other,))
+
+
+def test_a_tender_of_points_is_at_most_what_its_payment_is_worth():
+    refuse_greater(PAID, Decimal(5))
+    with pytest.raises(InvalidRequest) as refused:
+        refuse_greater(PAID, Decimal("4.99"))
+    assert [(fault.pointer, fault.detail) for fault in refused.value.faults] == [
+        ("/payload/order/payments", f"The points payment {KEY.upper()} is worth 4.99, the order names 5.")
+    ]
 
 
 def test_the_total_in_money_leaves_points_out():
