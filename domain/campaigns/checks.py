@@ -69,7 +69,9 @@ def faults_of_sharing(
         own, its = _compared(rule, currency), _compared(other.rule, other.currency)
         different = ", ".join(name for name, value in own.items() if value != its[name])
         if different:
-            detail = f"sharedKey {key} is that of a rule of the campaign {other.code}, which differs in {different}"
+            detail = (
+                f"sharedKey {key} is shared with a rule of campaign {other.code}; the two rules differ in {different}"
+            )
             faults.append(FieldFault(detail, pointer=f"/limitRules/{index}/sharedKey"))
     return faults
 

@@ -57,9 +57,11 @@ def matches(budget: Budget, text: str, regular_expression: str) -> bool:
     # Compiling is charged before, and the clock checked after: only some patterns are cached.
     budget.charge(_SEARCH_COST + len(regular_expression))
     search, size = pattern(regular_expression)
-    work = size * (len(text) if text.isascii() else len(text.encode("utf-8", "replace")))
+    length = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    work = size * length
     if work > MAX_MATCHING:
-        raise EvaluationError("too-large", f"a text of {len(text)} characters is too long for the pattern")
+        message = f"the text has {length} bytes; this pattern can search at most {MAX_MATCHING // size}"
+        raise EvaluationError("too-large", message)
     budget.charge(work // INSTRUCTIONS_PER_UNIT)
     budget.watch()
     return search(text) is not None

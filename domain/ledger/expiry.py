@@ -109,7 +109,7 @@ def policy_faults(policies: Iterable[Mapping[str, Any]]) -> list[FieldFault]:
     """The faults of policies: fields that the type of a policy does not have."""
     return [
         FieldFault(
-            f"{name} is given for a policy of the type {LAST_TRANSACTION}", f"/expirationPolicies/{place}/{name}"
+            f"{name} cannot be set on a policy of the type {LAST_TRANSACTION}", f"/expirationPolicies/{place}/{name}"
         )
         for place, policy in enumerate(policies)
         if policy["expirationType"] == LAST_TRANSACTION

@@ -101,7 +101,7 @@ class Parameter:
         """The typed value of the texts that were sent under the name; raises UnreadableText."""
         if not self.is_array:
             if len(texts) > 1:
-                raise UnreadableText("is there more than once")
+                raise UnreadableText("was sent more than once")
             return self.read(texts[0])
         if self.separated:
             # Clients write `a,b`, encode the comma, or repeat the key: all mean the same list.
@@ -257,7 +257,7 @@ class FormPlan:
             if not text:
                 continue
             if name in body:
-                faults.append(FieldFault(f"{name[:100]} is there more than once.", pointer=f"/{name[:100]}"))
+                faults.append(FieldFault(f"{name[:100]} was sent more than once.", pointer=f"/{name[:100]}"))
                 continue
             try:
                 body[name] = self._readers.get(name, str)(text)

@@ -109,7 +109,9 @@ def _still_right(call: Call, signed_in: SignIn) -> Credentials:
         raise _unknown_client()
     if user.password_is_temporary:
         if user.password_expires_at is not None and user.password_expires_at <= call.now:
-            raise TokenRefused(401, "invalid_client", "The temporary password has expired.")
+            raise TokenRefused(
+                401, "invalid_client", "The temporary password has expired; an administrator can reset it."
+            )
         if not signed_in.is_changed:
             description = "The password is temporary: send the one that is to replace it as new_password."
             raise TokenRefused(403, "invalid_grant", description, f"/problems/{PasswordChangeRequired.slug}")

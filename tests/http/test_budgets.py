@@ -386,7 +386,7 @@ def test_rules_that_count_together_are_equal(shop, other, body, different):
     rule = money(100, sharedKey="both")
     made = budgeted(shop, rule, code="first")
     found = refused(shop, {**rule, **other}, **body)
-    detail = f"sharedKey both is that of a rule of the campaign first, which differs in {different}."
+    detail = f"sharedKey both is shared with a rule of campaign first; the two rules differ in {different}."
     assert found == [("/limitRules/0/sharedKey", detail)]
     assert len(refused(shop, rule, {**rule, "limit": 1}, active=False)) == 1
     # A campaign that is not active does not count, so it can wait with another rule.

@@ -76,7 +76,7 @@ def test_faults_of_qualifying_amounts_are_those_of_their_rows(organization, memb
     reasons = [reason for _, _, reason in Imports(organization).errors(done)]
     assert reasons[1:3] == [
         "qualifyingAmount has more than the 0 fraction digits of this account.",
-        "qualifyingAmount is given for a pending amount of 0.",
+        "qualifyingAmount needs a positive amount where the mint is pending.",
     ]
 
 

@@ -357,7 +357,9 @@ def _check_qualifying(account: LedgerAccount, qualifying: Decimal, *, is_pending
     """Refuse qualifying points that the account cannot have, and those of a pending mint that can never settle."""
     check_amount(account, qualifying, "qualifyingAmount")
     if is_pending_nothing:
-        fault = FieldFault("qualifyingAmount is given for a pending amount of 0", pointer="/qualifyingAmount")
+        fault = FieldFault(
+            "qualifyingAmount needs a positive amount where the mint is pending", pointer="/qualifyingAmount"
+        )
         raise InvalidRequest([fault])
 
 

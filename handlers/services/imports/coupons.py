@@ -91,7 +91,7 @@ def _remaining_value(book: CouponBook, values: Mapping[str, Any], name_of: NameO
         return None
     name, remaining, amount = name_of("remainingValue"), Decimal(values["remainingValue"]), values.get("amount", 1)
     if not book.is_value_coupon or book.face_value is None:
-        raise RowFault(f"{name} is given for a coupon book whose coupons have no value.", name)
+        raise RowFault(f"{name} cannot be set: the coupons of this book have no value.", name)
     least, most = (amount - 1) * book.face_value, amount * book.face_value
     if not least < remaining <= most:
         raise RowFault(f"{name} is not more than {least:f} and at most {most:f}, as that of {amount} coupons is.", name)

@@ -48,7 +48,7 @@ def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterato
 def _current_grant(call: Call) -> Grant:
     caller = call.caller
     if caller is None:
-        raise Unauthorized("This operation needs a token of a user.")
+        raise Unauthorized("This operation needs an access token.")
     if caller.user_id is None:
         return caller.grant
     # Another call may have taken permissions away while this one waited for its turn.

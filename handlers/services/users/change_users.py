@@ -239,7 +239,7 @@ def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
             wire for wire, value in (("isAdmin", update.is_admin), ("roles", update.roles)) if value is None
         ]
         if missing_fields:
-            detail = "{0} is missing, and permissionGroupKeys names no group"
+            detail = "{0} is required unless permissionGroupKeys names a group"
             raise InvalidRequest([FieldFault(detail.format(name), pointer=f"/{name}") for name in missing_fields])
     with administering(call) as grant:
         user = as_of_now(call, user)

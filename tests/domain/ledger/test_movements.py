@@ -178,7 +178,7 @@ def test_only_a_pending_mint_of_nothing_has_no_qualifying_points(amount, manual,
     with pytest.raises(InvalidRequest) as refused:
         opened.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
     assert [(fault.detail, fault.pointer) for fault in refused.value.faults] == [
-        ("qualifyingAmount is given for a pending amount of 0.", "/qualifyingAmount")
+        ("qualifyingAmount needs a positive amount where the mint is pending.", "/qualifyingAmount")
     ]
 
 
