@@ -95,7 +95,7 @@ def test_an_inactive_badge_is_left_alone_but_can_be_reverted():
 def test_nothing_is_assigned_to_or_taken_from_an_inactive_member_but_reverted():
     given = balances().assign(grant(2))
     held = BadgeBalances({(ANA, 1): 2}, NOW, namer(), inactive=[ANA])
-    held.know([given])
+    held.register([given])
     with pytest.raises(MemberInactive, match=r"The member is not active\."):
         held.assign(grant())
     with pytest.raises(MemberInactive, match=r"The member is not active\."):
@@ -116,7 +116,7 @@ def test_a_tracking_that_is_registered_again_stays_as_it_became():
     held = balances()
     given = held.assign(grant())
     held.revert(given.badge_tracking_id, badge())
-    held.know([given])
+    held.register([given])
     with pytest.raises(BadgeTrackingReverted):
         held.revert(given.badge_tracking_id, badge())
 

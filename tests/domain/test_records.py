@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 import pytest
 
 import domain
+from domain.fields import field_name, wire_name
 
 # What a unit of work collects while it goes on.
 COLLECTING = {"Allocation", "Evaluation", "ReferralUsageState"}
@@ -40,3 +41,10 @@ def test_a_record_is_a_value(record):
     assert record.__dataclass_params__.frozen is (record.__name__ not in COLLECTING)
     assert record.__dataclass_params__.eq is (record.__name__ not in COMPARED_BY_IDENTITY)
     assert ("__slots__" in vars(record)) is (record.__name__ not in WITHOUT_SLOTS)
+
+
+@pytest.mark.parametrize(
+    ("field", "on_the_wire"), [("name", "name"), ("ledger_account_id", "ledgerAccountId"), ("e2e_id", "e2eId")]
+)
+def test_a_field_has_a_name_on_the_wire(field, on_the_wire):
+    assert (wire_name(field), field_name(on_the_wire)) == (on_the_wire, field)

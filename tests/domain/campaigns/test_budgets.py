@@ -54,6 +54,7 @@ def test_a_discount_is_cut_to_the_money_that_is_left():
     results = [bench.run(euros(20)) for _ in range(3)]
     assert amounts(results) == [(6, "executed"), (4, "partial"), (0, "skipped")]
     assert [dict(each.effects[0].params)["type"] for each in results] == ["percentage", "amount", "amount"]
+    assert results[1].effects[0].error["detail"] == "The limit of 10 EUR of a campaign (total) is reached."
     assert dict(results[1].effects[0].params)["value"] == 4
     assert [counted.amount for counted in bench.counters.journal] == [6, 4, 0]
 

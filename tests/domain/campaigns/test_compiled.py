@@ -151,6 +151,31 @@ def test_parameters_that_results_have_only_if_named():
     assert [*values.items()][-2:] == [("qualifyingAmount", 7), ("availableAfter", "P14D")]
 
 
+def test_effects_need_some_parameters_and_have_defaults_for_others():
+    required = {name: [each.id for each in effect.params if not each.is_optional] for name, effect in EFFECTS.items()}
+    assert required == {
+        "mint-points": ["amount"],
+        "burn-points": ["amount"],
+        "discount": ["type", "value"],
+        "assign-badge": ["badgeKey"],
+        "unassign-badge": ["badgeKey"],
+        "assign-coupon": ["couponBookKey"],
+        "use-coupon": ["couponBookKey"],
+        "set-tier": ["loyaltyProgramKey", "loyaltyTierKey"],
+        "extend-expiry": [],
+        "notify": ["name"],
+        "advance-mission": ["missionKey"],
+    }
+    defaults = {(each.id, each.default_value) for effect in EFFECTS.values() for each in effect.params}
+    assert {pair for pair in defaults if pair[1] is not None} == {
+        ("amount", 1),
+        ("recipient", "member"),
+        ("base", "reduced"),
+        ("per", "order"),
+        ("tierHold", "fixed"),
+    }
+
+
 def test_every_effect_works_with_every_built_in_type():
     for each in EFFECTS.values():
         assert sorted(each.supported_event_types.values()) == sorted(BUILT_IN_EVENT_TYPES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -23,6 +24,9 @@ from tests.builders.campaigns import (
 )
 
 DECEMBER, MARCH = datetime(2026, 12, 31, tzinfo=UTC), datetime(2027, 3, 31, tzinfo=UTC)
+
+
+LEFT = [("points", 50), ("money", Decimal("0.50"))]
 
 
 def bench_of(*effects, known=None, holdings=None, **values):
@@ -83,6 +87,34 @@ def test_a_limit_discards_nothing_of_a_mint_that_could_not_be(partial):
     values = {**limit(50), "allow_partial_application_on_limit": partial}
     found = bench_of(mint(60), mint(60, recipient="sponsor"), **values).run()
     assert found.limit_discarded == (10 if partial else 60)
+
+
+def test_of_two_limits_that_leave_the_same_the_first_is_named():
+    """50 points are worth 0.50."""
+    rules = [{"scope": "member", "type": kind, "period": "total", "limit": most} for kind, most in LEFT]
+    values = {"limit_rules": tuple(rules), "allow_partial_application_on_limit": True, "default_currency": "EUR"}
+    found = bench_of(mint(60), known=account(fiat_per_point=Decimal("0.01")), **values).run(facts(home_currency="EUR"))
+    assert (statuses(found), found.limit_discarded) == ([(1, "partial")], 10)
+    assert found.effects[0].error["detail"] == "The limit of 50 points of a member (total) is reached."
+
+
+def test_a_limit_that_prevents_a_mint_discards_its_points_and_not_their_worth():
+    rules = {"limit_rules": ({"scope": "member", "type": "points", "period": "total", "limit": 50},)}
+    known = account(fiat_per_point=Decimal(2))
+    assert bench_of(mint(60), known=known, **rules).run().limit_discarded == 60
+
+
+@pytest.mark.parametrize(
+    ("key", "detail"),
+    [
+        (None, "The campaign's program has no main account."),
+        ("account-9", "There is no ledger account account-9."),
+    ],
+)
+def test_a_mint_without_an_account_says_which_it_lacks(key, detail):
+    tested = replace(campaign(action(1, mint(5, ledgerAccountKey=key))), main_account=None)
+    [outcome] = Bench(tested).run().effects
+    assert (outcome.status, outcome.error["detail"]) == ("failed", detail)
 
 
 # --- worth and availability ---------------------------------------------------------------------------------------
