@@ -27,7 +27,7 @@ from handlers.schemas.ledgers import (
 )
 from handlers.services.ledger import accounts
 from handlers.services.ledger.change_supply import SupplyChange, change_supply
-from persistence import configuration, daily_balances, ledger_lots, ledger_transactions, ledger_wallets
+from persistence import daily_balances, ledger_lots, ledger_transactions, ledger_wallets
 from persistence import ledger as ledgers
 from persistence.ledger import ACCOUNTS, LEDGERS
 from persistence.paging import Paged
@@ -129,7 +129,7 @@ def _with_lots(call: Call, views: list[WalletView], accounts: Mapping[int, Ledge
 
 
 def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
-    accounts = configuration.accounts_of_ledger(call.db, ledger.organization_id, ledger.ledger_id)
+    accounts = ACCOUNTS.find_all(call.db, ledger.organization_id, ledger_id=ledger.ledger_id)
     return {account.ledger_account_id: account for account in accounts}
 
 

@@ -107,8 +107,3 @@ def next_action_index(db: Connection, campaign: Campaign) -> int:
     ).scalar()
     # Of actions with the same index the older one runs first, so the new one is still the last.
     return 0 if greatest is None else min(greatest + 1, _GREATEST_INDEX)
-
-
-def find_actions_of_group(db: Connection, organization_id: int, stacking_group_key: str) -> list[Action]:
-    """The actions of a stacking group, by id."""
-    return ACTIONS.find_all(db, organization_id, stacking_group_key=stacking_group_key)

@@ -4,17 +4,10 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, and_, select
 
-from domain.ledger.records import LedgerAccount
 from domain.organizations import Organization
 from domain.tier_policies import TierPolicy
 from domain.tiers import KnownTier, Step, TierSchedule
-from persistence.ledger import ACCOUNTS
 from persistence.tables.organizations import loyalty_programs, loyalty_tiers
-
-
-def accounts_of_ledger(db: Connection, organization_id: int, ledger_id: int) -> list[LedgerAccount]:
-    """Every account of a ledger, by id."""
-    return ACCOUNTS.find_all(db, organization_id, ledger_id=ledger_id)
 
 
 def programs(db: Connection, organization_id: int) -> list[tuple[int, str, int | None]]:

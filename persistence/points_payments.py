@@ -1,6 +1,6 @@
 """Payments with points; the transactions that hold their points are beside them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -14,11 +14,6 @@ from persistence.tables.points_payments import points_payments
 PAYMENTS = Records(points_payments, PointsPayment)
 
 _STORE_ORDERS = update_by_id(points_payments, "points_payment_id", "order_external_id", "updated_at")
-
-
-def find_by_keys(db: Connection, organization_id: int, keys: Collection[str]) -> list[PointsPayment]:
-    """The payments that have these keys."""
-    return PAYMENTS.find_all(db, organization_id, points_payment_key=keys)
 
 
 def store_orders(db: Connection, organization_id: int, orders: Mapping[int, str], at: datetime) -> None:

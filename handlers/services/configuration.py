@@ -47,6 +47,7 @@ from persistence import (
 )
 from persistence.badges import BADGES
 from persistence.event_types import EVENT_TYPES
+from persistence.ledger import ACCOUNTS
 from persistence.matchers import MATCHERS
 from persistence.missions import MISSIONS
 from persistence.referrals.lists import REFERRAL_PROGRAMS
@@ -304,7 +305,7 @@ class _Accounts:
 
 def _load_accounts(db: Connection, organization: Organization) -> _Accounts:
     organization_id, ledger_id = organization.organization_id, organization.default_ledger_id
-    accounts = [] if ledger_id is None else configuration.accounts_of_ledger(db, organization_id, ledger_id)
+    accounts = [] if ledger_id is None else ACCOUNTS.find_all(db, organization_id, ledger_id=ledger_id)
     by_id = {account.ledger_account_id: account for account in accounts}
     default = next((account for account in accounts if account.is_default_account), None)
     programs = configuration.programs(db, organization_id)

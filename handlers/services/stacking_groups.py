@@ -11,8 +11,7 @@ from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.services import references
 from handlers.services.configuration import Configuration, configuration_of
-from persistence import campaigns
-from persistence.campaigns import CAMPAIGNS, STACKING_GROUPS
+from persistence.campaigns import ACTIONS, CAMPAIGNS, STACKING_GROUPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ def group_of(call: Call, key: str | None, exclusive_group: str | None, before: A
     if group is None:
         raise UnknownStackingGroup(f"There is no stacking group with the key {key}.")
     if before is None or before.stacking_group_key != key:
-        members = campaigns.find_actions_of_group(call.db, organization_id, key)
+        members = ACTIONS.find_all(call.db, organization_id, stacking_group_key=key)
         if len(members) >= MAX_ACTIONS:
             detail = f"stackingGroupKey names a group that has {len(members)} actions, the most that there can be"
             raise InvalidRequest([FieldFault(detail, pointer="/stackingGroupKey")])
@@ -53,7 +52,7 @@ def refuse_worthless_actions(call: Call, group: StackingGroup, body: StackingGro
     if (body.mode, body.scope) == (group.mode, group.scope):
         return
     organization_id = call.organization.organization_id
-    for action in campaigns.find_actions_of_group(call.db, organization_id, group.stacking_group_key):
+    for action in ACTIONS.find_all(call.db, organization_id, stacking_group_key=group.stacking_group_key):
         campaign, compiled = CAMPAIGNS.find(call.db, organization_id, action.campaign_id), compile_action(action)
         if campaign is not None and compiled.fault is None:
             refuse_without_worth(call, campaign, body, compiled.effects, "/mode")

@@ -61,11 +61,6 @@ def look_up(
     return known_keys_and_ids
 
 
-def find_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[CouponUsage]:
-    """The unreverted usages made by these events."""
-    return USAGES.find_all(db, organization_id, loyalty_event_id=event_ids, reversal_usage_id=None)
-
-
 def find_uses_of_coupon(
     db: Connection, organization_id: int, member_id: int, coupon_id: int, limit: int
 ) -> list[CouponUsage]:

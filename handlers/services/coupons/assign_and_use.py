@@ -200,7 +200,7 @@ def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBo
         auto_assign=command.auto_assign,
         order_total=command.order_total,
     )
-    details = command.details(_first(command.keys), digest)
+    details = command.details(command.keys[0] if command.keys else None, digest)
     if request.lock is not None:
         coupon = coupons.loader.state.coupons[request.lock.coupon_id]
         if chosen_coupons and chosen_coupons[0].coupon_id != coupon.coupon_id:
@@ -317,7 +317,3 @@ def _refuse_past_expiry(call: Call, command: CouponCommand) -> None:
     if command.expires_at is not None and command.expires_at <= call.now:
         name = "expiredAt" if call.surface == ADMINISTRATION else "expiresAt"
         raise InvalidRequest([FieldFault(f"{name} is not in the future", pointer=f"/{name}")])
-
-
-def _first(keys: Sequence[str]) -> str | None:
-    return keys[0] if keys else None

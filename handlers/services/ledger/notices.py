@@ -15,8 +15,9 @@ from handlers.services.unit_of_work.derived_events import DerivedEvent, is_told
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import configuration, events, expiry_notices
+from persistence import events, expiry_notices
 from persistence.expiry_notices import NoticeProgress
+from persistence.ledger import ACCOUNTS
 
 WALLETS_AT_ONCE = 500
 _REASON = "Points will expire."
@@ -41,7 +42,7 @@ def schedules(db: Connection, organization: OrganizationDetails) -> list[tuple[L
     """The accounts of members' points with notices, and these, in the order of the accounts."""
     if organization.default_ledger_id is None:
         return []
-    accounts = configuration.accounts_of_ledger(db, organization.organization_id, organization.default_ledger_id)
+    accounts = ACCOUNTS.find_all(db, organization.organization_id, ledger_id=organization.default_ledger_id)
     with_schedules = (
         (account, NoticeSchedule.of(account, organization.points_expiring, organization.zone))
         for account in sorted(accounts, key=lambda account: account.ledger_account_id)

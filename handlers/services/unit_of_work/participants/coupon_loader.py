@@ -38,10 +38,10 @@ class CouponLoader:
         self.state = CouponState(unit.now, weakref.proxy(self), unit.organization.zone)
         # The members of the unit, whose lots are read at once.
         self.member_ids: Collection[int] = unit.members
-        self.usage_ids, self.lock_ids, self._coupon_ids = (
+        self.usage_ids, self.lock_ids, self._coupon_ids = [
             DryRunIds() if unit.is_dry_run else IdAllocator(unit.db, table, 1)
             for table in ("coupon_usages", "coupon_locks", "coupons")
-        )
+        ]
         self._counted: set[int] = set()
         self._by_key: dict[str, int] = {}
         self._expected_codes: dict[int, int] = {}

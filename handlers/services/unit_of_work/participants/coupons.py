@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
@@ -35,7 +35,7 @@ from handlers.services.unit_of_work.facts import orders_before
 from handlers.services.unit_of_work.participants.coupon_loader import CouponLoader
 from handlers.services.unit_of_work.reversals import Reversal
 from persistence import posting
-from persistence.coupons import usages
+from persistence.coupons.usages import USAGES
 
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
@@ -61,19 +61,22 @@ class CouponWork:
         )
         self._reported_count = 0
         if unit.reversals:
-            of_events = usages.find_of_events(unit.db, unit.organization_id, unit.reversals.event_ids)
-            self.loader.revertible(of_events)
+            event_ids = unit.reversals.event_ids
+            unreverted = USAGES.find_all(
+                unit.db, unit.organization_id, loyalty_event_id=event_ids, reversal_usage_id=None
+            )
+            self.loader.revertible(unreverted)
 
     # -- what is done -------------------------------------------------------------------------------------------------
 
     def assign(self, member_id: int, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon of a loaded book; if it is refused, nothing has changed."""
-        self._hold(details)
+        self._load_transactions([details.pending])
         return self._service.assign(self._member(member_id), self.loader.count(book), command, details)
 
     def use(self, member_id: int, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons of a loaded book; if it is refused, nothing has changed."""
-        self._hold(details)
+        self._load_transactions([details.pending])
         if command.auto_assign:
             book = self.loader.count(book)
         return self.together(partial(self._service.use, self._member(member_id), book, command, details))
@@ -105,9 +108,7 @@ class CouponWork:
 
     def revert(self, usage: CouponUsage, details: UsageDetails, *, force: bool = False) -> CouponUsage:
         """Reverse a loaded usage; if it is refused, nothing has changed."""
-        transaction_id = usage.ledger_transaction_id
-        if transaction_id is not None:
-            self._load_transactions([transaction_id])
+        self._load_transactions([usage.ledger_transaction_id])
         return self._service.revert(usage.coupon_usage_id, details, force=force)
 
     def reward(
@@ -186,13 +187,7 @@ class CouponWork:
     def prepare_reverts(self, to_revert: Collection[CouponUsage]) -> None:
         """Load usages to be reverted, with their transactions, in a fixed number of statements."""
         self.loader.revertible(to_revert)
-        self._load_transactions(
-            [
-                coupon_usage.ledger_transaction_id
-                for coupon_usage in to_revert
-                if coupon_usage.ledger_transaction_id is not None
-            ]
-        )
+        self._load_transactions([usage.ledger_transaction_id for usage in to_revert])
 
     # -- a participant among the others -------------------------------------------------------------------------------
 
@@ -265,16 +260,12 @@ class CouponWork:
             raise UnknownMember(f"There is no member {member_id}.")
         return member
 
-    def _hold(self, details: UsageDetails) -> None:
-        """Load the pending transaction that is to be captured."""
-        if details.pending is not None:
-            self._load_transactions([details.pending])
-
-    def _load_transactions(self, ids: Collection[int]) -> None:
-        missing_ids = set(ids) - set(self._charge.stored)
+    def _load_transactions(self, ids: Iterable[int | None]) -> None:
+        """Load transactions that are to be captured or reverted; None is no transaction."""
+        stored = self._charge.stored
+        missing_ids = {one_id for one_id in ids if one_id is not None and one_id not in stored}
         if missing_ids:
-            organization_id = self._unit.organization_id
-            self._charge.stored.update(posting.find_stored(self._unit.db, organization_id, missing_ids))
+            stored.update(posting.find_stored(self._unit.db, self._unit.organization_id, missing_ids))
 
 
 def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts:

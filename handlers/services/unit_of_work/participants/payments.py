@@ -20,6 +20,7 @@ from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.reversals import Reversal
 from handlers.services.unit_of_work.tracked import TrackedEvent
 from persistence import points_payments, posting
+from persistence.points_payments import PAYMENTS
 
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
@@ -36,7 +37,7 @@ class PaymentWork:
 
     def __init__(self, unit: UnitOfWork, keys: Collection[str]) -> None:
         self._unit = unit
-        payments = points_payments.find_by_keys(unit.db, unit.organization_id, keys) if keys else []
+        payments = PAYMENTS.find_all(unit.db, unit.organization_id, points_payment_key=keys) if keys else []
         self._payments = {payment.points_payment_key: payment for payment in payments}
         self._transactions = posting.find_stored(
             unit.db, unit.organization_id, [payment.ledger_transaction_id for payment in payments]
