@@ -12,15 +12,7 @@ from persistence.connections import Prepared, defer, query
 from persistence.filters import conditions_of, has_all, is_any_of
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.records import Records
-from persistence.rows import (
-    add_all,
-    as_json,
-    as_rows,
-    fields_of,
-    recordset_of,
-    update_by_id,
-    upsert,
-)
+from persistence.rows import add_all, as_json, as_rows, change_all, fields_of, update_by_id, upsert
 from persistence.tables.badges import badge_trackings, badges, member_badges
 
 BADGES = Records(badges, Badge, equal=("active",), filters={"tags": has_all(badges.c.tags)})
@@ -51,7 +43,8 @@ _STORE_BALANCES = upsert(
     key=("member_id", "badge_id"),
     updated_columns=("assigned_balance", "updated_at"),
 )
-_CHANGE_TRACKINGS = update_by_id(badge_trackings, "badge_tracking_id", "reversal_badge_tracking_id", "missing")
+_CHANGEABLE = ("badge_tracking_id", "reversal_badge_tracking_id", "missing")
+_CHANGE_TRACKINGS = update_by_id(badge_trackings, *_CHANGEABLE)
 
 
 def find_page_of_member(db: Connection, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
@@ -123,13 +116,4 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
         ]
         defer(db, _STORE_BALANCES, (as_json(balance_rows),))
     add_all(db, badge_trackings, _TRACKING_NAMES, as_rows(changes.trackings, _TRACKING_NAMES))
-    if changes.changed_trackings:
-        tracking_rows = [
-            {
-                "badge_tracking_id": tracking.badge_tracking_id,
-                "reversal_badge_tracking_id": tracking.reversal_badge_tracking_id,
-                "missing": tracking.missing,
-            }
-            for tracking in changes.changed_trackings
-        ]
-        defer(db, _CHANGE_TRACKINGS, (*recordset_of(tracking_rows), organization_id))
+    change_all(db, _CHANGE_TRACKINGS, organization_id, as_rows(changes.changed_trackings, _CHANGEABLE))

@@ -17,7 +17,7 @@ from persistence.connections import Prepared, defer, query
 from persistence.filters import before_moment, from_moment
 from persistence.member_tiers import HELD_TIERS, held_tiers
 from persistence.records import Records
-from persistence.rows import add_all, columns_of, fields_of, next_ids, recordset_of, update_by_id
+from persistence.rows import add_all, change_all, columns_of, fields_of, next_ids, update_by_id
 from persistence.tables.events import events
 from persistence.tables.members import members
 
@@ -259,6 +259,4 @@ def release_answers(db: Connection, organization_id: int, after: int, before: da
 
 def finish_events(db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Store the results of events that were stored before; a row is as in `add_events`."""
-    if rows:
-        finished = [{name: row[name] for name in _FINISHED} for row in rows]
-        defer(db, _FINISH, (*recordset_of(finished), organization_id))
+    change_all(db, _FINISH, organization_id, [{name: row[name] for name in _FINISHED} for row in rows])

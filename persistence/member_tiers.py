@@ -15,6 +15,7 @@ from persistence.rows import (
     add_all,
     as_json,
     as_rows,
+    change_all,
     columns_of,
     fields_of,
     record,
@@ -257,8 +258,7 @@ def store_trackings(
     """Insert and change trackings of effects and cancellations; at most two statements."""
     names = fields_of(TierTracking)
     add_all(db, member_tier_trackings, names, as_rows(new, names))
-    if changed_trackings:
-        defer(db, _CHANGE_TRACKINGS, (*recordset_of(as_rows(changed_trackings, _CHANGEABLE)), organization_id))
+    change_all(db, _CHANGE_TRACKINGS, organization_id, as_rows(changed_trackings, _CHANGEABLE))
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:

@@ -13,7 +13,7 @@ from domain.scalars import is_key
 from persistence.connections import Prepared, defer, query
 from persistence.filters import has_all, is_any_of
 from persistence.records import Records
-from persistence.rows import add_all, as_json, as_rows, fields_of, recordset_of, update_by_id, upsert
+from persistence.rows import add_all, as_json, as_rows, change_all, fields_of, recordset_of, update_by_id, upsert
 from persistence.tables.missions import member_missions, mission_trackings, missions
 
 MISSIONS = Records(
@@ -115,12 +115,11 @@ def find_trackings(db: Connection, organization_id: int, event_ids: Collection[i
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:
     """Store the changes of a unit of work; at most four statements."""
-    if changes.reversals:
-        undone = [
-            {"mission_tracking_id": tracking_id, "reversal_loyalty_event_id": by}
-            for tracking_id, by in changes.reversals.items()
-        ]
-        defer(db, _UNDO, (*recordset_of(undone), organization_id))
+    undone = [
+        {"mission_tracking_id": tracking_id, "reversal_loyalty_event_id": by}
+        for tracking_id, by in changes.reversals.items()
+    ]
+    change_all(db, _UNDO, organization_id, undone)
     add_all(db, mission_trackings, _NEW_TRACKING, as_rows(changes.trackings, _NEW_TRACKING))
     if changes.progress_of_members:
         progress_rows = [

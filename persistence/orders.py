@@ -2,27 +2,24 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
 from domain.order_history import OrderHistory
 from domain.orders import UNDONE, Order, OrderItem, OrderWithItems
-from persistence.connections import Prepared, defer, query
+from persistence.connections import Prepared, query
 from persistence.records import Records
-from persistence.rows import add_all, as_json, fields_of
+from persistence.rows import add_all, as_rows, change_all, fields_of, update_by_id
 from persistence.tables.events import order_items, purchase_orders
 
 ORDERS = Records(purchase_orders, Order)
 ITEMS = Records(order_items, OrderItem)
 
-_MOVE = """
-UPDATE purchase_orders o SET status = x.status, returned_total = x.returned_total, event_ids = x.event_ids,
-    payments = x.payments, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb)
-    AS x(order_id bigint, status text, returned_total numeric, event_ids bigint[], payments jsonb)
-WHERE o.organization_id = %s AND o.order_id = x.order_id
-"""
+_ORDER_FIELDS, _ITEM_FIELDS = fields_of(Order), fields_of(OrderItem)
+_MOVED = ("order_id", "status", "returned_total", "event_ids", "payments")
+_MOVE = update_by_id(purchase_orders, *_MOVED, "updated_at")
+_RETURNED = ("order_item_id", "returned_quantity", "returned_total")
+_RETURN_ITEMS = update_by_id(order_items, *_RETURNED, "updated_at")
 
 _DATES = Prepared(f"""
 SELECT member_id, coalesce(external_event_date, created_at) FROM purchase_orders
@@ -30,12 +27,6 @@ WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND order_id <> ALL
     AND coalesce(external_event_date, created_at) < %s AND status NOT IN ({", ".join(f"'{s}'" for s in sorted(UNDONE))})
 ORDER BY 1, 2
 """)
-
-_RETURN_ITEMS = """
-UPDATE order_items i SET returned_quantity = x.returned_quantity, returned_total = x.returned_total, updated_at = %s
-FROM jsonb_to_recordset(%s::jsonb) AS x(order_item_id bigint, returned_quantity numeric, returned_total numeric)
-WHERE i.organization_id = %s AND i.order_item_id = x.order_item_id
-"""
 
 
 def find_order_history(
@@ -71,35 +62,15 @@ def find_by_external_ids(
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:
     """Insert orders and items, whose ids were reserved."""
-    add_all(db, purchase_orders, fields_of(Order), orders)
-    add_all(db, order_items, fields_of(OrderItem), items)
+    add_all(db, purchase_orders, _ORDER_FIELDS, orders)
+    add_all(db, order_items, _ITEM_FIELDS, items)
 
 
 def move_orders(db: Connection, organization_id: int, changed_orders: Iterable[Order], at: datetime) -> None:
     """Store the status of orders, the events that led to it, and their returned and refunded amounts."""
-    rows: list[dict[str, Any]] = [
-        {
-            "order_id": order.order_id,
-            "status": order.status,
-            "returned_total": order.returned_total,
-            "event_ids": order.event_ids,
-            "payments": order.payments,
-        }
-        for order in changed_orders
-    ]
-    if rows:
-        defer(db, _MOVE, (at, as_json(rows), organization_id))
+    change_all(db, _MOVE, organization_id, as_rows(changed_orders, _MOVED, updated_at=at))
 
 
 def return_items(db: Connection, organization_id: int, items: Iterable[OrderItem], at: datetime) -> None:
     """Store the returned amounts of items."""
-    rows = [
-        {
-            "order_item_id": order_item.order_item_id,
-            "returned_quantity": order_item.returned_quantity,
-            "returned_total": order_item.returned_total,
-        }
-        for order_item in items
-    ]
-    if rows:
-        defer(db, _RETURN_ITEMS, (at, as_json(rows), organization_id))
+    change_all(db, _RETURN_ITEMS, organization_id, as_rows(items, _RETURNED, updated_at=at))

@@ -6,9 +6,8 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.points_payments import PointsPayment
-from persistence.connections import defer
 from persistence.records import Records
-from persistence.rows import recordset_of, update_by_id
+from persistence.rows import change_all, update_by_id
 from persistence.tables.points_payments import points_payments
 
 PAYMENTS = Records(points_payments, PointsPayment)
@@ -22,5 +21,4 @@ def store_orders(db: Connection, organization_id: int, orders: Mapping[int, str]
         {"points_payment_id": payment_id, "order_external_id": external_id, "updated_at": at}
         for payment_id, external_id in orders.items()
     ]
-    if rows:
-        defer(db, _STORE_ORDERS, (*recordset_of(rows), organization_id))
+    change_all(db, _STORE_ORDERS, organization_id, rows)

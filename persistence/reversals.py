@@ -2,15 +2,14 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import Stored
 from persistence import posting
-from persistence.connections import defer, query
-from persistence.rows import columns_of, recordset_of, update_by_id
+from persistence.connections import query
+from persistence.rows import as_rows, change_all, columns_of, update_by_id
 from persistence.tables.events import events
 
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
@@ -90,7 +89,8 @@ WHERE t.organization_id = %s AND t.loyalty_event_id = ANY(%s) AND t.transaction_
 ORDER BY t.ledger_transaction_id DESC
 """
 
-_WRITE = update_by_id(events, "loyalty_event_id", "limit_counters", "reversal_loyalty_event_id", "updated_at")
+_CHANGEABLE = ("loyalty_event_id", "limit_counters", "reversal_loyalty_event_id")
+_WRITE = update_by_id(events, *_CHANGEABLE, "updated_at")
 
 
 def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
@@ -126,14 +126,4 @@ def find_standing(db: Connection, organization_id: int, event_ids: Collection[in
 
 def write_events(db: Connection, organization_id: int, changed_events: Iterable[LoyaltyEvent], at: datetime) -> None:
     """Store the amounts subtracted from events' limits, and the events that reversed them."""
-    rows: list[dict[str, Any]] = [
-        {
-            "loyalty_event_id": event.loyalty_event_id,
-            "limit_counters": event.limit_counters,
-            "reversal_loyalty_event_id": event.reversal_loyalty_event_id,
-            "updated_at": at,
-        }
-        for event in changed_events
-    ]
-    if rows:
-        defer(db, _WRITE, (*recordset_of(rows), organization_id))
+    change_all(db, _WRITE, organization_id, as_rows(changed_events, _CHANGEABLE, updated_at=at))

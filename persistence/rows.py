@@ -151,10 +151,10 @@ def as_json(value: Any) -> str:
     return _encode(value).decode()
 
 
-def as_rows(records: Iterable[Any], names: Sequence[str]) -> list[dict[str, Any]]:
-    """These fields of records, with bytes in the form that JSON can carry."""
+def as_rows(records: Iterable[Any], names: Sequence[str], **others: Any) -> list[dict[str, Any]]:
+    """These fields of records, with bytes in the form that JSON can carry, and other values that all rows have."""
     return [
-        {name: bytea(value) if isinstance(value := getattr(record, name), bytes) else value for name in names}
+        {name: bytea(value) if isinstance(value := getattr(record, name), bytes) else value for name in names} | others
         for record in records
     ]
 
@@ -189,6 +189,12 @@ def update_by_id(table: Table, id_name: str, *names: str, **expressions: str) ->
         f" FROM (SELECT * FROM json_to_recordset(%s::json) AS g({typed(table, (id_name, *changes))}) LIMIT %s) AS x"
         f" WHERE t.organization_id = %s AND t.{id_name} = x.{id_name}"
     )
+
+
+def change_all(db: Connection, statement: Prepared, organization_id: int, rows: Sequence[Any]) -> None:
+    """Change any number of rows with a statement of `update_by_id`."""
+    if rows:
+        defer(db, statement, (*recordset_of(rows), organization_id))
 
 
 def recordset_of(rows: Sequence[Any]) -> tuple[str, int]:

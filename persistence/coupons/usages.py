@@ -120,12 +120,5 @@ def additions_of(usages: Collection[CouponUsage]) -> list[Statement]:
 
 def links_of(organization_id: int, usages: Collection[CouponUsage]) -> list[Statement]:
     """The statement that stores links from usages to their reversals."""
-    rows = [
-        {
-            "coupon_usage_id": usage.coupon_usage_id,
-            "reversal_usage_id": usage.reversal_usage_id,
-            "updated_at": usage.updated_at,
-        }
-        for usage in usages
-    ]
+    rows = as_rows(usages, ("coupon_usage_id", "reversal_usage_id", "updated_at"))
     return [(_LINK, (*recordset_of(rows), organization_id))] if rows else []

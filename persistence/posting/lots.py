@@ -21,7 +21,7 @@ from domain.ledger.lots import (
 )
 from domain.ledger.postings import Pair, Step
 from persistence.connections import Prepared, defer, query
-from persistence.rows import Statement, additions, as_json, recordset_of, reserve_ids, update_by_id
+from persistence.rows import Statement, additions, as_json, change_all, recordset_of, reserve_ids, update_by_id
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 
 _LOT_COLUMNS = ", ".join(f"l.{field.name}" for field in fields(Lot))
@@ -116,15 +116,14 @@ def write_lots(
             {"ledger_lot_id": lot_id, "remaining": lot.remaining, "expired": lot.expired}
             for lot_id, lot in allocation.changed.items()
         ]
-        defer(db, _WRITE_CHANGED_LOTS, (*recordset_of(changed_rows), organization_id))
-    extended_rows = [
-        {"ledger_lot_id": lot.ledger_lot_id, "expires_at": lot.expires_at, "kept_until": lot.kept_until}
-        for lots in allocation.extended.values()
-        for lot in lots
-        if lot.ledger_lot_id in allocation.changed
-    ]
-    if extended_rows:
-        defer(db, _WRITE_EXTENDED_LOTS, (*recordset_of(extended_rows), organization_id))
+        extended_rows = [
+            {"ledger_lot_id": lot.ledger_lot_id, "expires_at": lot.expires_at, "kept_until": lot.kept_until}
+            for lots in allocation.extended.values()
+            for lot in lots
+            if lot.ledger_lot_id in allocation.changed
+        ]
+        change_all(db, _WRITE_CHANGED_LOTS, organization_id, changed_rows)
+        change_all(db, _WRITE_EXTENDED_LOTS, organization_id, extended_rows)
     if allocation.uses or allocation.changed_uses:
         statements += _write_uses(db, organization_id, allocation, ids)
     return statements

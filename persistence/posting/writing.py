@@ -11,7 +11,16 @@ from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import Prepared, defer
 from persistence.posting.lots import write_lots
-from persistence.rows import additions, as_json, bytea, defer_joined, recordset_of, reserve_ids, update_by_id, upsert
+from persistence.rows import (
+    additions,
+    as_json,
+    bytea,
+    change_all,
+    defer_joined,
+    reserve_ids,
+    update_by_id,
+    upsert,
+)
 from persistence.tables.ledger import ledger_balances, ledger_entries, ledger_transactions
 
 _HOLDING_COLUMNS = (
@@ -251,9 +260,7 @@ def _change_stored(
         (_WRITE_UNEARNED, unearned),
     )
     for statement, rows in changes:
-        if rows:
-            dated = [{**row, "updated_at": session.at} for row in rows]
-            defer(db, statement, (*recordset_of(dated), organization_id))
+        change_all(db, statement, organization_id, [{**row, "updated_at": session.at} for row in rows])
 
 
 def _confirmation_rows(session: LedgerSession, ids: Sequence[int]) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.referrals import CodeUse, ReferralCode, ReferralLog, ReferralUsageState
-from persistence.connections import defer, query
-from persistence.rows import add_all, fields_of, recordset_of, update_by_id
+from persistence.connections import query
+from persistence.rows import add_all, change_all, fields_of, update_by_id
 from persistence.tables.referrals import referral_codes, referral_logs
 
 _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
@@ -155,12 +155,11 @@ def add_logs(db: Connection, uses: Iterable[CodeUse], now: datetime) -> None:
 
 def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, int], now: datetime) -> None:
     """Mark logs as reversed, by log id, each with the event that reversed it."""
-    if reversals:
-        rows = [
-            {"referral_log_id": log, "reversal_loyalty_event_id": event, "updated_at": now}
-            for log, event in reversals.items()
-        ]
-        defer(db, _REVERSE, (*recordset_of(rows), organization_id))
+    rows = [
+        {"referral_log_id": log, "reversal_loyalty_event_id": event, "updated_at": now}
+        for log, event in reversals.items()
+    ]
+    change_all(db, _REVERSE, organization_id, rows)
 
 
 def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
@@ -170,5 +169,4 @@ def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int
         for code_id, change in changes.items()
         if change
     ]
-    if rows:
-        defer(db, _COUNT, (*recordset_of(rows), organization_id))
+    change_all(db, _COUNT, organization_id, rows)
