@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Receive
 
-from domain.problems import FieldFault
+from domain.problems import FieldFault, InvalidRequest
 from handlers.http.exchange import Exchange
 from handlers.http.parameters import FormPlan
 from handlers.http.problems import HttpProblem
@@ -92,7 +92,7 @@ class BodyPlan:
     """The request body of one operation: a file, or its media types, each with a compiled schema."""
 
     def __init__(self, request_body: Mapping[str, Any], schemas: Schemas, where: str) -> None:
-        self.required = bool(request_body.get("required"))
+        self._is_required = bool(request_body.get("required"))
         # The greatest size of a body that is a file; None for one that is a value.
         self.most_of_file: int | None = None
         self._validators: dict[str, Validator] = {}
@@ -134,11 +134,21 @@ class BodyPlan:
                 )
         return media_type
 
-    def read(self, raw: bytes, media_type: str, faults: list[FieldFault]) -> Any:
-        """The parsed and validated body; its faults are added to `faults`."""
+    def read(self, raw: bytes | Upload, media_type: str | None, faults: list[FieldFault]) -> Any:
+        """The parsed and validated body, or the file; None without a media type. Its faults are added to `faults`."""
+        if media_type is None:
+            if self._is_required:
+                faults.append(FieldFault("The body is missing.", pointer=""))
+            return None
+        if isinstance(raw, Upload):
+            return raw
         with _one_large_body if len(raw) > _LARGE_BYTES else nullcontext():
             form = self._forms.get(media_type)
-            body = json_text.decode(raw) if form is None else form.read(raw, faults)
+            try:
+                body = json_text.decode(raw) if form is None else form.read(raw, faults)
+            except InvalidRequest as refusal:
+                faults.extend(refusal.faults)
+                return None
             validator = self._validators[media_type]
             if validator.accepts(body):
                 return body

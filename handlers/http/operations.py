@@ -103,7 +103,7 @@ class OperationPlan:
         arguments, query_names = self._parameters.read_query(query, faults)
         if self._documented_headers:
             self._parameters.check_headers(exchange.headers, faults)
-        body = None if self.body is None else self._read_body(self.body, raw, media_type, faults)
+        body = None if self.body is None else self.body.read(raw, media_type, faults)
         if faults:
             raise _invalid(faults)
         if not self._deprecation.empty:
@@ -122,19 +122,6 @@ class OperationPlan:
             if self.answers.are_many
             else self.answers.first,
         )
-
-    def _read_body(self, plan: BodyPlan, raw: bytes | Upload, media_type: str | None, faults: list[FieldFault]) -> Any:
-        if media_type is None:
-            if plan.required:
-                faults.append(FieldFault("The body is missing.", pointer=""))
-            return None
-        if isinstance(raw, Upload):
-            return raw
-        try:
-            return plan.read(raw, media_type, faults)
-        except InvalidRequest as refusal:
-            faults.extend(refusal.faults)
-            return None
 
 
 class HttpCall(WaitingCall[Rendered]):

@@ -13,15 +13,16 @@ from domain.events import (
     PayloadMissing,
     UnknownMember,
 )
-from domain.idempotency import ResultsByKey
+from domain.idempotency import refuse_reuse
 from domain.members import Member, MemberInactive, refuse_erased
 from domain.orders import STATUS_OF_EVENT, UNDOING_EVENTS, OrderStatusConflict, UnknownOrder
 from domain.partners import PAYMENT_CONFIRMED, payment_exists, payment_id_of
 from domain.problems import KeyReused, Refusal
 from handlers.messages.events import completed_result, track_result
+from handlers.messages.json_text import digest_of
 from handlers.services.configuration import Configuration
 from handlers.services.references import unknown_event_type, unknown_member
-from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_digest
+from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, partners
 from persistence.events import AnsweredEvent
@@ -109,7 +110,7 @@ class Intake:
         """
         db, organization_id = self._unit.db, self._unit.organization_id
         existing_results = events.find_answered(db, organization_id, known_keys) if known_keys else {}
-        first: ResultsByKey[TrackedEvent] = ResultsByKey()
+        first: dict[str, TrackedEvent] = {}
         accepted: list[TrackedEvent] = []
         for position, event in enumerate(incoming):
             key = event.system_unique_key
@@ -124,12 +125,12 @@ class Intake:
                     _take_over(tracked, before)
                 refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
                 self._refuse_uncapturable(event)
-                original = first.find(key, tracked.digest)
+                original = first.setdefault(key, tracked)
+                refuse_reuse(key, original.digest, tracked.digest)
             except Refusal as refusal:
                 self.results[position] = _refused_result(event, refusal)
                 continue
-            if original is None:
-                first.add(key, tracked.digest, tracked)
+            if original is tracked:
                 accepted.append(tracked)
             else:
                 self._repeats[position] = original.position
@@ -192,7 +193,7 @@ class Intake:
             sponsor = members.get(event.sponsor_loyalty_member_id)
             if sponsor is None:
                 raise UnknownMember(f"There is no sponsor {event.sponsor_loyalty_member_id}.")
-        digest = event_digest(event, member, sponsor, unit.mode, unit.campaign_keys)
+        digest = _digest_of(event, member, sponsor, unit)
         if sponsor == member:
             # Nobody brings themselves: else campaigns pay one person as both.
             sponsor = None
@@ -207,6 +208,24 @@ class Intake:
             origin=self._own_origin if self._origins is None else self._origins[position],
             digest=digest,
         )
+
+
+def _digest_of(event: IncomingEvent, member: Member, sponsor: Member | None, unit: UnitOfWork) -> bytes:
+    """The digest of an event in a request: two requests with the same digest are the same request."""
+    return digest_of(
+        (
+            member.member_id,
+            sponsor.member_id if sponsor else None,
+            event.event_type,
+            event.external_id,
+            event.description,
+            event.payload,
+            event.external_event_date,
+            event.tags,
+            unit.mode,
+            unit.campaign_keys,
+        )
+    )
 
 
 def _refused_result(event: IncomingEvent, refusal: Refusal) -> Result:

@@ -14,7 +14,6 @@ from domain.problems import Refusal
 from domain.reversals import RevertedEvent, negated_counts
 from handlers.call import Execution
 from handlers.messages.events import limit_counter
-from handlers.messages.json_text import digest_of
 from handlers.services.configuration import Configuration
 from handlers.services.webhooks.outbox import queue_events
 from persistence import events
@@ -111,26 +110,6 @@ class EventOutcome:
     member_id: int
     loyalty_event_id: int
     answer: Mapping[str, Any]
-
-
-def event_digest(
-    event: IncomingEvent, member: Member, sponsor: Member | None, mode: str, campaign_keys: Sequence[str] | None
-) -> bytes:
-    """The digest of an event in a request: two requests with the same digest are the same request."""
-    return digest_of(
-        (
-            member.member_id,
-            sponsor.member_id if sponsor else None,
-            event.event_type,
-            event.external_id,
-            event.description,
-            event.payload,
-            event.external_event_date,
-            event.tags,
-            mode,
-            campaign_keys,
-        )
-    )
 
 
 def event_row(
