@@ -8,7 +8,7 @@ the type of its entities, and the service adds the entries to `call.audit`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from types import NoneType
@@ -34,10 +34,6 @@ _PLAIN = frozenset({NoneType, bool, int, str, Decimal, datetime})
 Shape = Callable[[Any], Mapping[str, Any]]
 
 
-def _itself(result: Any) -> Iterable[Any]:
-    return (result,)
-
-
 @dataclass(frozen=True, slots=True)
 class Audited:
     """How an operation's result becomes entries.
@@ -51,7 +47,7 @@ class Audited:
     identity: str
     shape: Shape
     before: str | None = None
-    records: Callable[[Any], Iterable[Any]] = _itself
+    records: Callable[[Any], Iterable[Any]] | None = None
     # The record before the change comes from `AuditTrail.keep_before`, since the handler reads it under its own lock.
     is_found_by_handler: bool = False
 
@@ -63,8 +59,8 @@ class Audited:
         records: Callable[[Any], Iterable[Any]] | None = None,
     ) -> Audited:
         """The same for a change of the record that is the argument `argument`."""
-        changed_records = self.records if records is None else records
-        return Audited(self.entity_type, self.identity, self.shape, argument, changed_records, is_found_by_handler)
+        records = records or self.records
+        return replace(self, before=argument, records=records, is_found_by_handler=is_found_by_handler)
 
     @property
     def is_change(self) -> bool:
@@ -77,7 +73,7 @@ class Audited:
         if before is None and self.before is not None:
             before = arguments[self.before]
         is_change = self.is_change
-        for record in self.records(result):
+        for record in (result,) if self.records is None else self.records(result):
             if not is_change and self._is_repeated(call, record):
                 # The first answer of an earlier request was returned again.
                 continue

@@ -74,9 +74,9 @@ class Balances(UndoableState, ABC):
         # Mints that wait for events: stored ones by event, those of this unit, and when each becomes available whose
         # event has come.
         self._awaiting: dict[AwaitedEvent, list[Stored]] = {}
-        self._new_waits: list[Posting] = []
+        self.new_waits: list[Posting] = []
         self._confirmed: dict[int, Confirmation] = {}
-        super().__init__(self.steps, self._new_waits)
+        super().__init__(self.steps, self.new_waits)
 
     def assume(self, wallet_id: int, ledger_account_id: int, holding: Holding) -> None:
         """Take a holding as given, of a wallet that is stored nowhere."""

@@ -29,13 +29,11 @@ class ConfirmationSession(CaptureSession):
 
         They become available after their time from the moment of the event on, or now if that has passed.
         """
-        if not (self._awaiting or self._new_waits):
-            return
         events: set[AwaitedEvent] = {(event_type, None, wallet_id)}
         if order_external_id is not None:
             events.add((event_type, order_external_id, 0))
         mints = [mint for event in events for mint in self._awaiting.get(event, ())]
-        for posting in self._new_waits:
+        for posting in self.new_waits:
             mint = self._stored_as(posting)
             if not events.isdisjoint(_awaited_events(mint)):
                 mints.append(mint)

@@ -134,7 +134,7 @@ class Movements(Balances):
             policy_expires_at=None if available_at is None or expires_at is not None else expiry,
         )
         if wait.awaited is not None:
-            self._new_waits.append(posting)
+            self.new_waits.append(posting)
         return posting
 
     def burn(

@@ -157,9 +157,9 @@ class _Requests:
         for request in self._requests:
             if not any(key in self._usages for key in request.command.keys):
                 by_book.setdefault(request.book.coupon_book_id, []).append(request.command)
+        counts = {book_id: sum([command.count for command in commands]) for book_id, commands in by_book.items()}
         loader = unit.coupons.loader
         loader.load(sorted(by_book.keys() - loader.state.books.keys()))
-        counts = {book_id: sum([command.count for command in commands]) for book_id, commands in by_book.items()}
         loader.expect(count, counts, usage_ids)
         # The order of `persistence.locks`: codes before books, each by id.
         for book_id, commands in sorted(by_book.items()):

@@ -128,7 +128,8 @@ def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
             order, refunds, reverted_events = _settle_order(unit, tracked, order)
             unit.orders.keep(order)
         if unit.is_open and tracked.is_evaluated:
-            unit.confirm_mints(tracked)
+            if unit.awaited_types or unit.ledger.new_waits:
+                unit.confirm_mints(tracked)
             if tracked.event.event_type in unit.configuration.activity_types:
                 unit.ledger.note_event(tracked.member.wallet_id, tracked.event.event_type, tracked.at)
             evaluation = _run(unit, tracked, order)
@@ -172,7 +173,9 @@ def _result(
 def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
     """Evaluate one event in missions, campaigns and referral programs, if any of them considers its type."""
     configuration, event_type = unit.configuration, tracked.event.event_type
-    plan, is_rewarded = unit.plan_of(event_type), unit.mode in (FULL, DRY_RUN)
+    # A dry run explains every campaign.
+    plan = unit.complete_plan if unit.is_dry_run else unit.plans.of(event_type)
+    is_rewarded = unit.mode in (FULL, DRY_RUN)
     moves_missions = is_rewarded and event_type in configuration.missions_by_type
     is_referral = is_rewarded and event_type in configuration.referral_programs.types
     if not (plan.campaigns or moves_missions or is_referral):
@@ -260,7 +263,7 @@ def _derived_event(
         sponsor=None,
         at=derived.happened_at or (unit.now if cause is None else cause.at),
         is_evaluated=limit is None,
-        loyalty_event_id=unit.next_event_id(),
+        loyalty_event_id=0 if unit.is_dry_run else unit.event_allocator.take(),
         key=unit.new_key(),
         cause_id=None if cause is None else cause.loyalty_event_id,
         depth=depth,

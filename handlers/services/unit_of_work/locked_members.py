@@ -42,7 +42,7 @@ class LockedMembers:
         # The ids of members who were created in this database transaction.
         self._created: set[int] = set()
         # The types of events that points of the members wait for.
-        self._awaited_types: set[str] = set()
+        self.awaited_types: set[str] = set()
 
     def lock(
         self,
@@ -117,7 +117,7 @@ class LockedMembers:
 
     def _add(self, members: Sequence[events.FoundMember]) -> None:
         for member, held_tiers, ledger_id, awaited_types in members:
-            self._awaited_types.update(awaited_types)
+            self.awaited_types.update(awaited_types)
             self.members[member.member_id] = member
             self.ledger_ids[member.wallet_id] = ledger_id
             for program_id, tier in held_tiers.items():

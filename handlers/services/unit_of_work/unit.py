@@ -59,9 +59,9 @@ class UnitOfWork(LockedMembers):
 
     `members` are those locked, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the outcome of
     every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits in
-    `counters`, and the tiers in `tier_assignments`. Each participant (`tiers`, `badges`, `coupons`, `missions`,
-    `referrals`, `payments`, `outbox`) is loaded when it is first used; it gets a weak reference, so that what the unit
-    has read is freed as soon as the unit is done.
+    `counters`, and the tiers in `tier_assignments`; `event_allocator` and `transaction_allocator` have the ids of new
+    records. Each participant (`tiers`, `badges`, `coupons`, `missions`, `referrals`, `payments`, `outbox`) is loaded
+    when it is first used; it gets a weak reference, so that what the unit has read is freed when the unit is done.
     """
 
     ledger: LedgerSession
@@ -114,7 +114,7 @@ class UnitOfWork(LockedMembers):
         configuration, event_type = self.configuration, event.event_type
         if event_type in configuration.missions_by_type or event_type in configuration.activity_types:
             return True
-        if event_type in self._awaited_types:
+        if event_type in self.awaited_types:
             return True
         if self.plans.of(event_type).campaigns:
             return True
@@ -215,7 +215,7 @@ class UnitOfWork(LockedMembers):
     def confirm_mints(self, tracked: TrackedEvent) -> None:
         """Confirm the mints that wait for such an event; the first one loads the stored mints."""
         event_type = tracked.event.event_type
-        if event_type in self._awaited_types and not self._has_awaiting:
+        if event_type in self.awaited_types and not self._has_awaiting:
             self._has_awaiting = True
             self.ledger.expect_events(posting.find_awaiting(self.db, self.organization_id, self.ledger_ids))
         self.ledger.confirm(tracked.member.wallet_id, event_type, tracked.order_external_id, tracked.at)
@@ -304,19 +304,12 @@ class UnitOfWork(LockedMembers):
         """All participants, in the order of reversing."""
         return [getattr(self, name) for name in SUBJECTS]
 
-    def plan_of(self, event_type: str) -> EvaluationPlan:
-        """The campaigns to be evaluated for events of a type; all of them in a dry run, since each is explained."""
-        return self._complete_plan if self.is_dry_run else self.plans.of(event_type)
-
     @cached_property
-    def _complete_plan(self) -> EvaluationPlan:
+    def complete_plan(self) -> EvaluationPlan:
+        """The plan of all campaigns, also of inactive ones, so that each can be explained."""
         return complete_plan(self.db, self.organization, self.plans.campaigns, self.campaign_keys)
 
     # -- ids ----------------------------------------------------------------------------------------------------------
-
-    def next_event_id(self) -> int:
-        """The id of a derived event; 0 in a dry run."""
-        return 0 if self.is_dry_run else self.event_allocator.take()
 
     def expect_events(self, count: int) -> None:
         """Prepare for `count` derived events, and for what each may cause, so that few statements bring their ids."""

@@ -76,13 +76,14 @@ class CouponLoader:
         organization_id, state = self._organization_id, self.state
         members = {*self._unit.members, *others}
         books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._is_dry_run)
-        for book in books:
-            state.put_book(book)
-            self._by_key[book.coupon_book_key] = book.coupon_book_id
         if not books:
             return
         personal = [book.coupon_book_id for book in books if book.type in PERSONAL]
         shared = [book.coupon_book_id for book in books if book.type not in PERSONAL]
+        since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
+        for book in books:
+            state.put_book(book)
+            self._by_key[book.coupon_book_key] = book.coupon_book_id
         assigned: dict[Place, Decimal] = {}
         if personal:
             assigned = holdings.assigned_of_books(self._db, organization_id, members, personal)
@@ -93,7 +94,6 @@ class CouponLoader:
                     state.put_held([member_coupon])
                     place = member_coupon.member_id, member_coupon.coupon_book_id
                     assigned[place] = assigned.get(place, ZERO) + member_coupon.amount_assigned
-        since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
         state.put_had(holdings.had_of_books(self._db, organization_id, members, assigned, since))
         self._load_locks(books)
 
