@@ -262,10 +262,10 @@ class CouponWork:
 
     def _load_transactions(self, ids: Iterable[int | None]) -> None:
         """Load transactions that are to be captured or reverted; None is no transaction."""
-        stored = self._charge.stored
-        missing_ids = {one_id for one_id in ids if one_id is not None and one_id not in stored}
+        transactions = self._charge.stored
+        missing_ids = {one_id for one_id in ids if one_id is not None and one_id not in transactions}
         if missing_ids:
-            stored.update(posting.find_stored(self._unit.db, self._unit.organization_id, missing_ids))
+            transactions.update(posting.find_stored(self._unit.db, self._unit.organization_id, missing_ids))
 
 
 def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts:
