@@ -80,7 +80,7 @@ def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
 
 def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
     """Issue a token with all permissions of the user, or with those that `scope` names. Raises TokenRefused."""
-    user = _still_right(call, sign_in)
+    user = _find_user_again(call, sign_in)
     organization_and_rights = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
     if organization_and_rights is None or not organization_and_rights[1].is_member:
         raise _unknown_client()
@@ -100,8 +100,8 @@ def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
     return IssuedToken(tokens.issue(call.db, call.settings, claims, lifetime, call.now), lifetime, grant.scopes)
 
 
-def _still_right(call: Call, signed_in: SignIn) -> Credentials:
-    """The user as of now; the password may have changed since the credentials were checked. Raises TokenRefused."""
+def _find_user_again(call: Call, signed_in: SignIn) -> Credentials:
+    """Find the user of checked credentials, and refuse them if the password has changed since. Raises TokenRefused."""
     checked_user = signed_in.user
     is_change = signed_in.new_hash is not None or checked_user.pending_provisioning
     user = users.find_credentials(call.db, checked_user.auth_client_id, checked_user.organization_id, lock=is_change)

@@ -166,7 +166,7 @@ def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
         require_rank(grant, user.grant)
         update = changes.of(user)
         _change_common(call, grant, user, update)
-        _reconcile(call, grant, user, items, update.active)
+        _store_memberships(call, grant, user, items, update.active)
         if update.permission_group_keys is not None:
             _regroup(call, grant, user, update.permission_group_keys)
         return _note_update(call, user)
@@ -183,18 +183,24 @@ def _change_common(call: Call, grant: Grant, user: User, update: UserUpdate) -> 
         users.change_user(call.db, user.user_id, **new_values, updated_at=call.real_now)
 
 
-def _reconcile(call: Call, grant: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None) -> None:
+def _store_memberships(
+    call: Call, grant: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None
+) -> None:
+    """Store the memberships that an update adds or changes, and whether the user is active in the organization.
+
+    `grant` has the permissions of the caller. Raises PermissionNotHeld or UserExists.
+    """
     organization_id = call.organization.organization_id
-    present = {organization_id: user.membership}
+    by_organization = {organization_id: user.membership}
     if any(item.organization_id != organization_id for item in items):
-        present = {
+        by_organization = {
             membership.organization_id: membership
             for membership in users.memberships_of(call.db, [user.user_id])[user.user_id]
         }
-    _refuse_second_address(call, user, {item.organization_id for item in items} - present.keys())
+    _refuse_second_address(call, user, {item.organization_id for item in items} - by_organization.keys())
     memberships = {}
     for item in items:
-        before = present.get(item.organization_id)
+        before = by_organization.get(item.organization_id)
         inline = Grant(frozenset(), False) if before is None else before.inline
         inline = _changed_inline(inline, item)
         require_grantable(grant, before, inline)
@@ -203,9 +209,9 @@ def _reconcile(call: Call, grant: Grant, user: User, items: Sequence[MembershipU
     if active is not None:
         memberships[organization_id] = replace(memberships.get(organization_id, user.membership), active=active)
     users.save_memberships(call.db, list(memberships.values()), call.real_now)
-    for other, membership in memberships.items():
-        if other != organization_id:
-            after = {"organizationId": other, "isAdmin": membership.is_admin, "roles": list(membership.roles)}
+    for other_id, membership in memberships.items():
+        if other_id != organization_id:
+            after = {"organizationId": other_id, "isAdmin": membership.is_admin, "roles": list(membership.roles)}
             call.audit.add("user", user.user_id, after=after)
 
 
