@@ -105,10 +105,10 @@ class Basket:
     ) -> None:
         self.member_id = member_id
         self.total = total
-        self.left = total
+        self.remaining_total = total
         self.items = items
         self._totals: list[Decimal] = [item["total"] or _ZERO for item in items]
-        self._left = list(self._totals)
+        self._remaining_totals = list(self._totals)
         # An item without a total could hold any part of a discount on the whole order.
         self._is_itemized = any(self._totals) and all(item["total"] is not None for item in items)
         self._unit = Decimal(1).scaleb(-max(digits_of(currency), fraction_digits(total)))
@@ -116,9 +116,9 @@ class Basket:
 
     def discount(self, terms: DiscountTerms) -> Discount:
         """The discount by these terms on what the basket has left now; `take` takes it off."""
-        totals = self._totals if terms.base == INITIAL else self._left
+        totals = self._totals if terms.base == INITIAL else self._remaining_totals
         places = [place for place in range(len(totals)) if terms.items is None or place in terms.items]
-        weights = limits = [self._left[place] for place in places]
+        weights = limits = [self._remaining_totals[place] for place in places]
         if terms.per == PER_ITEM:
             amounts = [
                 self._requested_amount(terms, totals[place]) if self._totals[place] else _ZERO for place in places
@@ -126,7 +126,7 @@ class Basket:
             requested = sum(amounts, _ZERO)
             weights = limits = [min(one, limit) for one, limit in zip(amounts, limits, strict=True)]
         elif terms.items is None:
-            requested = self._requested_amount(terms, self.total if terms.base == INITIAL else self.left)
+            requested = self._requested_amount(terms, self.total if terms.base == INITIAL else self.remaining_total)
         else:
             requested = self._requested_amount(terms, sum((totals[place] for place in places), _ZERO))
         if terms.per == PER_ORDER and terms.base == INITIAL:
@@ -134,8 +134,8 @@ class Basket:
         if terms.max_amount is not None:
             requested = min(requested, terms.max_amount.quantize(self._unit, ROUND_FLOOR, _WIDE))
         if not (terms.is_of_items or self._is_itemized):
-            return Discount(requested, min(requested, self.left))
-        amount = min(requested, self.left, sum(limits, _ZERO))
+            return Discount(requested, min(requested, self.remaining_total))
+        amount = min(requested, self.remaining_total, sum(limits, _ZERO))
         shares = allocate(amount, weights, limits, self._unit)
         return Discount(requested, amount, tuple(map(ItemDiscount, places, shares)), tuple(weights))
 
@@ -148,7 +148,7 @@ class Basket:
         pairs = [(share, weight) for share, weight in weighted if share.item_index in items]
         requested = sum((share.amount for share, _ in pairs), _ZERO)
         part = Discount(requested, requested, tuple(share for share, _ in pairs), tuple(weight for _, weight in pairs))
-        return self.cut(part, self.left)
+        return self.cut(part, self.remaining_total)
 
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
         """The discount cut to an amount, which is spread over the same items again.
@@ -158,36 +158,37 @@ class Basket:
         if amount >= discount.amount:
             return discount
         places = [share.item_index for share in discount.allocation]
-        limits = [self._left[place] for place in places]
+        limits = [self._remaining_totals[place] for place in places]
         shares = allocate(amount, discount.weights, limits, self._unit) if places else []
         return replace(discount, amount=amount, allocation=tuple(map(ItemDiscount, places, shares)))
 
     def take(self, discount: Discount) -> None:
         """Take a discount off the total and the items."""
-        self._set(self.left - discount.amount, self._left, discount.allocation)
+        self._set(self.remaining_total - discount.amount, discount.allocation)
 
     def give_back(self, discount: Discount) -> None:
         """Undo `take`."""
         returned_parts = [ItemDiscount(index, -amount) for index, amount in discount.allocation]
-        self._set(self.left + discount.amount, self._left, returned_parts)
+        self._set(self.remaining_total + discount.amount, returned_parts)
 
-    def _set(self, remaining: Decimal, items_left: list[Decimal], parts: Collection[ItemDiscount]) -> None:
-        self.left = remaining
+    def _set(self, remaining_total: Decimal, parts: Collection[ItemDiscount]) -> None:
+        """Set what the basket has left after parts were taken off its items."""
+        self.remaining_total = remaining_total
         for index, amount in parts:
-            items_left[index] -= amount
+            self._remaining_totals[index] -= amount
         if self._remainder is not None:
-            self._remainder["total"] = remaining
+            self._remainder["total"] = remaining_total
             for index, _ in parts:
-                self._remainder["items"][index]["total"] = items_left[index]
+                self._remainder["items"][index]["total"] = self._remaining_totals[index]
 
     def remainder(self) -> Mapping[str, Any]:
         """The variable `orderAfter`, which follows each discount."""
         if self._remainder is None:
             items = [
                 {**item, "total": item["total"] and remaining}
-                for item, remaining in zip(self.items, self._left, strict=True)
+                for item, remaining in zip(self.items, self._remaining_totals, strict=True)
             ]
-            self._remainder = {"total": self.left, "items": items}
+            self._remainder = {"total": self.remaining_total, "items": items}
         return self._remainder
 
     def _requested_amount(self, terms: DiscountTerms, whole: Decimal) -> Decimal:

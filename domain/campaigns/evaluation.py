@@ -147,7 +147,7 @@ class Evaluator:
         return False
 
     def _holds(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
-        """True if the rule of an action holds, which is then the first of its group."""
+        """True if the rule of an action holds, which is then the one of its stacking group if the first one applies."""
         record, stacking = action.action, action.stacking
         self._budget.zone = campaign.zone
         holds, error = self._rule_holds(campaign, action)

@@ -45,7 +45,7 @@ def test_discounts_take_off_what_they_say_and_never_more_than_there_is(total, di
         assert 0 <= discount.amount <= left
         assert abs(discount.amount - min(max(asked, Decimal(0)), left)) <= Decimal("0.005")
         left -= discount.amount
-        assert purchase.left == left
+        assert purchase.remaining_total == left
 
 
 @given(st.lists(PRICES, min_size=1, max_size=8), PRICES, st.lists(DISCOUNTS, max_size=5))
@@ -59,7 +59,7 @@ def test_allocations_add_up_exactly_and_leave_no_item_below_zero(prices, total, 
             left[index] -= amount
             assert amount >= 0
     assert min(left) >= 0
-    assert purchase.left >= 0
+    assert purchase.remaining_total >= 0
 
 
 @given(st.lists(st.decimals("0.01", 1000, places=2), min_size=1, max_size=8), st.decimals(0, 100, places=3))
@@ -129,7 +129,7 @@ def test_later_discounts_find_what_earlier_ones_left():
     given_by(first, AMOUNT, 10)
     given_by(second, AMOUNT, 10)
     given_by(second, PERCENTAGE, 20)
-    assert (first.left, second.left) == (70, 72)
+    assert (first.remaining_total, second.remaining_total) == (70, 72)
 
 
 def half_off_the_first():
@@ -175,7 +175,7 @@ def test_a_discount_that_is_given_back_leaves_what_was_there_before():
     assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (32, [24, 8])
     purchase.give_back(discount)
     assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (40, [30, 10])
-    assert purchase.left == 40
+    assert purchase.remaining_total == 40
 
 
 @pytest.mark.parametrize(

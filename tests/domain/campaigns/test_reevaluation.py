@@ -153,14 +153,14 @@ def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
     assert totals == [[(0,)], [(1,)]]
     rest = order(8)
     reevaluate(actions, rest, [1], {}, FOREVER)
-    assert rest.basket.left == 3
+    assert rest.basket.remaining_total == 3
 
 
 def test_discounts_see_what_earlier_ones_leave():
     actions, _ = granted(order(100), anew(action(1, off(20)), action(2, off(10, "amount"), priority=2)))
     rest = order(50)
     found = reevaluate(actions, rest, [0], {}, FOREVER)
-    assert rest.basket.left == 30
+    assert rest.basket.remaining_total == 30
     assert found.points == {}
 
 
@@ -168,7 +168,7 @@ def test_later_discounts_never_take_more_than_they_did():
     actions, _ = granted(order(100), anew(action(1, off(("=", "order.total < 100.0 ? 50.0 : 10.0")))))
     rest = order(90)
     reevaluate(actions, rest, [0], {}, FOREVER)
-    assert rest.basket.left == 80
+    assert rest.basket.remaining_total == 80
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def explained(event, *campaigns, **bench):
 def test_example_1_discounts_see_what_earlier_ones_left_or_the_total(actions, left):
     event = order(100)
     run(event, campaign(*[action(number, each, priority=number) for number, each in enumerate(actions, 1)]))
-    assert event.basket.left == left
+    assert event.basket.remaining_total == left
 
 
 @pytest.mark.parametrize("priority", [1, 9])
@@ -93,7 +93,7 @@ def test_example_2_an_exclusive_campaign_applies_alone(priority):
     ordinary = campaign(action(2, cash(10), priority=5), campaign_id=2)
     event = order(100)
     assert discounts(run(event, alone, ordinary)) == [(1, 20)]
-    assert event.basket.left == 80
+    assert event.basket.remaining_total == 80
     assert explained(order(100), alone, ordinary) == {1: None, 2: ("NOT_COMBINABLE", 1)}
 
 
@@ -486,7 +486,7 @@ def test_the_order_in_which_31_actions_are_stored_does_not_matter(drawn, exclusi
     other, _ = evaluated(drawn, exclusive, prices, places)
     assert one.effects == other.effects
     taken = sum(each.discount.amount for each in one.effects if each.discount is not None)
-    assert taken == one.discount_total == event.basket.total - event.basket.left
+    assert taken == one.discount_total == event.basket.total - event.basket.remaining_total
     for each in one.effects:
         if each.discount is not None and any(prices):
             assert sum(share.amount for share in each.discount.allocation) == each.discount.amount
