@@ -242,9 +242,9 @@ class TierAssignments:
         return [tier_id for tier_id in current_ids if tier_id is not None]
 
     def current(self, program_id: int, tier: HeldTier, points: Points) -> int | None:
-        """The tier that a stored assignment means now: evaluated again if it has lapsed."""
-        now = self.place_now(program_id, tier, points)
-        return None if now is None else now.loyalty_tier_id
+        """The tier of a stored assignment at present: evaluated again if it has lapsed."""
+        present_tier = self.place_now(program_id, tier, points)
+        return None if present_tier is None else present_tier.loyalty_tier_id
 
     def place_now(self, program_id: int, tier: HeldTier, points: Points) -> HeldTier | None:
         """The current state of a stored assignment: reevaluated if it has lapsed."""
@@ -266,12 +266,12 @@ class TierAssignments:
             if tier is not None and tier.holds(self.at):
                 continue
             before = None if tier is None else tier.loyalty_tier_id
-            now = schedule.place_of(points, self.at, None if tier is None else tier.floor)
-            after = None if now is None else now.loyalty_tier_id
-            if has_lapsed or tier != now:
-                self.put(member_program, now)
+            new_tier = schedule.place_of(points, self.at, None if tier is None else tier.floor)
+            after, expires_at = (None, None) if new_tier is None else (new_tier.loyalty_tier_id, new_tier.expires_at)
+            if has_lapsed or tier != new_tier:
+                self.put(member_program, new_tier)
             if before != after:
-                moves.append(TierMove(member_id, schedule, before, after, None if now is None else now.expires_at))
+                moves.append(TierMove(member_id, schedule, before, after, expires_at))
         return moves
 
 

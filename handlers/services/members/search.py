@@ -20,7 +20,7 @@ def find_searched(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, M
     """
     filters, program_id = dict(query), query.get("loyaltyProgramId")
     if "loyaltyTierId" in query or filters.pop("loyaltyTierKey", None) is not None:
-        tier = _tier_searched(call, query)
+        tier = _find_tier(call, query)
         if tier is None or program_id not in (None, tier.loyalty_program_id):
             return Paged.empty(query)
         program_id = tier.loyalty_program_id
@@ -35,8 +35,8 @@ def find_searched(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, M
     return matching.showing(rows)
 
 
-def _tier_searched(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
-    """The tier that the id and the key mean, as far as they are given."""
+def _find_tier(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
+    """The tier with the id and the key that the query has, of which it has one at least; None if they differ."""
     organization_id, tiers = call.organization.organization_id, []
     if "loyaltyTierId" in query:
         tiers.append(TIERS.find(call.db, organization_id, query["loyaltyTierId"]))

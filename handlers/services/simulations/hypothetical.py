@@ -125,7 +125,10 @@ class HypotheticalUnit(UnitOfWork):
         return work
 
     def _assumed_tiers(self, tier_keys: Collection[str]) -> Iterator[tuple[int, HeldTier]]:
-        """The tiers by program: those named stay as if set by hand where the points do not reach them."""
+        """The member's tier of each program: the one that the request names, else the one by points.
+
+        A named tier counts as set by hand unless the points reach just that tier.
+        """
         tiers = {
             tier.loyalty_program_id: tier.loyalty_tier_id
             for key in tier_keys
