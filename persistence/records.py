@@ -114,22 +114,23 @@ class Records(Generic[Kind]):
         self, selected: str, db: Connection, organization_id: int, values: Mapping[str, Any]
     ) -> list[tuple[Any, ...]]:
         """The rows with these values: records, locked ones, or the values of the column that is `selected`."""
-        forms = tuple([(name, _form(value)) for name, value in values.items()])
-        statement = self._statements.get((selected, forms))
+        comparisons = tuple([(name, _comparison(value)) for name, value in values.items()])
+        statement = self._statements.get((selected, comparisons))
         if statement is None:
-            statement = self._statements[selected, forms] = self._compiled(selected, forms)
-        parameters = {name: list(values[name]) if form == _ANY else values[name] for name, form in forms}
+            statement = self._statements[selected, comparisons] = self._compile(selected, comparisons)
+        parameters = {name: list(values[name]) if how == _ANY else values[name] for name, how in comparisons}
         return statement.rows(db, organization_id=organization_id, **parameters)
 
-    def _compiled(self, selected: str, forms: tuple[tuple[str, str], ...]) -> CompiledStatement:
+    def _compile(self, selected: str, comparisons: tuple[tuple[str, str], ...]) -> CompiledStatement:
+        """Compile the statement of `_rows`; each comparison is a column and how it is compared with its parameter."""
         table, is_whole = self.table, selected in (_RECORDS, _LOCKED)
-        conditions = [_CONDITIONS[form](table.c[name]) for name, form in forms]
+        conditions = [_CONDITIONS[how](table.c[name]) for name, how in comparisons]
         statement = (
             select(*(self.columns if is_whole else [table.c[selected]]))
             .select_from(self.source)
             .where(table.c.organization_id == bindparam("organization_id"), *conditions)
         )
-        if is_whole and all(form != _ANY for _, form in forms):
+        if is_whole and all(how != _ANY for _, how in comparisons):
             statement = statement.order_by(self.id)
         if selected == _LOCKED:
             statement = statement.with_for_update(key_share=self._key_share)
@@ -237,7 +238,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _form(value: Any) -> str:
+def _comparison(value: Any) -> str:
     """The kind of condition that a value makes."""
     if value is None:
         return _NULL
