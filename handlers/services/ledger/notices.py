@@ -26,11 +26,14 @@ _REASON = "Points will expire."
 def report_next(
     db: Connection, organization: OrganizationDetails, now: datetime, limit: int = WALLETS_AT_ONCE
 ) -> int | None:
-    """Report what is due of one account, for the next wallets; returns the number of events, None if nothing is due."""
+    """Report the notices that are due of one account, for the next wallets.
+
+    Returns the number of events, None if nothing is due.
+    """
     for account, schedule in schedules(db, organization):
         progress = expiry_notices.find_progress(db, account)
         if progress is None or schedule.due(progress.done_until, now):
-            # Settings are no older than the last change of what has them.
+            # The settings are in force at the latest since the last change of the account or the organization.
             begun_at = min(now, max(account.updated_at, organization.updated_at))
             progress = expiry_notices.lock_progress(db, account, begun_at)
             if due := schedule.due(progress.done_until, now):
@@ -39,7 +42,7 @@ def report_next(
 
 
 def schedules(db: Connection, organization: OrganizationDetails) -> list[tuple[LedgerAccount, NoticeSchedule]]:
-    """The accounts of members' points with notices, and these, in the order of the accounts."""
+    """The accounts of members' points with notices, each with the schedule of its notices, by account id."""
     if organization.default_ledger_id is None:
         return []
     accounts = ACCOUNTS.find_all(db, organization.organization_id, ledger_id=organization.default_ledger_id)
