@@ -295,7 +295,7 @@ def test_a_reward_that_cannot_be_given_takes_nothing_from_the_other(shop):
     assert shop.administration.get(f"{friends.path}/leaderboard")["results"][0]["pointsAccumulated"] == 0
 
 
-def test_campaigns_are_evaluated_before_and_beside(shop, friends):
+def test_campaigns_on_the_event_of_a_referral_are_evaluated_too(shop, friends):
     shop.campaign(running(mint(3), rule="size(balances) >= 0"), eventType="member-generic-event")
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben))

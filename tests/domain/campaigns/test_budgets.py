@@ -66,7 +66,7 @@ def test_without_parts_a_discount_over_the_money_that_is_left_is_skipped_as_a_wh
     assert amounts([bench.run(euros(4))]) == [(4, "partial")]
 
 
-def test_the_discounts_of_an_action_use_a_limit_together_each_by_what_the_other_leaves_of_the_order():
+def test_the_discounts_of_an_action_count_in_a_limit_by_what_each_takes_off_the_order():
     """Off 10.00, 6.00 and then 4.00 are 10.00."""
     within = Bench(limited(off(6), off(6), limit=rule(10), parts=False))
     assert statuses(within.run(euros(10))) == [(1, "executed"), (1, "partial")]

@@ -242,7 +242,7 @@ def test_a_named_code_of_another_member_is_not_locked():
         shop.lock(coupon=code, auto_assign=True)
 
 
-def test_loaded_locks_and_those_of_the_work_are_stored_with_their_use():
+def test_a_loaded_lock_that_is_ended_stays_ended_and_is_stored_with_its_use():
     shop = codeless(max_coupon_count=9)
     stored = replace(shop.lock(auto_assign=True), coupon_lock_id=7)
     shop.state.take_changes()
@@ -250,7 +250,7 @@ def test_loaded_locks_and_those_of_the_work_are_stored_with_their_use():
     assert shop.state.stock_left(shop.book) == 5
     ended = shop.service.end_lock(stored)
     shop.state.link_lock(ended, 33)
-    # The lock that this work has ended stays so, however often it is read.
+    # It is loaded again.
     shop.state.put_locks([stored], {12: 4})
     assert shop.state.stock_left(shop.book) == 6
     [changed] = shop.state.take_changes().locks
