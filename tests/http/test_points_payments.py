@@ -194,15 +194,15 @@ def test_a_policy_that_no_payment_can_satisfy_is_refused(till, changes, pointer)
 
 
 @pytest.fixture
-def rich(till):
+def funded_till(till):
     """The member has 2,730 points, which may pay half of an order."""
     till.allow({**POLICY, "maxShare": 0.5})
     till.shop.give(till.member, 2730)
     return till
 
 
-def test_a_payment_holds_points_of_a_value(rich):
-    payment = rich.pay(points=2500, orderExternalId="1718")
+def test_a_payment_holds_points_of_a_value(funded_till):
+    payment = funded_till.pay(points=2500, orderExternalId="1718")
     assert payment == {
         "pointsPaymentId": payment["pointsPaymentId"],
         "pointsPaymentKey": payment["pointsPaymentKey"],
@@ -212,7 +212,7 @@ def test_a_payment_holds_points_of_a_value(rich):
         "currency": "EUR",
         "refundedPoints": 0,
         "refundedValue": 0,
-        "ledgerAccountKey": rich.shop.organization.created.ledger_account_key,
+        "ledgerAccountKey": funded_till.shop.organization.created.ledger_account_key,
         "ledgerTransactionId": payment["ledgerTransactionId"],
         "heldUntil": payment["heldUntil"],
         "orderExternalId": "1718",
@@ -221,8 +221,8 @@ def test_a_payment_holds_points_of_a_value(rich):
     }
     span = datetime.fromisoformat(payment["heldUntil"]) - datetime.fromisoformat(payment["createdAt"])
     assert span == timedelta(hours=1)
-    assert rich.read(payment) == payment
-    assert rich.balance == 230
+    assert funded_till.read(payment) == payment
+    assert funded_till.balance == 230
 
 
 def test_example_2_the_rest_that_is_no_multiple_is_left(till):
@@ -271,8 +271,8 @@ def test_a_payment_that_the_rules_do_not_allow_is_refused(till, policy, body, sl
         ({"points": 100, "validFor": "PT0S"}, "/validFor"),
     ],
 )
-def test_a_payment_of_a_wrong_form_is_refused(rich, body, pointer):
-    assert [error["pointer"] for error in rich.pay(expect=400, **body)["errors"]] == [pointer]
+def test_a_payment_of_a_wrong_form_is_refused(funded_till, body, pointer):
+    assert [error["pointer"] for error in funded_till.pay(expect=400, **body)["errors"]] == [pointer]
 
 
 def test_points_of_an_account_with_an_overdraft_are_not_held(till):
@@ -282,55 +282,57 @@ def test_points_of_an_account_with_an_overdraft_are_not_held(till):
     assert type_of(till.pay(points=100, expect=409)) == "capture-not-supported"
 
 
-def test_the_same_request_gets_the_first_response(rich):
+def test_the_same_request_gets_the_first_response(funded_till):
     sent = {"points": 2500, "systemUniqueKey": key(), "orderExternalId": "1718"}
-    payment = rich.pay(**sent)
-    assert rich.pay(**sent) == payment
-    rich.act(payment, "capture", {"points": 1000})
-    rich.refund(payment, points=1000)
-    assert rich.pay(**sent) == payment
-    assert type_of(rich.pay(expect=409, **{**sent, "points": 2400})) == "key-reused"
-    assert rich.balance == 2730
+    payment = funded_till.pay(**sent)
+    assert funded_till.pay(**sent) == payment
+    funded_till.act(payment, "capture", {"points": 1000})
+    funded_till.refund(payment, points=1000)
+    assert funded_till.pay(**sent) == payment
+    assert type_of(funded_till.pay(expect=409, **{**sent, "points": 2400})) == "key-reused"
+    assert funded_till.balance == 2730
 
 
-def test_a_member_pays_by_the_own_token(rich):
-    own = rich.shop.integration.with_token(rich.shop.organization.member_token(rich.member))
+def test_a_member_pays_by_the_own_token(funded_till):
+    own = funded_till.shop.integration.with_token(funded_till.shop.organization.member_token(funded_till.member))
     sent = {"points": 100, "orderTotal": 50, "systemUniqueKey": key()}
-    payment = own.post(rich.path, sent, expect=201)["pointsPayment"]
-    own.post(f"/members/{rich.shop.member()}/points-payments", {**sent, "systemUniqueKey": key()}, expect=403)
+    payment = own.post(funded_till.path, sent, expect=201)["pointsPayment"]
+    own.post(f"/members/{funded_till.shop.member()}/points-payments", {**sent, "systemUniqueKey": key()}, expect=403)
     own.get(f"/points-payments/{payment['pointsPaymentKey']}", expect=403)
     own.post(f"/points-payments/{payment['pointsPaymentKey']}/capture", expect=403)
 
 
-def test_an_inactive_member_cannot_pay_and_a_deactivated_one_gets_the_points_back(rich):
-    payment = rich.pay(points=2500)
-    rich.shop.integration.patch(f"/members/{rich.member}", {"active": False})
-    assert rich.read(payment)["status"] == "released"
-    assert type_of(rich.pay(points=100, expect=409)) == "member-inactive"
-    rich.shop.check_ledger()
+def test_an_inactive_member_cannot_pay_and_a_deactivated_one_gets_the_points_back(funded_till):
+    payment = funded_till.pay(points=2500)
+    funded_till.shop.integration.patch(f"/members/{funded_till.member}", {"active": False})
+    assert funded_till.read(payment)["status"] == "released"
+    assert type_of(funded_till.pay(points=100, expect=409)) == "member-inactive"
+    funded_till.shop.check_ledger()
 
 
 # --- captures and releases ---------------------------------------------------------------------------------------
 
 
-def test_a_captured_payment_burns_its_points(rich):
-    payment = rich.pay(points=2500)
-    captured = rich.act(payment, "capture")
+def test_a_captured_payment_burns_its_points(funded_till):
+    payment = funded_till.pay(points=2500)
+    captured = funded_till.act(payment, "capture")
     assert captured == {**payment, "status": "captured", "updatedAt": captured["updatedAt"]}
-    assert rich.balance == 230
-    rows = rich.shop.rows("ledger_transactions", "status, amount, fiat_value, fiat_currency", "ledger_transaction_id")
+    assert funded_till.balance == 230
+    rows = funded_till.shop.rows(
+        "ledger_transactions", "status, amount, fiat_value, fiat_currency", "ledger_transaction_id"
+    )
     assert tuple(rows[1]) == (1, 2500, 25, "EUR")
-    assert rich.shop.rows("ledger_balances", "total_fiat_value") == [(25,)]
+    assert funded_till.shop.rows("ledger_balances", "total_fiat_value") == [(25,)]
 
 
-def test_a_captured_part_has_its_share_and_releases_the_rest(rich):
-    payment = rich.pay(value=9.99)
+def test_a_captured_part_has_its_share_and_releases_the_rest(funded_till):
+    payment = funded_till.pay(value=9.99)
     assert payment["points"] == 999
-    captured = rich.act(payment, "capture", {"points": 500})
+    captured = funded_till.act(payment, "capture", {"points": 500})
     # 9.99 x 500 / 999
     assert (captured["points"], captured["value"]) == (500, 5)
-    assert rich.balance == 2230
-    assert rich.refund(captured, value=5)["status"] == "refunded"
+    assert funded_till.balance == 2230
+    assert funded_till.refund(captured, value=5)["status"] == "refunded"
 
 
 def test_a_share_of_a_value_is_rounded_down(till):
@@ -340,64 +342,64 @@ def test_a_share_of_a_value_is_rounded_down(till):
     assert till.act(till.pay(points=10), "capture", {"points": 7})["value"] == Decimal("2.33")
 
 
-def test_a_payment_is_captured_or_released_once(rich):
-    paid, back = rich.pay(points=1000), rich.pay(points=500)
-    rich.act(paid, "capture")
-    assert rich.act(back, "release")["status"] == "released"
+def test_a_payment_is_captured_or_released_once(funded_till):
+    paid, back = funded_till.pay(points=1000), funded_till.pay(points=500)
+    funded_till.act(paid, "capture")
+    assert funded_till.act(back, "release")["status"] == "released"
     for payment in (paid, back):
         for action in ("capture", "release"):
-            assert type_of(rich.act(payment, action, expect=409)) == "payment-not-held"
-    assert rich.balance == 1730
-    rich.shop.check_ledger()
+            assert type_of(funded_till.act(payment, action, expect=409)) == "payment-not-held"
+    assert funded_till.balance == 1730
+    funded_till.shop.check_ledger()
 
 
-def test_no_more_is_captured_than_is_held(rich):
-    payment = rich.pay(points=1000)
-    assert type_of(rich.act(payment, "capture", {"points": 1001}, expect=409)) == "capture-exceeds-hold"
-    assert rich.act(payment, "capture", {"points": 0}, expect=400)["errors"][0]["pointer"] == "/points"
-    assert rich.read(payment)["status"] == "held"
+def test_no_more_is_captured_than_is_held(funded_till):
+    payment = funded_till.pay(points=1000)
+    assert type_of(funded_till.act(payment, "capture", {"points": 1001}, expect=409)) == "capture-exceeds-hold"
+    assert funded_till.act(payment, "capture", {"points": 0}, expect=400)["errors"][0]["pointer"] == "/points"
+    assert funded_till.read(payment)["status"] == "held"
 
 
-def test_example_8_the_end_of_the_hold_frees_all_points_without_a_job(rich):
-    payment = rich.pay(points=2500)
-    rich.clock.wait(minutes=59, seconds=50)
-    assert (rich.read(payment)["status"], rich.balance) == ("held", 230)
-    rich.clock.wait(seconds=10)
-    assert (rich.read(payment)["status"], rich.balance) == ("released", 2730)
-    assert type_of(rich.act(payment, "capture", expect=409)) == "payment-not-held"
-    rich.act(rich.pay(points=2500), "capture")
-    assert rich.read(payment)["status"] == "released"
-    assert rich.balance == 230
-    rich.shop.check_ledger()
+def test_example_8_the_end_of_the_hold_frees_all_points_without_a_job(funded_till):
+    payment = funded_till.pay(points=2500)
+    funded_till.clock.wait(minutes=59, seconds=50)
+    assert (funded_till.read(payment)["status"], funded_till.balance) == ("held", 230)
+    funded_till.clock.wait(seconds=10)
+    assert (funded_till.read(payment)["status"], funded_till.balance) == ("released", 2730)
+    assert type_of(funded_till.act(payment, "capture", expect=409)) == "payment-not-held"
+    funded_till.act(funded_till.pay(points=2500), "capture")
+    assert funded_till.read(payment)["status"] == "released"
+    assert funded_till.balance == 230
+    funded_till.shop.check_ledger()
 
 
-def test_an_unknown_payment_is_not_found(rich):
+def test_an_unknown_payment_is_not_found(funded_till):
     missing = {"pointsPaymentKey": str(uuid.uuid4())}
     for action in ("capture", "release"):
-        rich.act(missing, action, expect=404)
-    rich.refund(missing, points=1, expect=404)
+        funded_till.act(missing, action, expect=404)
+    funded_till.refund(missing, points=1, expect=404)
 
 
-def test_a_policy_stays_while_points_are_held(rich):
-    payment = rich.pay(points=1000)
-    assert type_of(rich.allow(None, expect=409)) == "ledger-account-in-use"
-    rich.act(payment, "capture")
-    rich.allow(None)
-    assert rich.refund(payment, value=1)["refundedPoints"] == 100
+def test_a_policy_stays_while_points_are_held(funded_till):
+    payment = funded_till.pay(points=1000)
+    assert type_of(funded_till.allow(None, expect=409)) == "ledger-account-in-use"
+    funded_till.act(payment, "capture")
+    funded_till.allow(None)
+    assert funded_till.refund(payment, value=1)["refundedPoints"] == 100
 
 
 # --- refunds -----------------------------------------------------------------------------------------------------
 
 
-def test_refunds_add_up_to_the_payment(rich):
-    payment = rich.act(rich.pay(points=1000), "capture")
-    assert [rich.refund(payment, value=3.33)["refundedPoints"] for _ in range(2)] == [333, 666]
-    last = rich.refund(payment, value=3.34)
+def test_refunds_add_up_to_the_payment(funded_till):
+    payment = funded_till.act(funded_till.pay(points=1000), "capture")
+    assert [funded_till.refund(payment, value=3.33)["refundedPoints"] for _ in range(2)] == [333, 666]
+    last = funded_till.refund(payment, value=3.34)
     assert (last["status"], last["refundedPoints"], last["refundedValue"]) == ("refunded", 1000, 10)
-    assert rich.balance == 2730
-    assert rich.shop.rows("ledger_balances", "total_fiat_value") == [(0,)]
-    assert type_of(rich.refund(payment, points=1, expect=409)) == "refund-exceeds-payment"
-    rich.shop.check_ledger()
+    assert funded_till.balance == 2730
+    assert funded_till.shop.rows("ledger_balances", "total_fiat_value") == [(0,)]
+    assert type_of(funded_till.refund(payment, points=1, expect=409)) == "refund-exceeds-payment"
+    funded_till.shop.check_ledger()
 
 
 def test_points_are_refunded_with_their_value(till):
@@ -409,40 +411,40 @@ def test_points_are_refunded_with_their_value(till):
     till.shop.check_ledger()
 
 
-def test_no_more_is_refunded_than_is_left(rich):
-    held = rich.pay(points=500)
-    assert type_of(rich.refund(held, points=1, expect=409)) == "refund-exceeds-payment"
-    payment = rich.act(rich.pay(points=1000), "capture", {"points": 800})
+def test_no_more_is_refunded_than_is_left(funded_till):
+    held = funded_till.pay(points=500)
+    assert type_of(funded_till.refund(held, points=1, expect=409)) == "refund-exceeds-payment"
+    payment = funded_till.act(funded_till.pay(points=1000), "capture", {"points": 800})
     for body in ({"points": 801}, {"value": 8.01}):
-        assert type_of(rich.refund(payment, expect=409, **body)) == "refund-exceeds-payment"
+        assert type_of(funded_till.refund(payment, expect=409, **body)) == "refund-exceeds-payment"
     for body in ({}, {"points": 1, "value": 1}, {"points": 0}):
-        rich.refund(payment, expect=400, **body)
-    assert rich.read(payment) == payment
+        funded_till.refund(payment, expect=400, **body)
+    assert funded_till.read(payment) == payment
 
 
-def test_the_same_refund_gets_the_first_response(rich):
-    payment = rich.act(rich.pay(points=1000), "capture")
+def test_the_same_refund_gets_the_first_response(funded_till):
+    payment = funded_till.act(funded_till.pay(points=1000), "capture")
     sent = {"value": 4, "systemUniqueKey": key()}
-    first = rich.refund(payment, **sent)
+    first = funded_till.refund(payment, **sent)
     assert (first["refundedPoints"], first["status"]) == (400, "captured")
     last = {"points": 600, "systemUniqueKey": key()}
-    assert rich.refund(payment, **last)["status"] == "refunded"
-    repeated = rich.refund(payment, **sent)
+    assert funded_till.refund(payment, **last)["status"] == "refunded"
+    repeated = funded_till.refund(payment, **sent)
     assert repeated == {**first, "updatedAt": repeated["updatedAt"]}
-    assert rich.refund(payment, **last)["status"] == "refunded"
-    assert type_of(rich.refund(payment, expect=409, **{**sent, "value": 3})) == "key-reused"
-    assert rich.balance == 2730
+    assert funded_till.refund(payment, **last)["status"] == "refunded"
+    assert type_of(funded_till.refund(payment, expect=409, **{**sent, "value": 3})) == "key-reused"
+    assert funded_till.balance == 2730
 
 
-def test_a_revert_in_the_ledger_refunds_what_is_left(rich):
-    payment = rich.act(rich.pay(points=1000), "capture")
-    rich.refund(payment, points=300)
-    path = f"{rich.account_path}/transactions/{payment['ledgerTransactionId']}/revert"
-    rich.shop.administration.post(path, {}, expect=200)
-    after = rich.read(payment)
+def test_a_revert_in_the_ledger_refunds_what_is_left(funded_till):
+    payment = funded_till.act(funded_till.pay(points=1000), "capture")
+    funded_till.refund(payment, points=300)
+    path = f"{funded_till.account_path}/transactions/{payment['ledgerTransactionId']}/revert"
+    funded_till.shop.administration.post(path, {}, expect=200)
+    after = funded_till.read(payment)
     assert (after["status"], after["refundedPoints"], after["refundedValue"]) == ("refunded", 1000, 10)
-    assert rich.balance == 2730
-    rich.shop.check_ledger()
+    assert funded_till.balance == 2730
+    funded_till.shop.check_ledger()
 
 
 def test_a_refund_goes_to_the_lots_that_expire_last(till):
