@@ -29,7 +29,7 @@ _COUNTS_OF_PART = 10
 # The transactions that have waited for a counter before it is split.
 _WAITS = 8
 
-_OF_LOCATION = "@"
+_LOCATION_PREFIX = "@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class CounterKey:
     @property
     def location_code(self) -> str | None:
         """The code of the location, empty for orders that name none; None if the counter is not of one location."""
-        return self.location.removeprefix(_OF_LOCATION) if self.location else None
+        return self.location.removeprefix(_LOCATION_PREFIX) if self.location else None
 
 
 def location_key(code: str | None) -> str:
     """The `location` of a counter of the location with this code, or of orders that name none."""
-    return _OF_LOCATION + (code or "")
+    return _LOCATION_PREFIX + (code or "")
 
 
 class Count(NamedTuple):

@@ -95,7 +95,7 @@ _METHODS = {
     "startOf": ("the start of the {1} of {0}", "the start of the {1} of {0} in {2}"),
     "endOf": ("the end of the {1} of {0}", "the end of the {1} of {0} in {2}"),
 }
-_OF_UNITS = frozenset({"startOf", "endOf"})
+_FUNCTIONS_OF_UNITS = frozenset({"startOf", "endOf"})
 _NEGATED = {
     "contains": "{0} does not contain {1}",
     "startsWith": "{0} does not start with {1}",
@@ -214,7 +214,7 @@ class _Labeller:
         host = self.environment.functions.get(name) if node.target is None else None
         if host is not None:
             return host.label.format(*values) if host.label else f"{name}({', '.join(values)})"
-        if node.target is not None and name in _OF_UNITS and isinstance(node.args[0], Constant):
+        if node.target is not None and name in _FUNCTIONS_OF_UNITS and isinstance(node.args[0], Constant):
             values[1] = str(node.args[0].value)
         argument_count = len(node.args)
         templates = (_METHODS if node.target is not None else _CALLS).get(name, ())

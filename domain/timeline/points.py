@@ -183,7 +183,7 @@ class PointsReleaseFact:
 _POSTING = frozenset({"mint-points", "burn-points"})
 _POSTED = frozenset({"executed", "partial", "authorized"})
 
-_OF_MISSION, _OF_REFERRAL, _OF_COUPON = "mission-", "referral-", "coupon-usage-"
+_MISSION_PREFIX, _REFERRAL_PREFIX, _COUPON_USAGE_PREFIX = "mission-", "referral-", "coupon-usage-"
 
 
 def sources_of_event(
@@ -207,11 +207,11 @@ def sources_of_event(
         is_of_event = suffix != key
         if is_of_event and suffix.isdecimal():
             ids_by_effect[int(suffix)] = transaction_id
-        elif is_of_event and suffix.startswith(_OF_MISSION):
-            ids_by_reward[int(suffix.removeprefix(_OF_MISSION))] = transaction_id
-        elif is_of_event and suffix.startswith(_OF_REFERRAL):
+        elif is_of_event and suffix.startswith(_MISSION_PREFIX):
+            ids_by_reward[int(suffix.removeprefix(_MISSION_PREFIX))] = transaction_id
+        elif is_of_event and suffix.startswith(_REFERRAL_PREFIX):
             sources[transaction_id] = Source(BY_REFERRAL)
-        elif key.startswith(_OF_COUPON):
+        elif key.startswith(_COUPON_USAGE_PREFIX):
             sources[transaction_id] = Source(BY_COUPON)
         else:
             sources[transaction_id] = Source(BY_REVERSAL)
@@ -255,6 +255,6 @@ def source_of_request(fact: PointsFact) -> Source:
     # A client may choose any key.
     if fact.is_requested:
         return Source(BY_REQUEST)
-    if fact.system_unique_key.startswith(_OF_COUPON):
+    if fact.system_unique_key.startswith(_COUPON_USAGE_PREFIX):
         return Source(BY_COUPON)
     return Source(BY_MISSION if fact.system_unique_key.startswith("mission-progress-") else BY_REQUEST)

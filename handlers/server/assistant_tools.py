@@ -21,7 +21,7 @@ _READS_BY_POST = frozenset(
         "simulate",
     }
 )
-_OF_SCHEMAS = ("type", "enum", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "default")
+_SCHEMA_KEYWORDS = ("type", "enum", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "default")
 _SIMULATION = """Tell what events would do, without changing anything: `trackEvents` with the execution mode `dryRun`.
 `explain` says for each campaign whether it applies, and else why. A purchase has the event type
 `member-purchase-order-created` and a payload such as {"order": {"externalId": "1", "total": 64.55}}."""
@@ -140,10 +140,10 @@ def _is_read(method: str, operation: Mapping[str, Any]) -> bool:
 
 def _schema(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> dict[str, Any]:
     schema = openapi.resolved(document, parameter["schema"])
-    argument_schema = {name: schema[name] for name in _OF_SCHEMAS if name in schema}
+    argument_schema = {name: schema[name] for name in _SCHEMA_KEYWORDS if name in schema}
     if "items" in schema:
         items = openapi.resolved(document, schema["items"])
-        argument_schema["items"] = {name: items[name] for name in _OF_SCHEMAS if name in items}
+        argument_schema["items"] = {name: items[name] for name in _SCHEMA_KEYWORDS if name in items}
     return {**argument_schema, "description": parameter.get("description", "")}
 
 
