@@ -28,7 +28,9 @@ from domain.expressions import (
     parse,
 )
 from domain.expressions.errors import TimeExceeded
-from domain.expressions.limits import MAX_MATCHING
+from domain.expressions.limits import CHECK_EVERY, MAX_MATCHING
+from domain.expressions.tree import weight
+from tests.domain.expressions.expression_cases import ENVIRONMENT as SHOP
 
 LONG = "a" * 100_000
 PAYLOAD = {
@@ -127,6 +129,50 @@ def test_work_on_long_values_is_charged(text):
     assert cost(text) > 400
 
 
+# Texts of 320 characters cost 20, one for each 16; the order has 4 tags.
+_TEXTS = {
+    "order": {"coupon": "a" * 320, "tags": ["b", "c", "d", "e"], "items": [{"quantity": 4}]},
+    "sponsor": {"coupon": "a" * 320, "tags": ["b", "c", "d", "e"]},
+    "balances": {"k" * 32: 1, "a" * 320: 2},
+    "payload": {"text": "a" * 320, "same": "a" * 320, "numbers": {0: 1, 7: 2, 8: 3}},
+    "count": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "units"),
+    [
+        ("order.coupon == sponsor.coupon", True, 20),
+        ("order.coupon != sponsor.coupon", False, 20),
+        ("order.coupon < sponsor.coupon", False, 20),
+        ("payload.text == payload.same", True, 20),
+        ("order.coupon == 'x'", False, 0),
+        ("'x' == order.coupon", False, 0),
+        ("order.coupon < 'b'", True, 0),
+        ("order.coupon == null", False, 0),
+        ("order.coupon in ['a', 'b']", False, 0),
+        ("count in [1, 2]", False, 0),
+        ("order.coupon in ['a', sponsor.coupon]", True, 2 * 21),
+        ("count in [1, 2, order.items[0].quantity]", False, 3),
+        ("order.coupon in order.tags", False, 4 * 21),
+        ("'c' in order.tags", True, 4),
+        ("order.tags == sponsor.tags", True, 4),
+        ("order.coupon in balances", True, 20),
+        (f"'{'k' * 32}' in balances", True, 0),
+        ("balances[order.coupon] == 2", True, 20),
+        (f"balances['{'k' * 32}'] == 1", True, 0),
+        ("order.tags[0] == 'b'", True, 0),
+        ("7 in payload.numbers", True, 0),
+        # 0 and 1 are compared with each key, as they are false and true to Python.
+        ("0 in payload.numbers", True, 3),
+    ],
+)
+def test_texts_cost_one_unit_for_16_characters_beyond_those_of_the_nodes_and_constants_none(text, value, units):
+    program, budget = compile_expression(parse(text), SHOP), Budget(1_000)
+    assert program.run(_TEXTS, budget) is value
+    assert 1_000 - budget.remaining == weight(parse(text)) + units
+
+
 @pytest.mark.parametrize("text", ["duration(event.payload.digits)", "timestamp(event.payload.digits)"])
 def test_long_texts_are_no_durations_and_no_times(text):
     before = time.thread_time()
@@ -210,6 +256,44 @@ def test_from_the_deadline_on_every_charge_fails():
     for _ in range(3):
         with pytest.raises(TimeExceeded):
             budget.charge(1)
+
+
+def test_a_budget_looks_at_the_clock_each_5000_units():
+    clock = [0.0]
+    budget = Budget(3 * CHECK_EVERY, Deadline(5, lambda: clock[0]))
+    budget.charge(CHECK_EVERY + 1)
+    clock[0] = 5.0
+    budget.charge(CHECK_EVERY)
+    with pytest.raises(TimeExceeded):
+        budget.charge(1)
+    assert CHECK_EVERY == 5_000
+
+
+@pytest.mark.parametrize(("weight_of_pass", "passes"), [(1, 5_000), (2_500, 2), (2_501, 1), (9_000, 1)])
+def test_a_long_loop_looks_at_the_clock_as_often_as_its_passes_cost(weight_of_pass, passes):
+    clock = [0.0]
+    values = Budget(EVENT_COST, Deadline(5, lambda: clock[0])).watched(range(10_000), weight_of_pass)
+    assert next(values) == 0
+    clock[0] = 5.0
+    assert [next(values) for _ in range(passes - 1)] == list(range(1, passes))
+    with pytest.raises(TimeExceeded):
+        next(values)
+
+
+@pytest.mark.parametrize(("size", "looks"), [(1_000, 0), (5_000, 1 + 4)])
+def test_a_loop_looks_at_the_clock_from_5000_units_on(size, looks):
+    # A pass has three nodes: looks are when the loop is charged, and at the elements 0, 1666, 3332 and 4998.
+    moments = []
+
+    def clock():
+        moments.append(0.0)
+        return 0.0
+
+    program = compile_expression(parse("payload.l.all(x, x >= 0)"), SHOP)
+    budget = Budget(EVENT_COST, Deadline(5, clock))
+    moments.clear()
+    assert program.run({"payload": {"l": [1] * size}}, budget) is True
+    assert len(moments) == looks
 
 
 def test_the_earlier_of_two_deadlines_ends_both():

@@ -57,6 +57,8 @@ def test_literals(text, value):
         ("order.total > 5 )", 16, 17, "unexpected ')'"),
         ("a b", 2, 3, "unexpected 'b'"),
         ("a + # b", 4, 5, "unexpected character '#'"),
+        # A long word is cut.
+        ("a " + "b" * 41, 2, 43, f"unexpected {'b' * 40!r}"),
         ("a == 'x", 5, 7, "the text in quotes does not end"),
         ("in", 0, 2, "unexpected 'in'"),
         ("a.true", 2, 6, "unexpected 'true'"),
