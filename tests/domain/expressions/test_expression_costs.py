@@ -162,8 +162,15 @@ _TEXTS = {
         ("balances[order.coupon] == 2", True, 20),
         (f"balances['{'k' * 32}'] == 1", True, 0),
         ("order.tags[0] == 'b'", True, 0),
+        ("(order.tags + sponsor.tags).size() == 8", True, 4 + 4),
+        # The extremes of a list cost 4 for each element, and those of texts their characters too.
+        ("order.tags.max() == 'e'", True, 4 * 4),
+        ("[order.coupon, sponsor.coupon].min() == 'x'", False, 2 * 4 + 40),
+        ("[1, 2, 3].sum() == 6", True, 3),
+        ("order.coupon.upperAscii() == 'x'", False, 20),
+        ("payload.text.upperAscii() == 'x'", False, 20),
         ("7 in payload.numbers", True, 0),
-        # 0 and 1 are compared with each key, as they are false and true to Python.
+        # Python takes 0 and 1 for false and true, so they are compared with each key.
         ("0 in payload.numbers", True, 3),
     ],
 )

@@ -388,6 +388,18 @@ def test_results_have_a_size(text):
     assert error.code == "too-large"
 
 
+def test_a_result_has_at_most_10000_parts():
+    assert len(run("payload.l", payload={"l": [1] * 10_000})) == 10_000
+    assert len(run("payload.l", payload={"l": [[1] * 4_999] * 2})) == 2
+    for parts in ([1] * 10_001, [[1] * 5_000] * 2):
+        assert failure("payload.l", payload={"l": parts}).code == "too-large"
+
+
+@pytest.mark.parametrize(("size", "name"), [(58, f'"{"k" * 58}"'), (59, f'"{"k" * 58}…'), (500, f'"{"k" * 58}…')])
+def test_a_long_key_is_cut_to_60_characters(size, name):
+    assert failure(f"payload['{'k' * size}']").message == f"no key {name}"
+
+
 def test_results_are_copies():
     tags = run("order.tags")
     tags.append("more")
