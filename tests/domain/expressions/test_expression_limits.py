@@ -192,6 +192,11 @@ def test_a_text_is_split_into_at_most_so_many_parts(separator, limit, parts):
     assert texts.split(Budget(UNITS), "a-b-c", separator, limit) == parts
 
 
+def test_splitting_costs_a_unit_for_each_part_and_the_search():
+    search = cost(texts.contains, "a-b-c", "-")
+    assert [cost(texts.split, "a-b-c", "-", limit) - search for limit in (-1, 1, 2, 3, 9)] == [3, 1, 2, 3, 3]
+
+
 def test_a_list_that_is_split_has_at_most_10_000_parts():
     assert len(texts.split(Budget(UNITS), "-" * 9_999, "-")) == 10_000
     assert code_of(texts.split, Budget(UNITS), "-" * 10_000, "-") == "too-large"
@@ -270,6 +275,10 @@ def test_a_duration_is_at_most_292_years():
     assert code_of(times.subtract_durations, -longest, timedelta(microseconds=1)) == "overflow"
 
 
+def test_a_text_of_100_characters_may_be_a_duration():
+    assert times.duration_from_text("0" * 98 + "1s") == timedelta(seconds=1)
+
+
 @pytest.mark.parametrize(
     ("text", "microseconds"),
     [("1h", 3_600_000_000), ("1m", 60_000_000), ("1s", 1_000_000), ("1ms", 1_000), ("1us", 1), ("1000ns", 1), ("0", 0)],
@@ -280,7 +289,7 @@ def test_durations_have_units(text, microseconds):
     assert times.duration_from_text("+" + text) == timedelta(microseconds=microseconds)
 
 
-@pytest.mark.parametrize("text", ["", "1", "1d", "h", "1h 1m", "1ns", "-", "1h" * 51])
+@pytest.mark.parametrize("text", ["", "1", "1d", "h", "1h 1m", "1ns", "-", "1h" * 51, "1h!", "0" * 99 + "1s"])
 def test_texts_that_are_no_durations(text):
     assert code_of(times.duration_from_text, text) == "invalid"
 
