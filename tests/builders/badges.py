@@ -40,15 +40,15 @@ class Badges:
         return self.shop.integration.patch(f"/badges/{badge['badgeKey']}", properties)["badge"]
 
     def assign(self, member: str, badge: Any, amount: int = 1, *, expect: int = 200, **body: Any) -> dict[str, Any]:
-        """Assign a badge; answers the tracking, or the problem where one is expected."""
+        """Assign a badge; returns the tracking, or the problem where one is expected."""
         return self._post(f"{self._badge(member, badge)}/assign", {"amount": amount, **body}, expect)
 
     def unassign(self, member: str, badge: Any, amount: int = 1, *, expect: int = 200, **body: Any) -> dict[str, Any]:
-        """Unassign a badge; answers as `assign`."""
+        """Unassign a badge; returns as `assign`."""
         return self._post(f"{self._badge(member, badge)}/unassign", {"amount": amount, **body}, expect)
 
     def revert(self, member: str, tracking: Any, *, expect: int = 200) -> dict[str, Any]:
-        """Revert a tracking; answers as `assign`."""
+        """Revert a tracking; returns as `assign`."""
         name = tracking["badgeTrackingId"] if self.by_id else tracking["badgeTrackingKey"]
         return self._post(f"{self._member(member)}/badge-trackings/{name}/revert", None, expect)
 

@@ -48,12 +48,12 @@ class CouponBooks:
         return self.surface.get(self.path(book))["couponBook"]
 
     def add(self, book: Mapping[str, Any], *codes: str, expect: int = 201) -> Any:
-        """Add codes; answers the coupons, or the problem."""
+        """Add codes; returns the coupons, or the problem."""
         answer = self.surface.post(f"{self.path(book)}/coupons", {"codes": list(codes)}, expect=expect)
         return answer["codes"] if expect == 201 else answer
 
     def change(self, book: Mapping[str, Any], *, expect: int = 200, **members: Any) -> Any:
-        """Change the book; answers it, or the problem."""
+        """Change the book; returns it, or the problem."""
         points = {"requiredPointsConfig": book.get("requiredPointsConfig")} if self.is_administration else {}
         answer = self.surface.patch(self.path(book), {**points, **members}, expect=expect)
         return answer["couponBook"] if expect == 200 else answer
@@ -65,7 +65,7 @@ class CouponBooks:
         return answer["couponBook"] if expect == 200 else answer
 
     def refused(self, expect: int = 400, **members: Any) -> Any:
-        """Create a book that is refused; answers the pointers of the faults for 400, the type of the problem else."""
+        """Create a book that is refused; returns the pointers of the faults for 400, the type of the problem else."""
         problem = self.surface.post("/coupon-books", self.body(**members), expect=expect)
         return [fault["pointer"] for fault in problem["errors"]] if expect == 400 else problem["type"]
 

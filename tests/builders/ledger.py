@@ -77,7 +77,7 @@ class RawLedger:
         return self.organization.ledger_account_id
 
     def account(self, **values: Any) -> int:
-        """A further account; answers its id."""
+        """A further account; returns its id."""
         settings = {
             "organization_id": self.organization_id,
             "ledger_id": self.organization.ledger_id,
@@ -93,7 +93,7 @@ class RawLedger:
         return self.db.execute(insert(ledger_accounts).values(**settings).returning(returning)).scalar_one()
 
     def wallet(self, ledger_id: int | None = None) -> int:
-        """A wallet of the default ledger, or of another; answers its id."""
+        """A wallet of the default ledger, or of another; returns its id."""
         values = {
             "organization_id": self.organization_id,
             "ledger_id": ledger_id or self.organization.ledger_id,
@@ -103,7 +103,7 @@ class RawLedger:
         return self.db.execute(insert(wallets).values(**values).returning(wallets.c.wallet_id)).scalar_one()
 
     def mint(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
-        """Mint into a wallet; answers the transaction's id."""
+        """Mint into a wallet; returns the transaction's id."""
         return self.post(MINT, None, wallet_id, amount, account_id, **values)
 
     def mint_for_many(self, wallets: int, account_id: int | None = None) -> None:
@@ -130,7 +130,7 @@ class RawLedger:
         account_id: int | None = None,
         **values: Any,
     ) -> int:
-        """A transaction with its entries, and balances and supply to match; answers its id."""
+        """A transaction with its entries, and balances and supply to match; returns its id."""
         amount, account_id = Decimal(amount), account_id or self.account_id
         at = values.pop("at", START)
         transaction_id = self.transaction(transaction_type, source, target, amount, account_id, at=at, **values)
@@ -155,7 +155,7 @@ class RawLedger:
         at: datetime = START,
         **values: Any,
     ) -> int:
-        """The row of a transaction alone; answers its id."""
+        """The row of a transaction alone; returns its id."""
         row = {
             "organization_id": self.organization_id,
             "ledger_account_id": account_id or self.account_id,
@@ -188,7 +188,7 @@ class RawLedger:
         self.db.execute(insert(ledger_entries), rows)
 
     def move(self, wallet_id: int, change: Any, account_id: int | None = None, at: datetime = START) -> Decimal:
-        """Change a balance alone and answer it."""
+        """Change a balance alone and return it."""
         values = {
             "organization_id": self.organization_id,
             "wallet_id": wallet_id,
@@ -242,7 +242,7 @@ class RawLedger:
         account_id: int | None = None,
         amount: Any = None,
     ) -> int:
-        """A lot; answers its id."""
+        """A lot; returns its id."""
         values = {
             "organization_id": self.organization_id,
             "wallet_id": wallet_id,

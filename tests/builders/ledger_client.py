@@ -58,7 +58,7 @@ class LedgerClient:
         return self.organization.organization_id
 
     def account(self, **settings: Any) -> int:
-        """A further account, revolving and without fraction digits unless `settings` say otherwise; answers its id."""
+        """A further account, revolving and without fraction digits unless `settings` say otherwise; returns its id."""
         values = {
             "organization_id": self.id,
             "ledger_id": self.ledger_id,
@@ -88,7 +88,7 @@ class LedgerClient:
         self.run(work)
 
     def wallets(self, count: int) -> list[int]:
-        """So many new wallets; answers their ids."""
+        """So many new wallets; returns their ids."""
         owned = {"organization_id": self.id, "ledger_id": self.ledger_id, "created_at": self.now}
         rows = [{**owned, "wallet_key": str(uuid.uuid4())} for _ in range(count)]
         statement = insert(wallets).returning(wallets.c.wallet_id, sort_by_parameter_order=True)
@@ -111,7 +111,7 @@ class LedgerClient:
         )
 
     def post(self, movement: Movement) -> int:
-        """Post one movement; answers its transaction's id."""
+        """Post one movement; returns its transaction's id."""
         return self.post_set([movement])[0]
 
     def post_set(self, movements: Sequence[Movement]) -> list[int]:
@@ -139,7 +139,7 @@ class LedgerClient:
         self.run(work)
 
     def mint(self, account_id: int, wallet_id: int, amount: Any, **details: Any) -> int:
-        """Mint; answers the transaction's id."""
+        """Mint; returns the transaction's id."""
         return self.post(Movement(account_id, Decimal(amount), to_wallet_id=wallet_id, **details))
 
     def burn(self, account_id: int, wallet_id: int, amount: Any, **details: Any) -> int:

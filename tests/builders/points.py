@@ -51,13 +51,13 @@ class Points:
         return self.organization.member()["ledgerWalletId"]
 
     def move(self, source: int | None, target: int | None, amount: Any, expect: int = 201, **more: Any) -> Any:
-        """Create a transaction; answers its rows, or the problem where one is expected."""
+        """Create a transaction; returns its rows, or the problem where one is expected."""
         body = {"amount": amount, "fromWalletId": source, "toWalletId": target, **more}
         answer = self.admin.post(f"{self.path}/transactions", body, expect=expect)
         return answer["transactions"] if expect == 201 else answer
 
     def mint(self, wallet: int, amount: Any, expires_at: datetime | None = None, **more: Any) -> int:
-        """Mint and answer the transaction's id; `expires_at` may be past, as if it had been minted long ago."""
+        """Mint and return the transaction's id; `expires_at` may be past, as if it had been minted long ago."""
         minted = self.move(None, wallet, amount, **more)[0]["ledgerTransactionId"]
         if expires_at is not None:
             self.change(
@@ -66,7 +66,7 @@ class Points:
         return minted
 
     def revert(self, transaction_id: int, expect: int = 200, **body: Any) -> Any:
-        """Revert; answers the rows, or the problem where one is expected."""
+        """Revert; returns the rows, or the problem where one is expected."""
         path = f"{self.path}/transactions/{transaction_id}/revert"
         answer = self.admin.post(path, body, expect=expect)
         return answer["transactions"] if expect == 200 else answer

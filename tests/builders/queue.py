@@ -14,7 +14,7 @@ from tests.builders.tracking import Shop
 
 
 def send(shop: Shop, *events: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Queue events and answer their outcomes."""
+    """Queue events and return their outcomes."""
     return shop.integration.post("/events/track-async", {"events": list(events)}, expect=202)["results"]
 
 

@@ -82,24 +82,24 @@ class Shop:
         return {**made, "actions": [self.administration.post(path, action)["action"] for action in actions]}
 
     def track(self, *events: Mapping[str, Any], **body: Any) -> list[dict[str, Any]]:
-        """Track events and answer their results."""
+        """Track events and return their results."""
         return self.integration.post("/events/track", {"events": list(events), **body}, expect=200)["results"]
 
     def track_one(self, one: Mapping[str, Any], **body: Any) -> dict[str, Any]:
-        """Track one event and answer its result, which must be a success."""
+        """Track one event and return its result, which must be a success."""
         [result] = self.track(one, **body)
         assert result["status"] == "success", result
         return result
 
     def refused(self, one: Mapping[str, Any], **body: Any) -> str:
-        """Track one event that must fail, and answer the type of the problem."""
+        """Track one event that must fail, and return the type of the problem."""
         [result] = self.track(one, **body)
         assert result["status"] == "failed", result
         assert result["effects"] == []
         return result["error"]["type"]
 
     def give(self, member: str, amount: Any, action: str = "mint", **body: Any) -> dict[str, Any]:
-        """Mint for a member, or burn; answers the transaction."""
+        """Mint for a member, or burn; returns the transaction."""
         path = f"/members/by-loyalty-member-id/{member}/{action}"
         answer = self.administration.post(path, {"amount": amount, **body}, expect=200)
         return answer["ledgerTransactions"][0]

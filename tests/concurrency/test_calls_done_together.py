@@ -418,7 +418,9 @@ class TestPayments:
         assert shop.balance(known) == 15
         assert shop.balance(other) == 5
 
-    def test_what_one_payment_gives_the_member_of_another_is_told_as_if_one_came_after_the_other(self, shop, partner):
+    def test_what_one_payment_gives_the_member_of_another_is_reported_as_if_one_came_after_the_other(
+        self, shop, partner
+    ):
         """The referrer of one payer pays, too: their answers are those of some order."""
         friends = Friends(shop, eventType=PAYMENT)
         referrer = shop.member()

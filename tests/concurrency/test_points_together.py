@@ -58,7 +58,7 @@ def test_burns_by_events_and_by_calls_share_one_balance(shop):
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
-def test_one_key_moves_points_once_and_answers_all_alike(shop, action):
+def test_one_key_moves_points_once_and_returns_all_alike(shop, action):
     member = shop.member()
     shop.give(member, 100)
     for _ in range(5):
@@ -78,7 +78,7 @@ def test_one_key_for_two_members_goes_to_one_of_them(shop):
     assert sum(shop.balance(member) for member in members) == 25
 
 
-def test_one_key_of_an_event_acts_once_and_answers_all_alike(shop):
+def test_one_key_of_an_event_acts_once_and_returns_all_alike(shop):
     member = shop.member()
     shop.campaign(running(mint(5), spend(1)), maxTransactionsPerMember=100)
     for round_number in range(1, 6):

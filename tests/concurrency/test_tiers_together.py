@@ -88,7 +88,7 @@ def test_transactions_that_are_reported_count_once_against_a_limit_of_all(shop):
     assert minted == 16 * 3 + 20
 
 
-def test_one_key_sets_a_tier_once_and_answers_all_alike(shop):
+def test_one_key_sets_a_tier_once_and_returns_all_alike(shop):
     ladder = TierSchedule.new(shop, Silver=200, Gold=500)
     member, program = shop.member(), ladder.program["loyaltyProgramKey"]
     path = f"/members/{member}/loyalty-programs/{program}/tier"

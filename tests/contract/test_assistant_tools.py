@@ -55,7 +55,7 @@ def test_a_simulation_is_always_a_dry_run():
         TOOLS[SIMULATE].request({"events": events, "executionMode": "full"}, 3)
 
 
-def test_missing_arguments_are_told():
+def test_missing_arguments_are_reported():
     with pytest.raises(ValueError, match="missing: loyaltyMemberId"):
         TOOLS["getMember"].request({}, 3)
 

@@ -65,7 +65,7 @@ def test_an_assignment_is_kept_as_it_was_asked_for():
     assert held.balance(BEN, 1) == 0
 
 
-def test_a_tracking_without_a_key_goes_by_its_own():
+def test_a_tracking_without_a_key_has_one_of_its_own():
     tracking = balances().assign(grant())
     assert tracking.system_unique_key == tracking.badge_tracking_key == "tracking-1"
 
@@ -188,7 +188,7 @@ def test_a_revert_keeps_to_the_bounds():
         held.revert(taken.badge_tracking_id, badge())
 
 
-def test_the_same_key_answers_the_same_and_another_request_is_refused():
+def test_the_same_key_returns_the_same_and_another_request_is_refused():
     held = balances()
     first = held.assign(grant(key="a", digest=b"1"))
     held.drain()
@@ -208,7 +208,7 @@ def test_what_was_stored_under_a_key_is_known():
     assert later.balance(ANA, 1) == 1
 
 
-def test_news_and_changes_are_told_once():
+def test_news_and_changes_are_reported_once():
     held = balances(ben=2)
     given = held.assign(grant())
     taken = held.unassign(grant(member_id=BEN))

@@ -215,7 +215,7 @@ def test_unknown_fields_of_json_may_be_ignored():
     assert json_row(COUPON_CODES, ignores_unknown=True, **row, colour="red") == row
 
 
-def test_a_long_name_is_told_up_to_100_characters():
+def test_a_long_name_is_reported_up_to_100_characters():
     name = "n" * 150
     with pytest.raises(FileFault, match=f"The column '{name[:100]}' is unknown"):
         columns(COUPON_CODES, f"couponBook,code,{name}")

@@ -74,7 +74,7 @@ def test_a_file_is_unpacked_in_pieces_of_at_most_a_mebibyte():
 
 
 @pytest.mark.parametrize("cut", [1, 5, 12])
-def test_a_truncated_file_is_told(cut):
+def test_a_truncated_file_is_reported(cut):
     with pytest.raises(FileFault, match="truncated"):
         list(unpacked([gzip.compress(b"row\n" * 100)[:-cut]], 400))
 
@@ -232,7 +232,7 @@ def test_nobody_knows_when_an_import_ends_that_does_not_run(changes):
 
 @pytest.mark.parametrize("file_format", [CSV, NDJSON])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\nb\n"])
-def test_one_line_that_is_too_long_is_told_as_such(file_format, end):
+def test_one_line_that_is_too_long_is_reported_as_such(file_format, end):
     first = next(raw_rows([b"x" * (1024 * 1024 + 1) + end], file_format, 0, 1))
     assert (first.fault, first.content) == ("The row is longer than 1048576 bytes.", b"x" * 1_000)
 

@@ -46,7 +46,7 @@ KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "
         ({"customAttributes": {"a": {"b": None}}}, {**KNOWN, "customAttributes": {"a": {"b": None}}}),
     ],
 )
-def test_a_profile_changes_where_it_is_told_to(changes, expected):
+def test_a_profile_changes_in_the_fields_that_are_sent(changes, expected):
     assert merge_profile(KNOWN, changes) == expected
 
 

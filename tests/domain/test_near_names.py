@@ -40,7 +40,7 @@ def test_places_have_names():
     assert name_at("") == "The body"
 
 
-def test_an_unknown_key_is_told_with_the_one_that_is_meant():
+def test_an_unknown_key_is_reported_with_the_one_that_is_meant():
     assert unknown_key("badge", "glod", ["gold"]) == "There is no badge with the key glod. Did you mean gold?"
     assert unknown_key("badge", "x" * 150, []) == f"There is no badge with the key {'x' * 100}."
 

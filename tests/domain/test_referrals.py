@@ -223,7 +223,7 @@ def test_no_limit_is_ever_passed_and_what_is_taken_back_makes_room(steps, per_co
         assert state.codes[code_id].total_usages == sum(each[0] == code_id for each in stand)
 
 
-def test_a_code_that_did_not_count_is_told_with_its_problem():
+def test_a_code_that_did_not_count_is_reported_with_its_problem():
     refusal = ReferralLimitReached("Too many.", limit="maxPerCode")
     code = ReferralCode(1, 4, 2, 7, "ANA-1", 0, NOON, NOON)
     assert ReferralOutcome.skipped("ANA-1", code, refusal) == ReferralOutcome(

@@ -420,6 +420,6 @@ def test_a_policy_is_read_from_its_stored_form():
         ),
     ],
 )
-def test_a_contradiction_is_told_with_what_goes_together(policy, details):
+def test_a_contradiction_is_reported_with_what_goes_together(policy, details):
     plain = {"period": "lifetime", "months": None, "startMonth": None, "timezone": None}
     assert [fault.detail for fault in faults_of_policy(plain | policy)] == details

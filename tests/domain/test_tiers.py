@@ -157,7 +157,7 @@ def test_members_of_inactive_programs_stay_where_they_are():
     assert found.tier_ids(MEMBER, points_of(0)) == [GOLD]
 
 
-def test_each_program_goes_by_its_own_account():
+def test_each_program_depends_on_its_own_account():
     other = schedule(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
     found = tier_assignments(HeldTier(BASIC), USUAL, other)
     balances = {ACCOUNT: TierPoints(), ACCOUNT + 1: TierPoints(Decimal(3))}

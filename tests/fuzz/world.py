@@ -83,7 +83,7 @@ class World:
 
 
 class Client:
-    """Calls of one administrator; answers the body, and fails for anything but a 2xx."""
+    """Calls of one administrator; returns the body, and fails for anything but a 2xx."""
 
     def __init__(self, port: int, token: str) -> None:
         self._port = port

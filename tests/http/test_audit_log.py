@@ -194,7 +194,7 @@ def test_a_record_that_loses_the_mark_of_the_default_has_an_entry(organization):
     assert marks("isDefaultAccount") == {stars_id: False, points_id: True}
 
 
-def test_new_passwords_are_told_without_them(organization, db):
+def test_entries_about_new_passwords_do_not_contain_them(organization, db):
     users = Users.of(organization)
     ana = users.person()
     till = users.create()
@@ -229,7 +229,7 @@ def test_users_added_together_leave_the_entries_of_users_created_one_by_one(orga
         assert together["changes"][name] == alone["changes"][name], name
 
 
-def test_changes_at_the_same_moment_are_told_as_they_followed(organization):
+def test_changes_at_the_same_moment_are_reported_as_they_followed(organization):
     badge = organization.integration.post("/badges", {"name": "0", "maxAmount": 9, "active": True})["badge"]
 
     def rename(number):

@@ -42,7 +42,7 @@ def credentials(organization):
 
 @pytest.fixture
 def api_user(api, organization):
-    """Make an API user of the organization; answers its credentials."""
+    """Make an API user of the organization; returns its credentials."""
 
     def make(*roles, secret="s€cret: with & signs", name="till 4:é", is_admin=False, **values):
         now = datetime.now(UTC)

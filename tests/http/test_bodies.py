@@ -240,7 +240,7 @@ def test_the_ways_to_write_a_time(served, text):
     assert client("POST", "/v2/books", json_body={"title": "a", "at": text}).status == 200
 
 
-def test_all_faults_of_a_body_are_told_at_once(served):
+def test_all_faults_of_a_body_are_reported_at_once(served):
     client, _ = served
     reply = client(
         "POST",
@@ -259,7 +259,7 @@ def test_all_faults_of_a_body_are_told_at_once(served):
     }
 
 
-def test_a_near_name_is_told(served):
+def test_a_near_name_is_reported(served):
     client, _ = served
     reply = client("POST", "/v2/books", json_body={"tilte": "a", "title": "a", "parts": [{"title": "x", "Titel": "x"}]})
     assert reply.faults() == {
@@ -289,7 +289,7 @@ def test_a_near_name_is_told(served):
     ],
     ids=["numbers", "a long integer", "nothing else", "lost", "not whole", "twice", "U+0000"],
 )
-def test_what_json_cannot_hold_is_told_by_the_name_of_the_field(served, body, faults):
+def test_what_json_cannot_hold_is_reported_by_the_name_of_the_field(served, body, faults):
     client, _ = served
     assert client("POST", "/v2/books", body=body).faults() == faults
 

@@ -59,7 +59,7 @@ def test_effects_and_explanations_name_the_version_that_they_came_of(shop):
     assert {each["campaignVersionId"] for each in dry["explain"]} == {3}
 
 
-def test_a_change_that_goes_by_another_version_is_refused_and_makes_none(shop):
+def test_a_change_that_depends_on_another_version_is_refused_and_makes_none(shop):
     made = shop.campaign(running(mint(1)))
     path = f"/campaigns/{made['campaignId']}/actions"
     action = f"{path}/{made['actions'][0]['actionId']}"

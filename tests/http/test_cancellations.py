@@ -295,7 +295,7 @@ def test_the_tier_follows_the_cancellation(shop, member):
     assert any(reversal["loyaltyEventKey"] in (each["reason"] or "") for each in moved)
 
 
-def test_a_cancelled_event_answers_its_first_result_again(shop, member):
+def test_a_cancelled_event_returns_its_first_result_again(shop, member):
     shop.campaign(running(WHOLE_DOLLARS))
     one = order(member, Decimal("5"), systemUniqueKey=key())
     tracked = shop.track_one(one)

@@ -26,7 +26,7 @@ def member(shop):
 
 
 def captured(shop, one):
-    """Capture an event; answers its key."""
+    """Capture an event; returns its key."""
     [result] = shop.track(one, executionMode="captureOnly")
     assert (result["status"], result["effects"]) == ("success", [])
     return result["loyaltyEventKey"]

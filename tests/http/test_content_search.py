@@ -342,7 +342,7 @@ def test_the_best_match_comes_first(organization):
     assert [each["documentKey"] for each in content.search(q="milk")["items"]] == [keys[1], keys[2], keys[0]]
 
 
-def test_other_fields_of_full_text_are_indexed_anew(organization):
+def test_other_fields_of_full_text_are_indexed_again(organization):
     content = Content.of(organization, ftsFields=["title"])
     for locale in ("default", "es"):
         content.put({"title": "tazas", "body": "rojas"}, locale=locale)

@@ -123,7 +123,7 @@ def test_a_use_that_is_reverted_goes_back_to_its_lot(ana, later):
     assert ana.use(expect=409) == "/problems/coupon-expired"
 
 
-def test_books_of_a_member_go_by_what_has_not_expired(organization, later):
+def test_books_of_a_member_depend_on_what_has_not_expired(organization, later):
     ana = Member(Shop(organization), type="codeless", maxAssignedPerMember=1)
 
     def reasons():

@@ -129,7 +129,7 @@ def test_an_order_created_by_request_has_its_currency(shop, ana):
     assert [error["pointer"] for error in refused["errors"]] == ["/currency"]
 
 
-def test_a_simulation_goes_by_the_currency_of_the_order(shop, ana):
+def test_a_simulation_depends_on_the_currency_of_the_order(shop, ana):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, currency="EUR")
 
     def earned(**more):

@@ -49,7 +49,7 @@ def poisoned(shop):
 
 
 def kill(shop, poisoned, *events):
-    """Let events die; answers their outcomes."""
+    """Let events die; returns their outcomes."""
     sent = send(shop, *events)
     drain(shop, queue_attempts=1)
     return sent

@@ -295,7 +295,7 @@ def test_a_browser_that_is_lost_gets_a_page_with_ways_on(client):
     assert page(client, "/nowhere").headers["content-type"] == "application/problem+json"
 
 
-def test_the_version_is_told(client):
+def test_the_version_is_reported(client):
     version = page(client, "/v2/version").json
     assert re.fullmatch(r"\d+\.\d+\.\d+", version["version"])
     assert version["documents"].keys() == {"integration", "administration"}

@@ -97,7 +97,7 @@ def test_what_will_happen_on_friday(shop, member):
     assert reasons(dated) == {"fridays": ("DAY_OF_WEEK", 4)}
 
 
-def test_limits_begin_anew_with_their_period_and_windows_go_by_the_moment_asked_about(shop, member):
+def test_limits_begin_again_with_their_period_and_windows_depend_on_the_moment_asked_about(shop, member):
     shop.campaign(running(mint(5)), pointsMonthlyLimitPerMember=5, validTo="2031-01-01T00:00:00Z")
     shop.track_one(event(member))
     assert [each["status"] for each in dry(shop, event(member))["effects"]] == ["skipped"]

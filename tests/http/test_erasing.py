@@ -164,7 +164,7 @@ def test_the_member_is_found_by_id_as_nobody(lived):
     organization.integration.get(f"/members/{NAME}", expect=404)
 
 
-def test_erasing_again_answers_the_same(lived):
+def test_erasing_again_returns_the_same(lived):
     organization, made = lived
     path = f"/members/{made['ana']['memberId']}"
     assert organization.administration.delete(path, expect=200)["loyalMember"] == made["answer"]

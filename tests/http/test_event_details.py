@@ -50,7 +50,7 @@ def test_lists_answer_what_is_asked_for(shop, member):
         assert all("payload" in each and "result" not in each for each in listed)
 
 
-def test_an_event_answers_its_payload_on_request(shop, member):
+def test_an_event_returns_its_payload_on_request(shop, member):
     tracked = shop.track_one(event(member, payload={"note": "rain"}))
     path = f"/events/{tracked['loyaltyEventKey']}"
     bare = shop.integration.get(path)

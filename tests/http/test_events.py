@@ -418,7 +418,7 @@ def test_a_key_is_the_same_on_both_surfaces(shop, member):
     assert changed["type"] == "/problems/key-reused"
 
 
-def test_a_failed_event_answers_its_failure_again_on_both_surfaces(shop, member):
+def test_a_failed_event_returns_its_failure_again_on_both_surfaces(shop, member):
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
     shop.track_one(order(member, external_id="order-1"))
     again = order(member, external_id="order-1")

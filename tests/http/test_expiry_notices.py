@@ -162,7 +162,7 @@ class TestNotices:
         clock.advance("2026-03-02T07:00:00Z")
         assert [event[2:] for event in program.events("points-expired")] == [(10, None)] * 3
 
-    def test_an_idle_balance_is_told_of_its_end(self, clock):
+    def test_the_end_of_an_idle_balance_is_announced(self, clock):
         policy = [{"expirationType": "inactivity", "period": 12, "rounding": "month"}]
         settings = {"expiresInMonths": None, "expiryRounding": "none", "expirationPolicies": policy}
         program = ExpiringPoints(clock, **settings)

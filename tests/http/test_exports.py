@@ -262,7 +262,7 @@ def test_what_members_have_comes_in_as_it_went_out(api, organization):
     }
 
 
-def test_records_of_one_name_go_by_key(organization):
+def test_records_of_one_name_are_named_by_their_keys(organization):
     furnish(organization)
     keys = {book["couponBookKey"] for book in organization.integration.get("/coupon-books")["results"]}
     for key in keys:

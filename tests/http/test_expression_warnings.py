@@ -50,7 +50,7 @@ def test_a_rule_as_a_tree_has_the_same_warning(shop, actions):
     assert saved["warnings"] == [about_now("/rules/node", 0, 14)]
 
 
-def test_effects_may_go_by_now_and_have_their_own_warnings(shop, actions):
+def test_effects_may_depend_on_now_and_have_their_own_warnings(shop, actions):
     expiry = mint(("=", "7 / 2"), expirationDate=("=", 'now.endOf("quarter")'))
     saved = shop.administration.post(actions, running(expiry), expect=201)
     [warning] = saved["warnings"]
@@ -60,7 +60,7 @@ def test_effects_may_go_by_now_and_have_their_own_warnings(shop, actions):
     )
 
 
-def test_a_count_expression_that_goes_by_now_is_saved_with_a_warning(shop):
+def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
     body = missions.body(countExpression='now.startOf("day") == now ? 1 : 2')
     saved = shop.administration.post("/missions", body, expect=201)
     assert saved["warnings"] == [about_now("/countExpression", 0, 18)]

@@ -114,7 +114,7 @@ def test_the_clock_of_the_store_decides(shop, ana):
     assert shop.balance(ana) == 7
 
 
-def test_days_of_the_week_go_by_the_clock_of_the_store_and_limits_by_that_of_the_campaign(shop, ana):
+def test_days_of_the_week_depend_on_the_clock_of_the_store_and_limits_on_that_of_the_campaign(shop, ana):
     locate(shop, LPA="Atlantic/Canary")
     shop.campaign(
         running(mint(1)),
@@ -217,7 +217,7 @@ def test_a_coupon_book_without_a_zone_has_the_hours_of_the_organization(organiza
     organization.integration.post(path, {}, expect=200)
 
 
-def test_an_effect_goes_by_the_time_and_the_store_of_its_event(shop, books, ana, clock):
+def test_an_effect_depends_on_the_time_and_the_store_of_its_event(shop, books, ana, clock):
     locate(shop, LPA="Atlantic/Canary")
     book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     params = {"couponBookKey": book["couponBookKey"], "amount": 1}
@@ -236,7 +236,7 @@ def test_an_effect_goes_by_the_time_and_the_store_of_its_event(shop, books, ana,
     assert refused["detail"] == "The coupon book is closed at 14:30 on day 2 of the week (time zone Atlantic/Canary)."
 
 
-def test_a_reward_goes_by_the_time_and_the_store_of_its_event(shop, books, ana, clock):
+def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, ana, clock):
     locate(shop, LPA="Atlantic/Canary")
     book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     missions.create(shop, eventType=ORDER_CREATED, goalCount=1, couponBookKey=book["couponBookKey"])

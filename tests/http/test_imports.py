@@ -322,7 +322,7 @@ def test_balances_are_minted_with_their_end(imports, shop):
     ]
 
 
-def test_faults_of_balances_are_told(imports, shop):
+def test_faults_of_balances_are_reported(imports, shop):
     shop.member(loyaltyMemberId="ana")
     rows = ["ana,1.5,,", "nobody,1,,", "ana,,,", "ana,-1,,", "ana,x,,", "ana,1,cups,", "ana,1,,2020-01-01"]
     rows += [",1,,", "ana,1,,soon"]

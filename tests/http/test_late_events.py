@@ -74,7 +74,7 @@ def member(shop, clock, ladder, gold_campaign):
 # --- tiers -------------------------------------------------------------------------------------------------------
 
 
-def test_a_late_purchase_goes_by_the_tier_of_its_date(shop, stars, member):
+def test_a_late_purchase_depends_on_the_tier_of_its_date(shop, stars, member):
     result = shop.track_one(order(member, 50, externalEventDate="2026-03-01T18:00:00Z"))
     assert (result["effects"], result["tiersAsOf"]) == ([], "2026-03-01T18:00:00Z")
     assert stars_of(shop, member, stars) == 0
@@ -151,7 +151,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(shop, stars, member):
     assert stars_of(shop, member, stars) == 0
 
 
-def test_what_the_server_reports_of_a_late_event_goes_by_the_present_tiers(shop, clock, ladder, stars):
+def test_what_the_server_reports_of_a_late_event_depends_on_the_present_tiers(shop, clock, ladder, stars):
     """The tier is reached now, whenever the purchase was."""
     shop.campaign(running(mint(500)), eventType=ORDER_CREATED)
     bonus = mint(50, ledgerAccountKey=stars["ledgerAccountKey"])

@@ -303,7 +303,7 @@ def test_what_is_minted_for_long_ago_expires_at_once(organization):
     assert points.verify() == []
 
 
-def test_the_same_key_answers_the_same_and_changes_nothing(points):
+def test_the_same_key_returns_the_same_and_changes_nothing(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 100)
     for number, movement in enumerate(((None, ana), (ana, None), (ana, ben))):

@@ -28,7 +28,7 @@ def member(shop):
 
 
 def limit(shop, most):
-    """Give the default account a maximum balance; answers the account."""
+    """Give the default account a maximum balance; returns the account."""
     created = shop.organization.created
     path = f"/ledgers/{created.ledger_id}/accounts"
     [account] = [a for a in shop.administration.get(path)["results"] if a["isDefaultAccount"]]
@@ -116,7 +116,7 @@ def test_requests_for_more_are_refused(shop, member, way):
     account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
 
     def move(amount, expect):
-        """Move an amount to the member; answers the problem where it is refused."""
+        """Move an amount to the member; returns the problem where it is refused."""
         source = wallet_of(shop, ben) if way == "transfer" else None
         movement = {"amount": amount, "fromWalletId": source, "toWalletId": wallet}
         if way == "member":

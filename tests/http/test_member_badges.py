@@ -37,7 +37,7 @@ def member_id(shop, member):
     return shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
 
 
-def test_an_assignment_answers_its_tracking(badges, badge, member):
+def test_an_assignment_returns_its_tracking(badges, badge, member):
     body = {"systemUniqueKey": "till-1", "customAttributes": {"till": 4}, "externalId": "receipt-1"}
     tracking = badges.assign(member, badge, 2, **body)
     assert tracking == {

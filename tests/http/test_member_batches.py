@@ -25,7 +25,7 @@ def named(*names):
     return [{"loyaltyMemberId": name} for name in names]
 
 
-def test_a_batch_is_told_member_by_member_in_its_order(shop):
+def test_a_batch_is_reported_member_by_member_in_its_order(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     answer = enrol(shop, {**named("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *named("ana", "ben"))
     assert (answer["created"], answer["failed"]) == (3, 0)

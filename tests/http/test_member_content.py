@@ -99,7 +99,7 @@ def test_days_are_those_of_the_week_in_utc(shop, clock):
                 assert shown(shop) == ([key] if day in (0, 6) else [])
 
 
-def test_schedules_go_by_the_clocks_of_their_zone_across_summer_time(shop, clock):
+def test_schedules_depend_on_the_clocks_of_their_zone_across_summer_time(shop, clock):
     # Clocks in Madrid go from 02:00 to 03:00 on Sunday 29 March 2026: UTC+1 before, UTC+2 after.
     window = {"day": 7, "fromHour": 1, "toHour": 3}
     key = shop.put({}, dayOfWeekSchedule={"timezone": "Europe/Madrid", "schedule": [window]}, daysOfWeek=["3"])

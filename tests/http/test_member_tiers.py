@@ -200,7 +200,7 @@ def test_a_tier_that_is_made_inactive_counts_for_nothing_at_once(shop, ladder, m
     assert shop.track_one(event(member))["effects"] == []
 
 
-def test_events_go_by_active_tiers_before_the_job_has_run(shop, ladder, member):
+def test_events_depend_on_active_tiers_before_the_job_has_run(shop, ladder, member):
     shop.give(member, 600)
     gold_only = {"rules": {"expression": f'"{ladder.key("Gold")}" in tiers'}}
     shop.campaign(running(mint(1, ledgerAccountKey=shop.account()["ledgerAccountKey"]), **gold_only))
@@ -244,7 +244,7 @@ def test_tiers_programs_and_members_of_other_organizations_do_not_exist(shop, la
     assert problem["type"] == "/problems/unknown-loyalty-program"
 
 
-def test_the_same_key_answers_the_same_and_changes_nothing(shop, ladder, member):
+def test_the_same_key_returns_the_same_and_changes_nothing(shop, ladder, member):
     body = {"expiresAt": FUTURE, "systemUniqueKey": key(), "tags": ["a"]}
     first = ladder.set(member, "Gold", **body)
     ladder.set(member, "Silver")

@@ -51,7 +51,7 @@ def of_kind(shop, member, kind):
     return walk(shop, member, kinds=kind)
 
 
-def test_everything_that_happened_to_a_member_is_told(shop):
+def test_everything_that_happened_to_a_member_is_reported(shop):
     schedule = TierSchedule.new(shop, Silver=50)
     add_trigger(shop.administration, name="Mailer")
     badge = Badges(shop).create(name="Early bird")

@@ -93,7 +93,7 @@ def test_an_expression_that_can_never_count_is_refused(shop, expression, code):
     assert (fault["pointer"], fault["code"]) == ("/countExpression", code)
 
 
-def test_a_count_can_go_by_matchers_and_by_other_missions(shop, ana):
+def test_a_count_can_depend_on_matchers_and_on_other_missions(shop, ana):
     conditions = [{"field": "categoryCode", "operator": "equals", "value": "coffee"}]
     matcher = {"name": "Coffee", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}}
     key = shop.administration.post("/matchers", matcher)["matcher"]["matcherKey"]

@@ -222,7 +222,7 @@ class TestRequests:
         assert recorded["reason"] == "A mission was advanced by request."
         assert shop.integration.get(f"/events/{recorded['loyaltyEventKey']}")["result"]["missions"] == []
 
-    def test_the_same_request_answers_the_same_and_another_is_refused(self, shop, ana):
+    def test_the_same_request_returns_the_same_and_another_is_refused(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
         first = advance(shop, ana, mission["missionId"], 2, systemUniqueKey="card-1")
         shop.track(event(ana))

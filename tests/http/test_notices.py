@@ -72,7 +72,7 @@ def test_a_new_delivery_as_it_is_listed(shop, administration):
     assert delivery["nextAttemptAt"] is not None
 
 
-def test_an_event_that_failed_is_told_and_one_that_was_not_stored_is_not(shop, administration):
+def test_an_event_that_failed_is_reported_and_one_that_was_not_stored_is_not(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-purchase-order-confirmed", GENERIC])
     member = shop.member()
     assert shop.refused(order(member, None, "confirmed", "nowhere")) == "/problems/unknown-order"
@@ -94,7 +94,7 @@ def test_what_is_not_evaluated_for_good_is_not_told(shop, administration, mode):
     assert after == (before[0], before[1] + (mode == "captureOnly"))
 
 
-def test_the_same_event_again_is_told_once(shop, administration):
+def test_the_same_event_again_is_reported_once(shop, administration):
     trigger, one = add_trigger(administration, eventTypes=[GENERIC]), event(shop.member())
     assert shop.track(one, one) == shop.track(one) * 2
     assert types(administration, trigger) == ["event.evaluated"]
@@ -154,7 +154,7 @@ def test_data_that_came_to_too_much_fails_the_effect(shop, administration):
     assert types(administration, trigger) == []
 
 
-def test_a_cancellation_is_told_as_such_and_takes_nothing_back(shop, administration):
+def test_a_cancellation_is_reported_as_such_and_takes_nothing_back(shop, administration):
     trigger = add_trigger(administration, eventTypes=[GENERIC])
     shop.campaign(running(effect("notify", name="cake")), eventType=GENERIC)
     result = shop.track_one(event(shop.member()))
@@ -218,7 +218,7 @@ def test_actions_change_their_campaign(shop, administration):
     assert [delivery["payload"]["data"]["record"] for delivery in messages] == [first, second]
 
 
-def test_coupon_books_are_told_in_the_form_of_the_integration_interface(shop, administration):
+def test_coupon_books_are_reported_in_the_form_of_the_integration_interface(shop, administration):
     trigger = add_trigger(administration, "EntityChangeWebhook", entities=["coupon-book"])
     body = {"name": "Cake", "publishingStatus": "draft", "type": "codeless"}
     book = shop.integration.post("/coupon-books", body)["couponBook"]
@@ -260,7 +260,7 @@ def test_results_of_asynchronous_tracking(shop, administration):
     assert faults(document, schema, messages["payload"]) == []
 
 
-def test_orders_that_are_entered_as_such_are_told(shop, administration):
+def test_orders_that_are_entered_as_such_are_reported(shop, administration):
     trigger = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
     member = shop.organization.member()
     body = {"externalId": "o-9", "type": "dine-in", "total": 5, "status": "confirmed"}

@@ -225,7 +225,7 @@ def test_metrics_add_up_over_worker_processes(tmp_path):
     assert "loyalty_database_connections_in_use 1.0" not in ended
 
 
-def test_what_waits_is_told_once_whichever_process_was_asked_before(tmp_path):
+def test_what_waits_is_reported_once_whichever_process_was_asked_before(tmp_path):
     script = textwrap.dedent(
         """
         from handlers import metrics

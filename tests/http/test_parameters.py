@@ -158,7 +158,7 @@ def test_a_query_parameter_that_is_wrong_is_named(served, query, name):
     assert len(recorder.requests) == before
 
 
-def test_all_faults_of_a_query_are_told_at_once(served):
+def test_all_faults_of_a_query_are_reported_at_once(served):
     client, _ = served
     faults = client("GET", "/v2/things?page=x&limit=1000&colour=red&active=yes&ids=1&name=%FF").faults()
     assert set(faults) == {"page", "limit", "colour", "active", "name"}

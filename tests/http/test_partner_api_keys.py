@@ -115,7 +115,7 @@ def test_a_key_that_names_another_organization_is_unknown(shop, api):
         assert mine.send(body, headers={"x-api-key": key}).status == 401
 
 
-def test_the_last_use_is_told_to_the_minute(shop):
+def test_the_last_use_is_reported_to_the_minute(shop):
     partner = Partner.of(shop)
     member = shop.member()
     partner.pay(member)

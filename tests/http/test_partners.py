@@ -45,7 +45,7 @@ def either(shop, request):
     return Partner.of(shop, request.param)
 
 
-def test_a_members_payment_is_told_with_all_that_came_of_it(shop, either):
+def test_a_members_payment_is_reported_with_all_that_came_of_it(shop, either):
     stars = shop.account(name="Stars", decimals=2)
     shop.campaign(
         running(
@@ -385,7 +385,7 @@ def test_missions_are_counted_from_payment_to_payment(shop, either):
     assert [account_balance["newAccrual"] for account_balance in third["accountBalances"]] == [50]
 
 
-def test_a_mission_that_moves_twice_is_told_once(shop, partner):
+def test_a_mission_that_moves_twice_is_reported_once(shop, partner):
     mission = create_mission(shop, eventType="mission-status-updated", goalCount=10)
     advance = effect("advance-mission", missionKey=mission["missionKey"], amount=2)
     shop.campaign(running(advance, advance), eventType=PAYMENT)
@@ -440,7 +440,7 @@ def test_the_tier_is_that_after_the_payment(shop, partner):
     assert (before != "Gold", after) == (True, "Gold")
 
 
-def test_points_that_had_expired_are_no_part_of_what_is_told(shop, partner):
+def test_points_that_had_expired_are_no_part_of_what_is_reported(shop, partner):
     stars = shop.account(name="Stars", pointTrackingEnabled=True)
     key = stars["ledgerAccountKey"]
     shop.campaign(

@@ -63,7 +63,7 @@ def test_above_the_boundary_everything_is_left(shop, ana):
     assert shop.balance(ana) == 0
 
 
-def test_the_least_spend_is_evaluated_anew_as_well(shop, ana):
+def test_the_least_spend_is_evaluated_again_as_well(shop, ana):
     campaign(shop, running(mint(500)), minSpendValue=100)
     buy(shop, ana)
     give_back(shop, ana, {"total": 21})

@@ -208,7 +208,7 @@ def test_limits_are_of_one_member_and_one_program(shop):
         ({"validFromDate": "2099-01-01T00:00:00Z"}, None, "skipped"),
     ],
 )
-def test_dates_go_by_when_it_happened(shop, dates, at, expected):
+def test_dates_depend_on_when_it_happened(shop, dates, at, expected):
     friends = Friends(shop, **dates)
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben, externalEventDate=at))

@@ -24,7 +24,7 @@ def enrol(shop, request):
     return do
 
 
-def test_a_code_that_nobody_has_is_told(shop, enrol):
+def test_a_code_that_nobody_has_is_reported(shop, enrol):
     friends = Friends(shop, eventType="member-created")
     friends.codes(shop.member(), "BEN")
     for code in ("NOBODY", "ben"):
@@ -34,12 +34,12 @@ def test_a_code_that_nobody_has_is_told(shop, enrol):
         assert shop.integration.get(f"/members/by-{code}")["loyaltyMember"]["referralCode"] == code
 
 
-def test_a_code_is_told_where_there_are_no_programs(enrol):
+def test_a_code_is_reported_where_there_are_no_programs(enrol):
     [outcome] = enrol("ana", referralCode="NOBODY")
     assert outcome["error"]["type"] == "/problems/unknown-referral-code"
 
 
-def test_a_code_that_counts_is_told(shop, enrol):
+def test_a_code_that_counts_is_reported(shop, enrol):
     friends, ben = Friends(shop, eventType="member-created"), shop.member()
     code = friends.code(ben)
     [outcome] = enrol("ana", referralCode=code)
@@ -52,13 +52,13 @@ def test_a_code_that_waits_for_another_event_is_not_told(shop, enrol):
     assert enrol("ana", referralCode=code) == []
 
 
-def test_nothing_is_told_without_a_code(shop, enrol):
+def test_nothing_is_reported_without_a_code(shop, enrol):
     Friends(shop, eventType="member-created").code(shop.member())
     assert enrol("ana") == []
     assert enrol("ben", referralCode=None) == []
 
 
-def test_why_a_code_does_not_count_is_told(shop, enrol):
+def test_why_a_code_does_not_count_is_reported(shop, enrol):
     friends, ben = Friends(shop, eventType="member-created"), shop.member()
     code = friends.code(ben)
     [outcome] = enrol("ana", referralCode=code, active=False)

@@ -34,7 +34,7 @@ def points(shop):
 
 
 def bought(shop, member, total=10, *moves, external_id="o-1", **more):
-    """An order that has made these moves; answers the result of its creation."""
+    """An order that has made these moves; returns the result of its creation."""
     created = shop.track_one(order(member, total, external_id=external_id, **more))
     for status in moves:
         shop.track_one(order(member, None, status, external_id))

@@ -99,7 +99,7 @@ def test_unknown_keys_of_other_kinds_are_refused(shop, rule, what):
     ]
 
 
-def test_the_key_that_comes_close_is_told(shop):
+def test_the_key_that_comes_close_is_reported(shop):
     shop.account(alias="stars")
     [said] = refused(shop, running(mint(1), rule="balances.satrs > 1"))
     assert "which is the key of no ledger account. Did you mean stars (Stars)? There are " in said
@@ -109,7 +109,7 @@ def test_the_key_that_comes_close_is_told(shop):
     assert f"Did you mean {tier['loyaltyTierKey']} ({tier['name']})?" in said
 
 
-def test_an_event_type_that_comes_close_is_told(shop):
+def test_an_event_type_that_comes_close_is_reported(shop):
     body = {"code": "c", "name": "n", "eventType": "member-creatd"}
     problem = shop.administration.post("/campaigns", body, expect=404)
     assert problem["detail"] == "There is no active event type member-creatd. Did you mean member-created?"
@@ -144,7 +144,7 @@ def test_limits_of_transactions_are_whole(shop):
     )
 
 
-def test_the_end_before_the_begin_is_told_as_such(shop):
+def test_the_end_before_the_begin_is_reported_as_such(shop):
     window = {"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-01T00:00:00Z"}
     problem = shop.administration.post("/campaigns", {"code": "c", "name": "n", **window}, expect=400)
     assert problem["errors"][0]["detail"] == "validTo is before validFrom."
@@ -186,7 +186,7 @@ def test_what_names_a_deactivated_event_type_can_still_be_changed(shop):
     administration.post("/missions", {**mission, "code": "other"}, expect=404)
 
 
-def test_rules_that_fail_are_told_in_every_mode_and_counted(shop, member):
+def test_rules_that_fail_are_reported_in_every_mode_and_counted(shop, member):
     made = shop.campaign(
         running(mint(1), rule="payment.total > 5"), running(mint(2)), running(mint(3), rule="false"), eventType=GENERIC
     )

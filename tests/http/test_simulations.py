@@ -299,7 +299,7 @@ def test_what_is_assumed_must_exist(shop, person, problem):
     assert simulate(shop, 10, expect=404, **{"as": person})["type"] == f"/problems/{problem}"
 
 
-def test_missions_are_counted_rewarded_and_what_they_lack_is_told(shop):
+def test_missions_are_counted_rewarded_and_what_they_lack_is_reported(shop):
     badge = badge_of(shop)
     create_mission(shop, name="Two", eventType=ORDER_CREATED, goalCount=2, badgeKey=badge, maxRepetitions=1)
     create_mission(shop, name="Five", eventType=ORDER_CREATED, goalCount=5, pointsAccrual=20)

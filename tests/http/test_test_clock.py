@@ -181,7 +181,7 @@ class TestOperations:
         badges.change(badge, name="Late bird")
         assert problem(clock.remove(expect=409)) == "test-clock-in-use"
 
-    def test_users_go_by_the_real_time(self, api):
+    def test_users_depend_on_the_real_time(self, api):
         clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
         users = Users.of(clock.organization)
         group, user = users.group(), users.person()
@@ -274,7 +274,7 @@ class TestAdvancing:
         expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle)[:2]]
         assert expiries == [(1, "2026-02-28T12:00:00Z"), (2, "2026-02-27T23:30:00Z")]
 
-    def test_a_tier_by_calendar_years_is_decided_anew(self, api):
+    def test_a_tier_by_calendar_years_is_decided_again(self, api):
         clock = Clock.new(api, START, timezone="UTC")
         shop = Shop(clock.organization)
         tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=1000)
@@ -460,7 +460,7 @@ class TestAdvancing:
         assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
         assert a_year.balance(wallet) == 0
 
-    def test_jobs_go_by_it(self, clock, a_year, api):
+    def test_jobs_depend_on_it(self, clock, a_year, api):
         wallet = a_year.wallet()
         # By the real time it would have expired: it lives until 1 May 2026.
         a_year.mint(wallet, 100, datetime(2026, 5, 1, tzinfo=UTC))

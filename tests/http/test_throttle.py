@@ -24,7 +24,7 @@ def server(dispatch=None, paths=ONE, **settings):
     return client
 
 
-def test_without_rates_nothing_is_told_of_them():
+def test_without_rates_nothing_is_reported_of_them():
     reply = server()("GET", "/v2/books")
     assert reply.status == 200
     assert "ratelimit" not in reply.headers
@@ -135,7 +135,7 @@ class TestDeadlines:
         assert "never retrieved" not in caplog.text
 
 
-def test_a_full_disk_is_told_and_shows_in_the_readiness(engine, monkeypatch):
+def test_a_full_disk_is_reported_and_shows_in_the_readiness(engine, monkeypatch):
     monkeypatch.setattr(storage, "_full_at", float("-inf"))
 
     def dispatch(request):

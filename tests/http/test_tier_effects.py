@@ -178,7 +178,7 @@ def test_a_tier_set_by_hand_before_comes_back_with_its_expiry(shop, ladder, memb
     assert ladder.entry(member)["expiresAt"] == FUTURE
 
 
-def test_a_tier_that_goes_by_points_again_goes_where_they_belong_now(shop, ladder, member):
+def test_a_tier_that_depends_on_points_again_is_the_one_that_they_reach_now(shop, ladder, member):
     shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     shop.give(member, 300)

@@ -57,7 +57,7 @@ def ago(days):
 
 
 class TestPrograms:
-    def test_new_organizations_go_by_what_was_earned_and_other_programs_by_the_balance(self, shop):
+    def test_tiers_of_new_organizations_depend_on_earned_points_and_of_further_programs_on_the_balance(self, shop):
         [default] = shop.administration.get("/loyalty-programs")["loyaltyPrograms"]
         assert default["tierPolicy"] == {**BALANCE, "basis": "earned"}
         body = {"ledgerId": default["ledgerId"], "description": "Club", "setAsDefault": False}
@@ -222,7 +222,7 @@ steps = st.lists(
 
 @given(steps=steps)
 @settings(max_examples=6, suppress_health_check=list(HealthCheck), derandomize=True)
-def test_whatever_happens_tiers_go_by_the_orders_that_stand(shop_with_periods, steps):
+def test_whatever_happens_tiers_depend_on_the_orders_that_stand(shop_with_periods, steps):
     """Beside a list of the orders of the last year, of each of which so much came back."""
     shop, ladder = shop_with_periods
     ana, orders = shop.member(), []

@@ -76,7 +76,7 @@ def test_spans_hold_no_values(traced, exporter):
     assert re.search(r"\bana\b", text) is None
 
 
-def test_an_error_is_told_by_its_type(exporter, db):
+def test_an_error_is_reported_by_its_type(exporter, db):
     with pytest.raises(ZeroDivisionError), tracing.span("work", {}):
         raise ZeroDivisionError("of ana")
     [work] = spans(exporter)

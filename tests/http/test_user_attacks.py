@@ -39,7 +39,7 @@ def refused(reply, kind="permission-not-held"):
 
 
 def only_administrator(users):
-    """Make one person the only administrator; answers the person."""
+    """Make one person the only administrator; returns the person."""
     ana = users.person(isAdmin=True)
     for result in users.surface.get("/users", includeAPIUsers=True)["results"]:
         if result["userId"] != ana["userId"] and result["organizations"][0]["isAdmin"]:

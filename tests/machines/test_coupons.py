@@ -89,7 +89,7 @@ class Coupons(RuleBasedStateMachine):
         )
 
     def beside(self, expected, act):
-        """Do it on both sides; answers what both answer, or None where both refuse alike."""
+        """Do it on both sides; returns what both answer, or None where both refuse alike."""
         try:
             answer = act()
         except Refusal as refusal:

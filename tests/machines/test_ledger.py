@@ -87,7 +87,7 @@ class Units:
         self.model = model
 
     def do(self, wallet_ids, account_ids, *acts):
-        """Do all of the acts, or nothing; answers the slug of the refusal."""
+        """Do all of the acts, or nothing; returns the slug of the refusal."""
         before = deepcopy(self.model.__dict__)
         try:
             self.model.expire(wallet_ids, account_ids)

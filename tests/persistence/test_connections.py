@@ -289,7 +289,7 @@ class TestPrepared:
             db.execute(text("ALTER TABLE seen ALTER COLUMN t TYPE varchar(9)"))
         assert run(engine, find) == [(1, "7", "100 %")]
 
-    def test_plans_are_made_anew_from_time_to_time(self, engine, sent, monkeypatch):
+    def test_plans_are_made_again_from_time_to_time(self, engine, sent, monkeypatch):
         def read(_: Engine) -> None:
             read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
 

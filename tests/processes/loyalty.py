@@ -83,7 +83,7 @@ class Server:
             time.sleep(0.1)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal to the parent and wait; answers the exit code."""
+        """Send a signal to the parent and wait; returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(120)
 

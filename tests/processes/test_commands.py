@@ -418,7 +418,7 @@ def test_commands_that_need_a_database_make_none(new_home, command):
     assert not new_home.exists()
 
 
-def test_a_home_that_cannot_be_one_is_told(new_home):
+def test_a_home_that_cannot_be_one_is_reported(new_home):
     new_home.write_text("")
     refused = loyalty(new_home, "migrate")
     assert refused.returncode == 1
@@ -433,7 +433,7 @@ def test_every_command_has_a_short_help():
         assert [line for line in listed if len(line.split()) < 3 or line.endswith("...")] == [], group
 
 
-def test_what_commands_find_is_told_to_programs_too(shared_home):
+def test_what_commands_find_is_reported_to_programs_too(shared_home):
     doctor = loyalty(shared_home, "doctor", "--json")
     report = json.loads(doctor.stdout)
     assert (doctor.returncode, report["isWell"]) == (0, True)

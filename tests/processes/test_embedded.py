@@ -290,7 +290,7 @@ def test_data_of_another_major_version_are_left_alone(home):
     version.write_text(kept)
 
 
-def test_a_setting_that_postgresql_refuses_is_told(home):
+def test_a_setting_that_postgresql_refuses_is_reported(home):
     with pytest.raises(embedded.EmbeddedError, match="no_such_setting"):
         embedded.acquire(home, options={"fsync": "off", "no_such_setting": "1"})
     with embedded.server(home, options={"fsync": "off"}) as url:

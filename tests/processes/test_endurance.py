@@ -102,7 +102,7 @@ def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
-    """Each message was received, signed, and is written down as such; answers what there is to tell."""
+    """Each message was received, signed, and is written down as such; returns what there is to tell."""
     lines = world.receiver.lines()
     assert {verdict for _, _, verdict, *_ in lines} == {"signed"}
     with world.engine.connect() as db:

@@ -115,13 +115,13 @@ def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
 
 
 @pytest.mark.parametrize("wrong", [["--total", "a lot"], ["--total", "NaN"], ["--payload", "{"], []])
-def test_what_cannot_be_simulated_is_told_before_anything_is_asked(wrong):
+def test_what_cannot_be_simulated_is_reported_before_anything_is_asked(wrong):
     refused = CliRunner().invoke(main, ["simulate", "carla", *wrong])
     assert refused.exit_code == 2
     assert "--payload" in refused.output or "--total" in refused.output
 
 
-def test_a_server_that_is_not_there_is_told(site):
+def test_a_server_that_is_not_there_is_reported(site):
     address = f"http://127.0.0.1:{free_port()}/v2"
     completed = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
     assert completed.returncode == 1
@@ -137,7 +137,7 @@ def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
     assert (found["isWell"], found["detail"]) == (True, f"running, at {site.server.url}/v2")
 
 
-def test_a_wrong_base_path_is_told(site, carla):
+def test_a_wrong_base_path_is_reported(site, carla):
     for path in ("", "/v1"):
         address = f"{site.server.url}{path}"
         completed = loyalty(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)

@@ -141,7 +141,7 @@ def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
     assert report["Points minted"].startswith(f"{points_of(lines).total():,} in all")
 
 
-def test_a_line_that_was_changed_since_is_told_and_changes_nothing(site, lines):
+def test_a_line_that_was_changed_since_is_reported_and_changes_nothing(site, lines):
     kept, changed = lines[:20], ["00001 19970101 1 99.00", *lines[1:20]]
     assert site.replay(site.file("changed.txt", kept)).returncode == 0
     again = site.replay(site.file("changed.txt", changed))
@@ -167,7 +167,7 @@ def test_an_organization_may_be_named_by_its_id_with_a_token(site, lines):
     assert (again["organization"], again["orders"], again["tracked"]) == ("Elsewhere", 50, 0)
 
 
-def test_a_token_that_is_not_accepted_is_told(site, lines):
+def test_a_token_that_is_not_accepted_is_reported(site, lines):
     path = site.file("refused.txt", lines[:5])
     refused = site.replay(path, "--organization", "1", "--token", "nonsense")
     assert refused.returncode == 1
@@ -181,7 +181,7 @@ def test_a_token_requires_an_organization_and_vice_versa(site, lines):
     assert "--organization and --token go together" in refused.stderr
 
 
-def test_no_server_is_told_in_one_line(site, lines):
+def test_no_server_is_reported_in_one_line(site, lines):
     path = site.file("unanswered.txt", lines[:5])
     refused = site.replay(path, "--base-url", f"http://127.0.0.1:{free_port()}/v2")
     assert refused.returncode == 1

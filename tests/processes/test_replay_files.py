@@ -56,7 +56,7 @@ def test_a_line_that_is_wrong_is_named(path, line, said):
     assert said in caught.value.message
 
 
-def test_all_wrong_lines_are_told_up_to_ten(path):
+def test_all_wrong_lines_are_reported_up_to_ten(path):
     path.write_bytes(HEADINGS + b"wrong\n" * 12)
     with pytest.raises(FaultyFile) as caught:
         read_purchases(path)

@@ -219,7 +219,7 @@ def test_measurements_of_all_workers_are_answered_by_any(serve):
     assert [line.rpartition(" ")[2] for line in answers] == ["20.0"]
 
 
-def test_a_taken_port_is_told(serve, home):
+def test_a_taken_port_is_reported(serve, home):
     first = serve("--workers", "1")
     first.greeting()
     second = loyalty(home, "serve", "--port", str(first.port))

@@ -76,7 +76,7 @@ class Shop:
             administration.post(f"/campaigns/{campaign_id}/actions", body)
 
     def track(self, bought: Sequence[Order]) -> list[dict[str, Any]]:
-        """Track the orders in their order; answers all results."""
+        """Track the orders in their order; returns all results."""
         results: list[dict[str, Any]] = []
         for start in range(0, len(bought), BATCH):
             bodies = [_event(order) for order in bought[start : start + BATCH]]

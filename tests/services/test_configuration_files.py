@@ -142,7 +142,7 @@ def test_a_broken_file_is_refused_with_file_line_and_field(engine, api, files, n
     assert export(engine, api, target) == before
 
 
-def test_fields_that_never_change_are_told(engine, api, files):
+def test_fields_that_never_change_are_reported(engine, api, files):
     target = made(engine)
     apply(engine, api, target, files)
     path = files / "couponBook" / "welcome.yaml"
@@ -164,7 +164,7 @@ def test_records_that_no_name_tells_apart_are_not_exported(engine, api):
         export(engine, api, organization_id)
 
 
-def test_files_that_are_no_text_or_of_one_record_are_told(tmp_path):
+def test_files_that_are_no_text_or_of_one_record_are_reported(tmp_path):
     with pytest.raises(FaultyFiles, match="holds no"):
         read_folder(tmp_path)
     (tmp_path / "a.yaml").write_bytes(b"record: \xff")

@@ -37,7 +37,7 @@ def minted(raw, account, amount, expires_at, **more):
 
 
 def expire_all(raw, limit, now=NOW):
-    """Expire everything; answers the amounts by account and how many batches it took."""
+    """Expire everything; returns the amounts by account and how many batches it took."""
     after, amounts, batches = 0, {}, 0
     while (done := expire_next(raw.db, organizations.find(raw.db, raw.organization_id), after, now, limit)) is not None:
         assert done.last_wallet_id > after

@@ -191,7 +191,7 @@ def test_a_key_that_another_record_has_is_refused(files):
         files.apply(a=program, b=tier.format("Club") + key)
 
 
-def test_a_name_that_is_the_key_of_another_record_is_told(files):
+def test_a_name_that_is_the_key_of_another_record_is_reported(files):
     def twice(calls):
         body = {"maxAmount": 1, "active": True}
         calls.integration("createBadge", {**body, "name": "Early bird", "externalKey": "lark"})

@@ -198,7 +198,7 @@ def test_no_more_is_minted_than_may_be(shop, member):
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
-def test_the_same_key_answers_the_same_to_the_letter(shop, member, action):
+def test_the_same_key_returns_the_same_to_the_letter(shop, member, action):
     shop.give(member, 10)
     body = {"amount": Decimal("5"), "systemUniqueKey": key(), "tags": ["a"], "externalEventDate": LONG_AGO}
     first = shop.administration.request("POST", path(member, action), body, expect=200)

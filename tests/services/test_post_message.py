@@ -54,7 +54,7 @@ def test_the_path_arrives_as_it_is(there, path):
 
 
 @pytest.mark.parametrize("code", [200, 204, 299, 400, 404, 410, 429, 500, 503])
-def test_the_status_is_told(there, code):
+def test_the_status_is_reported(there, code):
     there.answers = [status(code)]
     assert HERE.post(there.url, {}, BODY) == Reply(code)
 
@@ -197,7 +197,7 @@ class TestAddresses:
         assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
         assert called == ["8.8.8.8"]
 
-    def test_the_checked_address_is_connected_to_and_the_name_is_told(self, there):
+    def test_the_checked_address_is_connected_to_and_the_name_is_sent(self, there):
         poster = WebhookClient(http_allowed=True, private_allowed=True, resolve=lambda host, port: ["127.0.0.1"])
         url = there.url.replace("127.0.0.1", "hooks.example")
         assert poster.post(url, {}, BODY) == Reply(204)

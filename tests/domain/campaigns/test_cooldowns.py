@@ -36,7 +36,7 @@ def test_two_moments_are_too_near_in_both_directions_unless_they_are_the_cooldow
     assert near(NOON - distance, NOON) == (NOON if is_near else None)
 
 
-def test_the_last_moment_is_told_and_other_campaigns_and_members_do_not_count():
+def test_the_last_moment_is_reported_and_other_campaigns_and_members_do_not_count():
     assert near(NOON, NOON - SECOND, NOON + SECOND, NOON - 2 * SECOND) == NOON + SECOND
     known = Applications([Application(2, 7, 1, NOON), Application(1, 8, 2, NOON)])
     assert known.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None

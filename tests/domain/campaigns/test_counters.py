@@ -211,7 +211,7 @@ def test_a_counter_of_a_limit_of_one_is_split_by_the_size_of_its_counts():
     assert (rows[0][2], len(rows), rows[1][3]) == (6, 7, Decimal("0.68") / 6)
 
 
-def test_the_waits_are_counted_anew_once_a_counter_is_split_or_joined():
+def test_the_waits_are_counted_again_once_a_counter_is_split_or_joined():
     assert [row.waits for row in _changes(whole("822.5", waits=9), "7.5")] == [0, 0, 0]
     assert [row.waits for row in _changes(whole("822.6", waits=9), "7.5")] == [9]
     assert _changes(LockedCounter({0: LIMIT, 1: Decimal(0)}, parts=1, waits=5), "7.5")[0].waits == 0

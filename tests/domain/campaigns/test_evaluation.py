@@ -507,7 +507,7 @@ def test_an_action_that_cannot_be_compiled_is_an_error_of_each_event():
     assert statuses(found) == [(2, "executed")]
 
 
-def test_a_rule_that_fails_is_told_with_its_place():
+def test_a_rule_that_fails_is_reported_with_its_place():
     rule = "event.payload.n > 0 && 1 / (order == null ? 0 : 1) > 0"
     event = facts()
     event.context["event"]["payload"]["n"] = Decimal(1)
@@ -515,7 +515,7 @@ def test_a_rule_that_fails_is_told_with_its_place():
     assert rule[slice(*error.at)] == "1 / (order == null ? 0 : 1)"
 
 
-def test_errors_are_told_up_to_a_number():
+def test_errors_are_reported_up_to_a_number():
     many = [action(number, mint(1), rule="nosuch(1)") for number in range(1, 200)]
     assert len(Bench(campaign(*many)).run().errors) == 100
 

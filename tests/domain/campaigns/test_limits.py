@@ -205,7 +205,7 @@ def test_what_was_counted_before_counts():
     assert Bench(tested, used={key: Decimal(101)}).run().effects[0].status == "skipped"
 
 
-def test_what_an_event_counted_is_told_with_the_counter():
+def test_what_an_event_counted_is_reported_with_the_counter():
     tested = campaign(
         action(1, mint(10)),
         limit_rules=(rule(100, "campaign", "transactions", "daily"), rule(50, ledgerAccountKey="account-1")),

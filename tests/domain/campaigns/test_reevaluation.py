@@ -57,7 +57,7 @@ def off(value, kind="percentage", **params):
     return effect("discount", type=kind, value=value, **params)
 
 
-def test_only_campaigns_that_say_so_are_evaluated_anew():
+def test_only_campaigns_that_say_so_are_evaluated_again():
     actions, _ = granted(order(120), campaign(action(1, mint(5))))
     assert actions == []
 

@@ -234,7 +234,7 @@ def test_a_group_takes_its_turn_at_its_first_action():
     assert discounts(run(order(100), tested)) == [(3, 10), (2, 45)]
 
 
-def test_an_exclusive_group_goes_by_the_turn_of_each_action():
+def test_an_exclusive_group_depends_on_the_turn_of_each_action():
     tested = campaign(
         action(1, off(10), priority=1, rule="false", exclusive_group="g"),
         action(2, off(50), priority=2),

@@ -255,7 +255,7 @@ def test_the_bypass_leaves_out_the_limits_of_periods_alone():
     ]
 
 
-def test_lists_go_by_what_is_unused_or_would_be_assigned():
+def test_lists_depend_on_what_is_unused_or_would_be_assigned():
     book = coupon_book(
         max_assigned_per_member=1, assignment_required_points=Decimal(10), usage_required_points=Decimal(5)
     )

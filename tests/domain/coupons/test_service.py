@@ -173,7 +173,7 @@ def test_a_code_of_one_member_tells_of_its_lots():
     assert shop.state.coupons[code.coupon_id].custom_attributes == {"n": 2}
 
 
-def test_the_price_goes_by_the_amount():
+def test_the_price_depends_on_the_amount():
     shop = Shop(assignment_required_points=Decimal(3), usage_required_points=Decimal(2))
     shop.assign(amount=Decimal(5))
     shop.use(amount=Decimal(2))

@@ -210,7 +210,7 @@ def test_a_type_that_is_nested_deeper_than_can_be_told_is_a_fault():
     assert all("nested too deep" in fault for fault in faults)
 
 
-def test_faults_are_told_up_to_a_number():
+def test_faults_are_reported_up_to_a_number():
     text = "||".join(f"x{n}" for n in range(500))
     assert len(check(parse(text), ENVIRONMENT).faults) == 100
 

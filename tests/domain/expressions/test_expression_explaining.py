@@ -262,7 +262,7 @@ class TestReason:
             ),
         ],
     )
-    def test_a_false_condition_is_told_by_a_sentence_with_the_values(self, text, sentence):
+    def test_a_false_condition_is_reported_by_a_sentence_with_the_values(self, text, sentence):
         payload = {
             "n": 3,
             "m": 1,

@@ -260,7 +260,7 @@ def test_a_decimal_is_written_as_a_number(value):
     assert [fault.message for fault in caught.value.faults] == ["/value is not a decimal written as a text"]
 
 
-def test_the_text_of_another_tree_is_told_up_to_200_characters():
+def test_the_text_of_another_tree_is_reported_up_to_200_characters():
     text = "'" + "b" * 300 + "'"
     with pytest.raises(ExpressionError) as caught:
         from_tree({"kind": "constant", "type": "string", "value": "a", "text": text})

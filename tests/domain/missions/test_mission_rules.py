@@ -194,7 +194,7 @@ BADGES = {"badge_matcher": conditions(("gold", ">", 0))}
         ({"available_after": "14 days", "points_accrual": Decimal(1)}, {"/availableAfter"}),
     ],
 )
-def test_what_does_not_go_together_is_told_at_once(values, pointers):
+def test_what_does_not_go_together_is_reported_at_once(values, pointers):
     assert faults(**values) == pointers
 
 

@@ -37,7 +37,7 @@ def test_counts_add_up_to_an_achievement():
     assert (balance.last_counter_count_when_achieved, balance.last_achieved_at) == (3, NOON)
 
 
-def test_progress_is_told_towards_the_present_goal():
+def test_progress_is_reported_towards_the_present_goal():
     assert state(counted=3, goal=3).progress(ANA, mission(goal_count=5)).progress == Progress(5, 5, 0)
     assert MissionProgressState({}, {}).progress(ANA, mission(goal_count=5)).progress == Progress(5)
 

@@ -129,7 +129,7 @@ def test_an_event_that_was_reversed_is_marked():
     assert replace(EVENT, reversal_loyalty_event_id=8).row().is_reversed
 
 
-def test_effects_are_told_by_campaign_without_those_that_did_nothing():
+def test_effects_are_reported_by_campaign_without_those_that_did_nothing():
     effects = [
         effect(),
         effect("assign-badge", None),
@@ -281,7 +281,7 @@ REFERRAL = ReferralFact(
 )
 
 
-def test_a_referral_is_told_from_both_sides():
+def test_a_referral_is_reported_from_both_sides():
     assert text(REFERRAL) == "The member bob used the code ANA-1 of Friends, which is this member's."
     assert text(REFERRAL, is_referrer=False) == "The member used the code ANA-1 of Friends, which is the member bob's."
     assert text(REFERRAL, is_referrer=False, reversal_loyalty_event_id=8).endswith("bob's; this was reversed later.")
