@@ -48,11 +48,11 @@ def _of_limit(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple[str
 
 
 class SharedRule(NamedTuple):
-    """A limit rule with a `sharedKey`, the currency of its campaign, and the code of that."""
+    """A limit rule with a `sharedKey`, the currency of its campaign, and the code of that if it is another one."""
 
     rule: Mapping[str, Any]
     currency: str | None
-    code: str
+    code: str | None = None
 
 
 def faults_of_sharing(
@@ -65,13 +65,12 @@ def faults_of_sharing(
         key = rule.get("sharedKey")
         if key is None:
             continue
-        other = by_key.setdefault(key, SharedRule(rule, currency, "itself"))
+        other = by_key.setdefault(key, SharedRule(rule, currency))
         own, its = _compared(rule, currency), _compared(other.rule, other.currency)
         different = ", ".join(name for name, value in own.items() if value != its[name])
         if different:
-            detail = (
-                f"sharedKey {key} is shared with a rule of campaign {other.code}; the two rules differ in {different}"
-            )
+            sharer = "another rule of this campaign" if other.code is None else f"a rule of campaign {other.code}"
+            detail = f"sharedKey {key} is shared with {sharer}; the two rules differ in {different}"
             faults.append(FieldFault(detail, pointer=f"/limitRules/{index}/sharedKey"))
     return faults
 

@@ -91,7 +91,7 @@ def differences(rule, other=SHARED, currency="EUR", other_currency="EUR"):
         [{**SHARED, "sharedKey": None, "limit": 1}, rule], currency, [SharedRule(other, other_currency, "stores")]
     )
     assert all(fault.pointer == "/limitRules/1/sharedKey" for fault in found)
-    return [fault.detail.removeprefix("sharedKey year is that of a rule of the campaign ") for fault in found]
+    return [fault.detail.removeprefix("sharedKey year is shared with a rule of campaign ") for fault in found]
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,13 @@ def differences(rule, other=SHARED, currency="EUR", other_currency="EUR"):
     ],
 )
 def test_rules_that_count_together_are_equal(change, name):
-    assert differences({**SHARED, **change}) == [f"stores, which differs in {name}."]
+    assert differences({**SHARED, **change}) == [f"stores; the two rules differ in {name}."]
 
 
 def test_rules_that_count_together_are_in_one_currency():
-    assert differences(SHARED, other_currency="USD") == ["stores, which differs in the currency of the campaign."]
+    assert differences(SHARED, other_currency="USD") == [
+        "stores; the two rules differ in the currency of the campaign."
+    ]
 
 
 def test_rules_that_say_the_same_in_another_way_count_together():
@@ -122,7 +124,8 @@ def test_rules_that_say_the_same_in_another_way_count_together():
 
 def test_two_rules_of_one_campaign_with_one_key_are_equal_too():
     [fault] = faults_of_sharing([SHARED, {**SHARED, "limit": 1}], "EUR", [])
-    assert fault.detail == "sharedKey year is that of a rule of the campaign itself, which differs in limit."
+    sharer = "another rule of this campaign"
+    assert fault.detail == f"sharedKey year is shared with {sharer}; the two rules differ in limit."
 
 
 def constant_faults(*effects):
@@ -174,6 +177,7 @@ def test_the_most_that_a_discount_can_be_is_more_than_0(most, is_fault):
         ({"availableAfter": "14 days"}, ["/1/value"]),
         ({"availableAt": "2026-05-01T00:00:00Z", "expirationDate": "2026-05-01T00:00:01Z"}, []),
         ({"availableAt": "2026-05-01T00:00:00Z", "expirationDate": "2026-05-01T00:00:00Z"}, ["/2/value"]),
+        ({"availableAt": "2026-05-01T00:00:00Z", "expirationDate": "2026-04-30T00:00:00Z"}, ["/2/value"]),
         ({"expirationDate": "2026-05-01T00:00:00Z"}, []),
     ],
 )

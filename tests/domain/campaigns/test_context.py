@@ -145,6 +145,8 @@ def test_a_matcher_costs_more_for_a_larger_item(item, cost):
 def test_an_unknown_matcher_is_an_error():
     with pytest.raises(EvaluationError, match="there is no matcher cold"):
         host_functions({})["matches"](Budget(1000), {}, "cold")
+    with pytest.raises(EvaluationError, match=f"there is no matcher {'x' * 60}$"):
+        host_functions({})["matches"](Budget(1000), {}, "x" * 61)
 
 
 @pytest.mark.parametrize(
