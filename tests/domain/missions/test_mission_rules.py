@@ -115,6 +115,10 @@ def test_conditions_hold_all_or_any():
         assert counts(mission(badge_matcher=conditions(*both, operator="OR")), badges=badges) is any_holds
 
 
+def test_a_badge_that_the_member_never_had_counts_as_0():
+    assert counts(mission(badge_matcher=conditions(("gold", "=", 0))), badges={})
+
+
 def test_a_closed_mission_says_why():
     record = compile_mission(mission(active=False), {}, {}, {}, None)
     with pytest.raises(MissionClosed, match="not active"):

@@ -47,9 +47,10 @@ def test_the_last_achievement_is_that_of_the_latest_event():
     missions.count(mission(), 3, cause(at=NOON - DAY))
     early = missions.progress(ANA, mission())
     assert (early.last_counter, early.last_achieved_at) == (9, NOON)
-    missions.count(mission(), 3, cause(at=NOON))
-    late = missions.progress(ANA, mission())
-    assert (late.last_counter, late.last_achieved_at) == (3, NOON)
+    for moment in (NOON, NOON + DAY):
+        missions.count(mission(), 3, cause(at=moment))
+        late = missions.progress(ANA, mission())
+        assert (late.last_counter, late.last_achieved_at) == (3, moment)
 
 
 def test_a_count_that_achieves_nothing_leaves_the_last_achievement():
@@ -186,6 +187,14 @@ def test_a_count_is_stored_with_its_cause():
             **said,
         ),
     )
+
+
+def test_the_answer_to_a_request_is_kept_with_its_own_count():
+    missions = state()
+    missions.count(mission(), 1, cause(event=1))
+    missions.count(mission(), 2, cause(event=None, system_unique_key="key"))
+    missions.store_answer({"counted": 2})
+    assert [(each.counted, each.answer) for each in missions.drain().trackings] == [(1, None), (2, {"counted": 2})]
 
 
 def tracking(counted=3, achieved=1, number=20):
