@@ -42,6 +42,8 @@ from tests.domain.expressions.test_expression_conformance import DEVIATIONS, PAS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "expressions.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+REQUEST = next(block for language, block in BLOCKS if language == "sh")
+ANSWER, VARIABLES, TREE = (block for language, block in BLOCKS if language == "json")
 EXAMPLES = [
     tuple(part.strip() for part in line.rsplit("// ", 1))
     for language, block in BLOCKS
@@ -65,7 +67,7 @@ def filled(kind, value):
 
 @pytest.fixture(scope="module")
 def context():
-    given = json.loads(next(block for language, block in BLOCKS if language == "json"), parse_float=Decimal)
+    given = json.loads(VARIABLES, parse_float=Decimal)
     assert set(given) < set(ENVIRONMENT.variables)
     return {name: filled(kind, given.get(name)) for name, kind in ENVIRONMENT.variables.items()}
 
@@ -99,6 +101,16 @@ def test_the_first_example_and_its_sentence():
     assert label(parse(text), ENVIRONMENT) == sentence[1]
 
 
+def test_the_request_that_checks_an_expression_has_this_answer():
+    body = re.search(r"-d '(.*)'$", REQUEST, re.MULTILINE)
+    assert body is not None
+    tree = parse(json.loads(body[1])["inputs"][0]["expression"])
+    [fault] = check(tree, ENVIRONMENT).faults
+    error = {"message": fault.message, "code": fault.code, "start": fault.start, "end": fault.end}
+    [shown] = json.loads(ANSWER)["nodes"]
+    assert shown == {"labelledExpression": label(tree, ENVIRONMENT), "errors": [error]}
+
+
 def test_the_example_of_a_reason(context):
     text = re.search(r"^For `(.*)`:$", PAGE, re.MULTILINE)
     assert text is not None
@@ -108,8 +120,7 @@ def test_the_example_of_a_reason(context):
 
 
 def test_the_tree_example():
-    tree = json.loads([block for language, block in BLOCKS if language == "json"][1])
-    assert to_text(from_tree(tree)) == "order.total >= 50"
+    assert to_text(from_tree(json.loads(TREE))) == "order.total >= 50"
 
 
 def test_every_function_is_on_the_page():
