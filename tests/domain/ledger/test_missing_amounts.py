@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
+
 from domain.ledger.lots import LotUse, TakeLots
 from domain.ledger.postings import Details
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED
@@ -15,10 +17,10 @@ DAY = timedelta(days=1)
 
 
 def test_what_is_available_of_a_spent_mint_is_taken_and_the_rest_recorded():
-    opened = session(ana=amounts(current=6))
+    opened = session(ana=amounts(current=4))
     step = opened.revert(stored(MINT), POINTS, KEY, burn_available=True)
-    assert (step.amount, held(opened)) == (6, (0, 0, 0))
-    assert opened.missing_amounts == {8: (4, step)}
+    assert (step.amount, held(opened)) == (4, (0, 0, 0))
+    assert opened.missing_amounts == {8: (6, step)}
 
 
 def test_the_missing_part_is_taken_when_an_earlier_debit_is_reverted():
@@ -85,12 +87,13 @@ def test_the_expired_part_of_a_mint_itself_is_missing_no_more():
     assert (opened.missing_of(mint), opened.taken_back_of(mint), held(opened)) == (0, 5, (2, 0, 0))
 
 
-def test_points_that_come_back_to_a_wallet_do_not_pay_for_a_mint_of_another():
-    opened = session(ana=amounts(current=6))
-    mint = stored(MINT)
+@pytest.mark.parametrize(("short", "other"), [(ANA, BEN), (BEN, ANA)])
+def test_points_that_come_back_to_a_wallet_do_not_pay_for_a_mint_of_another(short, other):
+    opened = session(**{"ana" if short == ANA else "ben": amounts(current=6)})
+    mint = stored(MINT, to_wallet_id=short)
     opened.revert(mint, POINTS, KEY, burn_available=True)
-    opened.revert(stored(BURN, number=5, from_wallet_id=BEN), POINTS, KEY)
-    assert (opened.missing_of(mint), held(opened, BEN)) == (4, (10, 0, 0))
+    opened.revert(stored(BURN, number=5, from_wallet_id=other), POINTS, KEY)
+    assert (opened.missing_of(mint), held(opened, other)) == (4, (10, 0, 0))
 
 
 def test_what_a_spent_mint_lacks_becomes_debt_where_that_is_allowed_and_is_missing_elsewhere():

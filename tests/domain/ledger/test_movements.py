@@ -274,6 +274,14 @@ def test_a_movement_that_does_not_count_as_activity_does_not_keep_an_idle_balanc
     assert opened.holding(ANA, 1).last_activity_date == NOON - 9 * DAY
 
 
+@pytest.mark.parametrize(("days_ago", "left"), [(27, 10), (28, 0), (40, 0)])
+def test_points_for_something_since_which_the_balance_would_have_expired_are_gone_at_once(days_ago, left):
+    """A month before NOON, on 4 February, was 28 days ago."""
+    opened = session(ACTIVE)
+    opened.mint(ACTIVE, ANA, Decimal(10), Details("key", external_event_date=NOON - days_ago * DAY))
+    assert (balance(opened), len(opened.steps)) == (left, 1 if left else 2)
+
+
 LAST_TRANSACTION = account(expiration_policies=({"expirationType": "lastTransaction", "period": 1},))
 A_MONTH_AGO = NOON.replace(month=NOON.month - 1)
 

@@ -74,6 +74,20 @@ def test_the_part_may_be_a_single_point(status):
     assert held(opened) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
 
 
+@pytest.mark.parametrize("status", [SETTLED, PENDING])
+def test_a_smaller_total_than_before_gives_nothing_back(status):
+    opened = session(ana=amounts(current=30, pending_credit=10))
+    assert opened.reverse_part(stored(MINT, status), POINTS, Decimal(7), KEY).amount == 7
+    before = held(opened)
+    assert opened.reverse_part(stored(MINT, status), POINTS, Decimal(5), KEY) is None
+    assert held(opened) == before
+
+
+def test_a_revert_takes_what_a_mint_gave_after_it_was_lowered():
+    opened = session(ana=amounts(current=30))
+    assert opened.revert(stored(MINT, amount=6, released=Decimal(4)), POINTS, KEY).amount == 6
+
+
 def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
     opened = session(ana=amounts(current=3))
     assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 3

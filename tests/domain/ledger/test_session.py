@@ -22,7 +22,7 @@ from domain.ledger.refusals import (
     OverdraftLimitExceeded,
     SupplyExceeded,
 )
-from domain.ledger.session import LedgerSession, check_amount, round_down
+from domain.ledger.session import LedgerSession, check_amount, round_down, share_of
 from domain.problems import InvalidRequest, Refusal
 from tests.builders.campaigns import NOON, account
 
@@ -352,6 +352,15 @@ def test_amounts_are_cut_and_never_rounded_up(decimals, amount, down):
     assert round_down(account(decimals=decimals), Decimal(amount)) == Decimal(down)
 
 
+@pytest.mark.parametrize(
+    ("decimals", "amount", "part", "whole", "share"),
+    [(0, 10, 1, 3, "3"), (0, 20, 1, 3, "6"), (2, 10, 1, 3, "3.33"), (2, 20, 2, 3, "13.33"), (2, 10, 3, 3, "10")],
+)
+def test_a_share_is_rounded_down_to_the_digits_of_the_account(decimals, amount, part, whole, share):
+    shared = share_of(account(decimals=decimals), Decimal(amount), Decimal(part), Decimal(whole))
+    assert shared == Decimal(share)
+
+
 def test_what_an_account_cannot_hold_is_refused():
     with pytest.raises(AccountInactive):
         check_amount(account(active=False), Decimal(1))
@@ -403,7 +412,8 @@ def test_a_supply_counts_what_was_burned_only_where_it_revolves():
         with pytest.raises(SupplyExceeded) as refusal:
             opened.mint(known, 1, Decimal(7), details())
         assert refusal.value.members["available"] == 6
-        opened.mint(known, 1, Decimal(6), details())
+        opened.mint(known, 1, Decimal(5), details())
+        opened.mint(known, 1, Decimal(1), details())
         opened.burn(known, 1, Decimal(10), details())
         if revolving:
             opened.mint(known, 1, Decimal(10), details())

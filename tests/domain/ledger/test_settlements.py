@@ -134,6 +134,13 @@ def test_more_than_is_held_is_not_captured():
     assert opened.steps == []
 
 
+@pytest.mark.parametrize("transaction_type", [BURN, TRANSFER])
+def test_only_the_capture_of_a_mint_needs_a_supply(transaction_type):
+    exhausted = account(max_supply=Decimal(100))
+    opened = session(exhausted, issued=100, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
+    assert opened.capture(stored(transaction_type, PENDING), exhausted).amount == 10
+
+
 def test_a_captured_mint_stays_below_the_greatest_supply():
     limited = account(max_supply=Decimal(100))
     opened = session(limited, issued=95, ana=amounts(pending_credit=10))
@@ -186,6 +193,7 @@ def test_a_mint_that_was_spent_is_not_reverted_by_default():
     opened = session(ana=amounts(current=6))
     with pytest.raises(InsufficientBalance, match=r"Only 6 of the 10 points to take back are left\."):
         opened.revert(stored(MINT), POINTS, KEY)
+    assert session(ana=amounts(current=10)).revert(stored(MINT), POINTS, KEY).amount == 10
     # What is set aside is not available.
     with pytest.raises(InsufficientBalance):
         session(ana=amounts(current=12, pending_debit=3)).revert(stored(MINT), POINTS, KEY)
@@ -220,6 +228,12 @@ def test_lots_of_a_reverted_burn_come_back_the_last_to_expire_first():
     # 5 points repaid debt.
     assert [(use.ledger_lot_id, use.amount) for use in move.returned] == [(1, 1), (2, 4)]
     assert move.extra == 0
+
+
+def test_lots_of_a_reverted_mint_give_what_does_not_become_debt():
+    indebted = account(overdraft_limit=Decimal(5), point_tracking_enabled=True)
+    step = session(indebted, ana=amounts(current=6)).revert(stored(MINT), indebted, KEY, allow_overdraft=True)
+    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(6), first_of=8),)
 
 
 def test_lots_of_a_reverted_mint_are_its_own_first():
@@ -268,6 +282,7 @@ def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
     opened = session(ana=amounts(fiat=5))
     assert opened.revert(burn, POINTS, KEY, partial_fiat=Decimal(2)).fiat_value == 2
     assert opened.holding(ANA, 1).fiat == 3
+    assert session().revert(burn, POINTS, KEY, partial_fiat=Decimal(5)).fiat_value == 5
     with pytest.raises(FiatExceedsBurn, match=r"partialFiatValue is 6, the fiatValue of the burn is 5\."):
         session().revert(burn, POINTS, KEY, partial_fiat=Decimal(6))
     with pytest.raises(FiatExceedsBurn):

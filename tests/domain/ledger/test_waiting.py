@@ -75,6 +75,13 @@ def test_points_of_a_moment_that_has_passed_do_not_wait():
     assert balance_and_pending(opened) == (100, 0)
 
 
+def test_points_for_something_so_long_ago_that_their_time_is_over_do_not_wait():
+    opened = session()
+    long_ago = details(external_event_date=NOON - 3 * DAY)
+    assert opened.mint(POINTS, ANA, Decimal(100), long_ago, availability=Availability(after="P2D")).status == SETTLED
+    assert balance_and_pending(opened) == (100, 0)
+
+
 def test_the_terms_of_the_mint_count_in_place_of_those_of_the_account():
     slow = account(1, default_availability={"availableAfter": "P2D", "availableRounding": "none"})
     assert mint(session(slow), slow).wait.available_at == NOON + 2 * DAY
@@ -82,8 +89,9 @@ def test_the_terms_of_the_mint_count_in_place_of_those_of_the_account():
 
 
 def test_points_that_would_expire_before_they_are_available():
-    with pytest.raises(ExpiresBeforeAvailable):
-        mint(session(), expires_at=NOON + DAY, after="P1D")
+    for expires_at in (NOON + DAY / 2, NOON + DAY):
+        with pytest.raises(ExpiresBeforeAvailable):
+            mint(session(), expires_at=expires_at, after="P1D")
     posting = mint(session(), expires_at=NOON + 2 * DAY, after="P1D")
     assert (posting.pending_expires_at, posting.policy_expires_at) == (NOON + 2 * DAY, None)
 
@@ -104,6 +112,15 @@ def test_points_released_early_expire_a_month_from_then():
     opened = session(at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
     capture = opened.make_available(waiting(), POINTS, opened.at)
     assert (capture.available_at, capture.expires_at) == (opened.at, opened.at.replace(month=opened.at.month + 1))
+
+
+def test_points_released_early_expire_by_the_tier_of_when_they_were_given():
+    gold = {"loyaltyTierKey": "gold", "months": 2}
+    by_tier = account(1, point_tracking_enabled=True, expires_in_months=1, tier_expirations=(gold,))
+    opened = session(by_tier, at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
+    opened.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
+    capture = opened.make_available(waiting(), by_tier, opened.at)
+    assert capture.expires_at == opened.at.replace(month=opened.at.month + 2)
 
 
 def test_an_expiry_that_the_mint_names_stays():
@@ -265,3 +282,6 @@ def test_what_is_left_of_a_mint_is_what_has_not_expired_on_arrival():
     assert (opened.left_of(capture), balance_and_pending(opened)) == (70, (70, 0))
     [move] = opened.steps[-1].lot_moves
     assert (move.wallet_id, move.amount, move.first_of, move.expires) == (ANA, 30, 8, True)
+    # A revert of the mint takes only these.
+    settled = waiting(status=SETTLED, amount=Decimal(100))
+    assert opened.revert(settled, POINTS, details("revert")).amount == 70
