@@ -28,14 +28,18 @@ class UndoableState:
             store[key] = value
 
     def changed_keys_of(self, store: dict[Key, Value]) -> set[Key]:
-        """The keys of a dictionary that were set since the log was begun or cleared."""
+        """The keys of a dictionary that were set and not taken."""
         return {key for target, key, _ in self._changes if target is store}
 
-    def changed_keys(self) -> dict[int, set[Any]]:
-        """The keys that were set of each dictionary, by the dictionary's `id`."""
+    def take_changed_keys(self) -> dict[int, set[Any]]:
+        """Return the keys that were set of each dictionary, by the dictionary's `id`, and forget the changes.
+
+        They remain in effect, and are not rolled back any more.
+        """
         keys: dict[int, set[Any]] = {}
         for store, key, _ in self._changes:
             keys.setdefault(id(store), set()).add(key)
+        self._changes.clear()
         return keys
 
     def savepoint(self) -> Savepoint:
@@ -53,7 +57,3 @@ class UndoableState:
                 del store[key]
             else:
                 store[key] = before
-
-    def clear(self) -> None:
-        """Forget the recorded changes, which remain in effect."""
-        self._changes.clear()

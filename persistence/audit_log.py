@@ -157,12 +157,13 @@ def add_entries(
     `now` is the real time, and `test_clock` what the clock of a test organization shows, if it has one.
     Points of an erased member may still be moved by wallet, which is not personal data.
     """
+    entity_types = {entry.entity_type for _, entry in entries}
     rows = [
         {name: getattr(part, name) for part in (origin, entry) for name in part.__slots__} for origin, entry in entries
     ]
     common = {"organization_id": organization_id, "created_at": now, "test_clock": test_clock}
     values = {**common, "entries": as_json(rows)}
-    if {entry.entity_type for _, entry in entries} == {_POINTS}:
+    if entity_types == {_POINTS}:
         defer(db, _ADD, values)
         return False
     return bool(query(db, _ADD, values)[0][0])

@@ -107,21 +107,15 @@ class CouponService:
         reservations = [
             lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock
         ]
-        facts = replace(
-            self._facts(member, book),
-            assigned=had.assigned + len(reservations),
-            stock_left=self._state.stock_left(book),
-        )
+        stock, facts = self._state.stock_left(book), self._facts(member, book)
+        facts = replace(facts, assigned=had.assigned + len(reservations), stock_left=stock)
         refuse_excluded(book, facts, attempt, _LEDGER_SAYS)
 
     def _refuse_use(self, member: Member, book: CouponBook, command: Use) -> None:
         """Raise the first reason of the book against a use."""
         had = self._state.had(member.member_id, book.coupon_book_id)
-        facts = replace(
-            self._facts(member, book),
-            used_in_period=had.used + len(self._state.locks_of(member.member_id, book.coupon_book_id)),
-            discounted_in_period=had.discounted,
-        )
+        used_or_locked = had.used + len(self._state.locks_of(member.member_id, book.coupon_book_id))
+        facts = replace(self._facts(member, book), used_in_period=used_or_locked, discounted_in_period=had.discounted)
         without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
         attempt = Attempt(
             USE,

@@ -341,7 +341,7 @@ class CouponState(UndoableState):
 
     def take_changes(self) -> CouponChanges:
         """Return the changes since the last call, sorted by id, and mark them as stored."""
-        keys = self.changed_keys()
+        keys = self.take_changed_keys()
         changes = CouponChanges(
             books=_changed_records(self.books, keys),
             coupons=_changed_records(self.coupons, keys),
@@ -354,7 +354,6 @@ class CouponState(UndoableState):
             original_books=self.original_books,
             original_coupons=self.original_coupons,
         )
-        self.clear()
         self.made.clear()
         self.original_books, self.original_coupons = dict(self.books), dict(self.coupons)
         # Generated codes that were not assigned yet still have to be stored.

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import starmap
 
 from sqlalchemy import Connection
 
@@ -150,7 +151,7 @@ def open_session(
     """
     organization_id, wallets = organization.organization_id, list(wallet_ids)
     account_rows = query(db, _SHARE_ACCOUNTS if lock else _ACCOUNTS, (organization_id, list(ledger_account_ids)))
-    accounts = {account.ledger_account_id: account for account in [LedgerAccount(*row) for row in account_rows]}
+    accounts = {account.ledger_account_id: account for account in starmap(LedgerAccount, account_rows)}
     capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
     if capped and lock:

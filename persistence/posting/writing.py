@@ -182,7 +182,7 @@ def write_session(
     supplies = _supply_rows(organization_id, steps)
     if supplies:
         statements.append((_WRITE_SUPPLIES, (as_json(supplies),)))
-    if any(isinstance(step, Posting) and step.wait is not None and step.wait.awaited for step in steps):
+    if session.new_waits:
         statements.append((_MARK_AWAITING, (organization_id,)))
     defer_joined(db, statements)
     return ids

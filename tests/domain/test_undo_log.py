@@ -30,10 +30,10 @@ def test_a_rollback_leaves_what_was_there_at_the_savepoint(before, since):
     assert state.changed_keys_of(store) == {step[0] for step in before if isinstance(step, tuple)}
 
 
-def test_what_was_cleared_stays():
+def test_changes_that_were_taken_stay():
     store, state = {}, UndoableState()
     state.put(store, "a", 1)
-    state.clear()
+    state.take_changed_keys()
     savepoint = state.savepoint()
     state.put(store, "a", 2)
     assert state.changed_keys_of(store) == {"a"}
@@ -45,7 +45,7 @@ def test_the_changed_keys_of_all_stores_come_in_one_pass():
     books, codes, untouched = {1: "a"}, {}, {1: "b"}
     state = UndoableState()
     state.put_all([(books, 1, "c"), (books, 2, "d"), (codes, (1, "x"), "e")])
-    assert state.changed_keys() == {id(books): {1, 2}, id(codes): {(1, "x")}}
-    assert id(untouched) not in state.changed_keys()
-    state.clear()
-    assert state.changed_keys() == {}
+    changed_keys = state.take_changed_keys()
+    assert changed_keys == {id(books): {1, 2}, id(codes): {(1, "x")}}
+    assert id(untouched) not in changed_keys
+    assert state.take_changed_keys() == {}

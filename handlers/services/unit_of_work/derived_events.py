@@ -84,11 +84,14 @@ class LedgerEvents:
         Tiers that depend on the accounts of `settled_accounts` are evaluated in any case.
         """
         steps = self._unit.ledger.steps
-        changed_accounts = _changed_accounts(steps) if steps else {}
-        self._steps = len(steps)
-        # What happens by time is not reported as transactions.
-        self._postings = len([step for step in steps if isinstance(step, Posting)])
-        events = self._settled_waits(steps) + self._expired(steps) if steps else []
+        changed_accounts: Mapping[int, set[int]] = {}
+        events: list[DerivedEvent] = []
+        if steps:
+            changed_accounts = _changed_accounts(steps)
+            self._steps = len(steps)
+            # What happens by time is not reported as transactions.
+            self._postings = len([step for step in steps if isinstance(step, Posting)])
+            events = self._settled_waits(steps) + self._expired(steps)
         for wallet_id, member_id in self._member_ids.items():
             events += self._settle_tiers(
                 wallet_id, member_id, {*settled_accounts, *changed_accounts.get(wallet_id, ())}

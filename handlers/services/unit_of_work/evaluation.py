@@ -160,10 +160,11 @@ def _result(
 ) -> dict[str, Any]:
     """The result of an event as it is returned and stored, with what participants did because of it."""
     status, key = SUCCESS if refusal is None else FAILURE, None if unit.is_dry_run else tracked.key
-    moves = unit.missions.take_moves() if unit.uses("missions") else ()
+    uses_missions, uses_referrals = unit.uses("missions"), unit.uses("referrals")
+    moves = unit.missions.take_moves() if uses_missions else ()
     missions = [mission_outcome(move, unit.is_dry_run) for move in moves] if moves else ()
     result = track_result(tracked.event, key, status, evaluation, refusal, missions)
-    if unit.uses("referrals"):
+    if uses_referrals:
         result["referrals"] = referral_results(unit.referrals.take_outcomes(), unit.is_dry_run)
     if reverted_events:
         result["reverted"] = [reverted_event(event) for event in reverted_events]
@@ -248,8 +249,9 @@ def _derived_event(
             limit = f"it is more than {MAX_DEPTH} events away from the first one"
         elif unit.caused > MAX_CAUSED:
             limit = f"more than {MAX_CAUSED} came of one event"
+    key = unit.new_key()
     event = IncomingEvent(
-        system_unique_key=derived.key or f"{derived.event_type}-{unit.new_key()}",
+        system_unique_key=derived.key or f"{derived.event_type}-{key}",
         event_type=derived.event_type,
         member_id=derived.member_id,
         reason=reason if limit is None else f"{reason} Not evaluated: {limit}.",
@@ -264,7 +266,7 @@ def _derived_event(
         at=derived.happened_at or (unit.now if cause is None else cause.at),
         is_evaluated=limit is None,
         loyalty_event_id=0 if unit.is_dry_run else unit.event_allocator.take(),
-        key=unit.new_key(),
+        key=key,
         cause_id=None if cause is None else cause.loyalty_event_id,
         depth=depth,
         origin=origin or unit.execution.origin,

@@ -76,6 +76,9 @@ class LockedMembers:
             order_ids = {order["externalId"] for order in sent_orders(incoming)}
         db, organization_id, lock = self.db, self.organization_id, not self.is_dry_run
         matches = events.find_members(db, organization_id, loyalty_member_ids, member_ids, order_ids, lock=lock)
+        if not order_ids:
+            self._add(matches)
+            return
         waiting_ids = [
             member.member_id
             for member, *_ in matches
