@@ -110,7 +110,7 @@ def check_matcher(matcher_type: str, matcher: Mapping[str, Any] | None, before: 
         raise InvalidRequest([FieldFault(fault, pointer="/matcher")])
 
 
-def compile_attribute_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> MemberPredicate:
+def compile_attribute_matcher(matcher: Mapping[str, Any]) -> MemberPredicate:
     """Compile a matcher to a predicate that is true for members who meet every given criterion.
 
     `matcher` has custom_attributes ({values, not_include} or None), tags, locations, email_domains and member_types. A
@@ -121,7 +121,7 @@ def compile_attribute_matcher(matcher: Mapping[str, Any], pointer: str = "/match
     if matcher["email_domains"]:
         tests.append(_any_of([domain.lower() for domain in matcher["email_domains"]], _email_domains))
     if matcher["custom_attributes"] is not None:
-        tests.append(_attributes(matcher["custom_attributes"], f"{pointer}/customAttributes/values"))
+        tests.append(_attributes(matcher["custom_attributes"]))
     return lambda member: all(test(member) for test in tests)
 
 
@@ -143,7 +143,7 @@ def _any_of(values: Collection[str], of: Callable[[Member], Collection[str]]) ->
     return lambda member: not accepted.isdisjoint(of(member))
 
 
-def _attributes(criterion: Mapping[str, Any], pointer: str) -> MemberPredicate:
+def _attributes(criterion: Mapping[str, Any]) -> MemberPredicate:
     """A predicate for custom attributes: each has one of its values; `not_include` negates it as a whole."""
     accepted_by_name: dict[str, frozenset[Any]] = {}
     faults: list[FieldFault] = []
@@ -156,7 +156,7 @@ def _attributes(criterion: Mapping[str, Any], pointer: str) -> MemberPredicate:
                 f"{name[:LONGEST_NAME]} is not compared with a text of 1 to {LONGEST_TEXT} characters, a number, "
                 f"a boolean, or a list of 1 to {MOST_VALUES} of these"
             )
-            faults.append(FieldFault(detail, pointer=f"{pointer}/{_escaped(name)}"))
+            faults.append(FieldFault(detail, pointer=f"/matcher/customAttributes/values/{_escaped(name)}"))
     if faults:
         raise InvalidRequest(faults)
     includes = not criterion["not_include"]

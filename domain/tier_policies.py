@@ -164,9 +164,9 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
     return policy
 
 
-def faults_of_policy(policy: Mapping[str, Any], pointer: str = "/tierPolicy") -> list[FieldFault]:
+def faults_of_policy(policy: Mapping[str, Any]) -> list[FieldFault]:
     """Contradictions between the fields of a policy, as made by `completed`."""
-    return [FieldFault(detail, pointer=f"{pointer}/{name}") for name, detail in _faults(policy)]
+    return [FieldFault(detail, pointer=f"/tierPolicy/{name}") for name, detail in _faults(policy)]
 
 
 def _faults(policy: Mapping[str, Any]) -> Iterable[tuple[str, str]]:

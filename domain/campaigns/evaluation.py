@@ -65,9 +65,9 @@ class Evaluator:
         functions: Mapping[str, Any],
         executor_of: Callable[[str], Executor],
         mode: str,
-        tracing: bool = False,
+        tracing: bool,
+        attempt: Attempt,
         deadline: Deadline | None = None,
-        attempt: Attempt | None = None,
     ) -> None:
         self._event = event
         self._session = session
@@ -92,7 +92,7 @@ class Evaluator:
             self._points,
             executor_of,
             self._authorizing,
-            attempt or (lambda execute: execute()),
+            attempt,
         )
         self._aborted: set[int] = set()
         self._journal_start = 0

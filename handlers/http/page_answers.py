@@ -55,7 +55,7 @@ def json_page(body: Any, status: int = 200) -> flask.Response:
     return response
 
 
-def html_page(template: str, values: Mapping[str, Any], status: int = 200, policy: str = _POLICY) -> flask.Response:
+def html_page(template: str, values: Mapping[str, Any], status: int = 200) -> flask.Response:
     """A page of HTML, the same for all readers, from a template of the folder `site` and its values."""
     body, media_type = flask.render_template(template, **values).encode(), "text/html; charset=utf-8"
     if status == 200:
@@ -63,7 +63,7 @@ def html_page(template: str, values: Mapping[str, Any], status: int = 200, polic
     else:
         response = flask.Response(body, status, content_type=media_type)
         response.headers["Cache-Control"] = "no-store"
-    response.headers["Content-Security-Policy"] = policy
+    response.headers["Content-Security-Policy"] = _POLICY
     return response
 
 

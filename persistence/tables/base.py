@@ -187,10 +187,9 @@ def index(name: str | None, *columns: Any, where: str | None = None, unique: boo
     return Index(name, "organization_id", *columns, unique=unique, **condition)
 
 
-def instant(name: str, nullable: bool = True, default: str | None = None) -> Column[Any]:
+def instant(name: str, nullable: bool = True) -> Column[Any]:
     """A moment, kept in UTC."""
-    server_default = text(default) if default is not None else None
-    return Column(name, DateTime(timezone=True), nullable=nullable, server_default=server_default)
+    return Column(name, DateTime(timezone=True), nullable=nullable)
 
 
 def created_and_updated() -> tuple[Column[Any], Column[Any]]:

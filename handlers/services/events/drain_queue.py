@@ -38,7 +38,6 @@ class Drain:
         engine: Engine,
         settings: Settings,
         stopping: Callable[[], bool] = _never,
-        chance: Callable[[], float] = random.random,
         find_organization: FindOrganization = find_and_hold_clock,
         *,
         is_patient: bool = True,
@@ -49,7 +48,6 @@ class Drain:
         self._batch = settings.queue_batch
         self._retries = Retries(settings.queue_attempts, timedelta(milliseconds=settings.queue_retry_ms))
         self._stopping = stopping
-        self._chance = chance
         # Where the last batch of an organization ended: the next one goes on from there, so that no member is kept
         # waiting by the long lines of others.
         self._last_members: dict[int, int] = {}
@@ -124,7 +122,7 @@ class Drain:
 
     def _note_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
         failures = queued.attempts + 1
-        wait = self._retries.wait(failures, self._chance())
+        wait = self._retries.wait(failures, random.random())
         key = queued.event.loyalty_event_key
         if wait is None:
             _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)

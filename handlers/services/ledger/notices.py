@@ -23,9 +23,7 @@ WALLETS_AT_ONCE = 500
 _REASON = "Points will expire."
 
 
-def report_next(
-    db: Connection, organization: OrganizationDetails, now: datetime, limit: int = WALLETS_AT_ONCE
-) -> int | None:
+def report_next(db: Connection, organization: OrganizationDetails, now: datetime) -> int | None:
     """Report the notices that are due of one account, for the next wallets.
 
     Returns the number of events, None if nothing is due.
@@ -37,7 +35,7 @@ def report_next(
             begun_at = min(now, max(account.updated_at, organization.updated_at))
             progress = expiry_notices.lock_progress(db, account, begun_at)
             if due := schedule.due(progress.done_until, now):
-                return _report(db, organization, account, schedule, progress, due, now, limit)
+                return _report(db, organization, account, schedule, progress, due, now)
     return None
 
 
@@ -62,18 +60,16 @@ def _report(
     progress: NoticeProgress,
     due: Sequence[Notice],
     now: datetime,
-    limit: int,
 ) -> int:
     """Report the notices of the first moment that is due, for the next wallets."""
     moment = due[0].moment
     notices = [notice for notice in due if notice.moment == moment]
     windows = [schedule.bounds(notice.day) for notice in notices]
     after = progress.after_wallet_id if progress.moment == moment else 0
-    wallets = expiry_notices.next_wallets(db, organization, account, windows, after, limit)
+    wallets = expiry_notices.next_wallets(db, organization, account, windows, after, WALLETS_AT_ONCE)
     reported = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
-    new_progress = (
-        NoticeProgress(moment) if len(wallets) < limit else NoticeProgress(progress.done_until, moment, wallets[-1])
-    )
+    is_done = len(wallets) < WALLETS_AT_ONCE
+    new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, wallets[-1])
     expiry_notices.store_progress(db, account, new_progress)
     return reported
 

@@ -35,17 +35,16 @@ def unit_of_work(
     execution: Execution,
     member_ids: Collection[int],
     reason: str,
-    moments: Collection[datetime] = (),
     reported: Collection[str] = (),
 ) -> Iterator[UnitOfWork]:
     """A unit of work for a request, its members locked; flushed at the end of the block.
 
-    `reason` is the reason in the derived events; `moments` are those of changes that do not happen now; `reported` is
-    as in `UnitOfWork`. Raises MemberErased. A Refusal raised in the block leaves no changes.
+    `reason` is the reason in the derived events; `reported` is as in `UnitOfWork`. Raises MemberErased. A Refusal
+    raised in the block leaves no changes.
     """
     unit = UnitOfWork(execution, reported=reported)
     _lock(unit, member_ids)
-    with open_unit(unit, reason, moments=moments):
+    with open_unit(unit, reason):
         yield unit
 
 
@@ -77,8 +76,8 @@ def apply_batch(
 ) -> list[T | Refusal]:
     """Apply the changes of calls of one organization and moment in one unit of work, one after the other.
 
-    `prepare` loads what the changes need, before the first of them; `moments` are as in `unit_of_work`. Returns the
-    result or the refusal of each.
+    `prepare` loads what the changes need, before the first of them; `moments` are those of changes that do not happen
+    now. Returns the result or the refusal of each.
     """
     outcomes: list[T | Refusal] = []
     unit = UnitOfWork(changes[0].call)

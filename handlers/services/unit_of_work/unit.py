@@ -123,7 +123,7 @@ class UnitOfWork(LockedMembers):
     def open_for_events(
         self,
         tracked: Sequence[TrackedEvent],
-        orders: OrderWork | None = None,
+        orders: OrderWork,
         reversals: Reversals | None = None,
         transaction_ids: IdAllocator | None = None,
     ) -> list[DerivedEvent]:
@@ -137,7 +137,7 @@ class UnitOfWork(LockedMembers):
         self.event_rows.expect_stored(tracked)
         if self.mode == CAPTURE_ONLY:
             return []
-        self._payment_keys = frozenset() if orders is None else orders.payment_keys(tracked)
+        self._payment_keys = orders.payment_keys(tracked)
         if not (
             self.is_dry_run
             or reversals
