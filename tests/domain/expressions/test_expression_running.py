@@ -340,6 +340,12 @@ class TestBudget:
         with pytest.raises(CostExceeded):
             run("true || order.items.all(a, order.items.all(b, true)) || 1 / 0 == 0", Budget(5))
 
+    def test_an_operand_after_the_deciding_one_costs_nothing(self):
+        budget = Budget(1_000)
+        text = "1 / 0 == 1 || true || payload.l.all(x, payload.l.all(y, true))"
+        assert run(text, budget, payload={"l": [1] * 1_000}) is True
+        assert budget.remaining > 900
+
     def test_absorbing_an_error_costs_four_times_as_much(self):
         one, other = Budget(1000), Budget(1000)
         run("order.items.exists(i, i.quantity / 1 == 5) || true", one)

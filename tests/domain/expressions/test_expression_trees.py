@@ -8,6 +8,7 @@ from domain.expressions import ExpressionError, check, from_tree, parse, to_text
 from domain.expressions.limits import MAX_DEPTH
 from tests.domain.expressions.expression_cases import ENVIRONMENT
 
+TOO_LARGE = "the tree is nested more than 64 deep or has more than 4000 nodes"
 TEXTS = [
     "a && (b && c) || ((d)) ? x : (y ? 1 : -2.5e3)",
     "-(5) - -9223372036854775808",
@@ -236,8 +237,10 @@ def test_reading_a_tree_leaves_it_alone():
         lambda tree: {"kind": "select", "target": tree, "field": "b"},
         lambda tree: {"kind": "list", "items": [tree]},
         lambda tree: {"kind": "macro", "function": "all", "target": NAME, "variable": "x", "body": tree},
+        lambda tree: {"kind": "map", "entries": [{"key": NAME, "value": tree}]},
+        lambda tree: {"kind": "map", "entries": [{"key": tree, "value": NAME}]},
     ],
-    ids=["select", "list", "macro"],
+    ids=["select", "list", "macro", "map", "key"],
 )
 def test_a_tree_is_nested_so_many_levels_by_any_kind_of_node(below):
     tree = NAME
@@ -250,7 +253,41 @@ def test_a_tree_is_nested_so_many_levels_by_any_kind_of_node(below):
         if level in (0, 4_999):
             with pytest.raises(ExpressionError) as caught:
                 from_tree(tree)
-            assert [fault.code for fault in caught.value.faults] == ["limit"]
+            assert [(fault.code, fault.message) for fault in caught.value.faults] == [("limit", TOO_LARGE)]
+
+
+def test_a_tree_has_at_most_4000_nodes():
+    def message(count):
+        with pytest.raises(ExpressionError) as caught:
+            from_tree({"kind": "list", "items": [NAME] * (count - 1)})
+        return caught.value.faults[0].message
+
+    assert message(4_000) == "the expression of the tree has more than 4000 characters"
+    assert message(4_001) == TOO_LARGE
+
+
+def test_a_long_member_is_reported_with_its_first_40_characters():
+    with pytest.raises(ExpressionError) as caught:
+        from_tree({**NAME, "m" * 50: 1})
+    assert [fault.message for fault in caught.value.faults] == [f"/{'m' * 40} is not a member of identifier"]
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [("0" * 20, 0), (2**62 + 1, 2**62 + 1), (2**63 - 1, 2**63 - 1), ("-5", -5)]
+)
+def test_an_integer_may_be_written_as_a_text_of_20_characters(value, number):
+    assert from_tree({"kind": "constant", "type": "int", "value": value}).value == number
+
+
+@pytest.mark.parametrize("value", ["0" * 21, "+5", "5.0", 2**63 + 1, True, None])
+def test_other_values_are_no_integers(value):
+    with pytest.raises(ExpressionError) as caught:
+        from_tree({"kind": "constant", "type": "int", "value": value})
+    assert [fault.message for fault in caught.value.faults] == ["/value is not an integer of 64 bits"]
+
+
+def test_a_decimal_may_have_100_characters():
+    assert from_tree({"kind": "constant", "type": "decimal", "value": "1.5".zfill(100)}).value == Decimal("1.5")
 
 
 @pytest.mark.parametrize("value", ["ten", "1,5", "", "1" * 101])
