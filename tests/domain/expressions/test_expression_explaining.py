@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from domain.campaigns.variables import ENVIRONMENT as CAMPAIGNS
-from domain.expressions import BOOL, Budget, ExpressionError, Room, explain, label, parse, reason
+from domain.expressions import BOOL, Budget, Environment, ExpressionError, Room, explain, label, parse, reason
 from domain.expressions.explain import shorten
 from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS
 
@@ -53,10 +53,35 @@ from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNC
         ("-count", "−count"),
         ("order.items[0].total", "element 0 of order items, counted from 0 total"),
         ("unknown.name(1)", "unknown.name(1)"),
+        ("order.foo(1, 2)", "order.foo(1, 2)"),
+        ("foo(1, 2)", "foo(1, 2)"),
+        ("{'a': 1, 'b': count}", '{"a": 1, "b": count}'),
+        ("payload.t < now", "payload t is less than the current time"),
+        ("string(order.coupon)", "order coupon as a text"),
+        ("order.coupon.trim()", "order coupon without spaces around"),
+        ("now.startOf('month', order.coupon)", "the start of the month of the current time in order coupon"),
+        ("!payload.l.all(x, x > 1)", "not each of payload l has (it is more than 1)"),
+        ("!payload.x.isGood()", "not payload x.isGood()"),
+        ("!(count == 1 || count == 2)", "not (count is 1 or count is 2)"),
+        ("!matches(order.items[0], 'a')", 'not element 0 of order items, counted from 0 matches "a"'),
     ],
 )
 def test_labels(text, sentence):
     assert label(parse(text), ENVIRONMENT) == sentence
+
+
+def test_a_path_may_have_a_label_of_its_own():
+    environment = Environment(ENVIRONMENT.variables, labels={"order.total": "the amount"})
+    assert label(parse("order.total > count"), environment) == "the amount is more than count"
+    # A variable of a macro is another one.
+    text = "payload.l.all(order, order.total > 1)"
+    assert label(parse(text), environment) == "each of payload l has (total is more than 1)"
+
+
+def test_the_innermost_variable_is_left_out_and_those_around_it_are_named():
+    found = trace("payload.l.all(a, payload.l.all(b, a + b > 0))", payload={"l": [1]})
+    [inner] = found["elements"][0]["elements"]
+    assert inner["labelledExpression"] == "a + it is more than 0"
 
 
 def test_labels_of_campaigns():

@@ -25,6 +25,7 @@ def fault(text):
         ("-9223372036854775808", -(2**63)),
         ("-0x8000000000000000", -(2**63)),
         ("8000000000000000", 8 * 10**15),
+        ("7".zfill(40), 7),
         ("0.05", Decimal("0.05")),
         (".5", Decimal("0.5")),
         ("1e3", Decimal(1000)),
@@ -68,6 +69,8 @@ def test_literals(text, value):
         ("-9223372036854775809", 1, 20, "the integer does not fit 64 bits"),
         ("0x8000000000000000", 0, 18, "the integer does not fit 64 bits"),
         ("1" * 3000, 0, 3000, "the integer does not fit 64 bits"),
+        # More than 40 digits are not read, whatever they are.
+        ("7".zfill(41), 0, 41, "the integer does not fit 64 bits"),
         ("1e7000", 0, 6, "the decimal is too large or too small"),
         ("0." + "1" * 35, 0, 37, "a decimal has at most 34 significant digits"),
         ("'ab\\z'", 3, 5, "unknown escape \\z"),

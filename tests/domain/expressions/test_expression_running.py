@@ -202,6 +202,7 @@ def test_times(text, value):
         ("order.paid || true", True),
         ("sponsor.paid && false", False),
         ("[0, 1].exists(x, 1 / x == 1)", True),
+        ("(1 / 0 == 1 || true) && [1, 1].exists_one(x, x == 1)", False),
         ("[0, 1].all(x, 1 / x == 2)", False),
         ("payload.nothing == 1 || payload.n == 7", True),
         ("(payload.nothing || payload.n == 7) && (order.paid || !false)", True),
@@ -279,6 +280,18 @@ def test_errors_have_a_code_and_a_place(text, code, part):
     error = failure(text)
     assert (error.code, text[error.start : error.end]) == (code, part)
     assert error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("payload.s * 2", "'*' cannot be used on (string, int)"),
+        ("size(payload.n)", "size() cannot be used on (int)"),
+        ("payload.n.contains('a')", "contains() cannot be used on (int, string)"),
+    ],
+)
+def test_an_error_names_the_function_and_the_types_of_its_values(text, message):
+    assert failure(text).message == message
 
 
 def test_a_variable_without_a_value():
