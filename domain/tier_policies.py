@@ -172,14 +172,11 @@ def faults_of_policy(policy: Mapping[str, Any]) -> list[FieldFault]:
 def _faults(policy: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     period = policy["period"]
     if period != LIFETIME and policy["basis"] != EARNED:
-        yield "period", f"period is {period}, which goes with the basis {EARNED} alone"
+        yield "period", f"period {period} needs the basis {EARNED}"
     if (policy["months"] is None) == (period == ROLLING):
-        yield (
-            "months",
-            f"months {'is missing' if period == ROLLING else 'is given'}; it goes with period {ROLLING} alone",
-        )
+        yield "months", f"months {'is required' if period == ROLLING else 'can only be sent'} with period {ROLLING}"
     for name in ("startMonth", "timezone"):
         if policy[name] is not None and period != CALENDAR:
-            yield name, f"{name} is given; it goes with period {CALENDAR} alone"
+            yield name, f"{name} can only be sent with period {CALENDAR}"
     if policy["timezone"] is not None and not is_zone(policy["timezone"]):
         yield "timezone", not_a_zone(policy["timezone"])

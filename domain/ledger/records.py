@@ -214,7 +214,7 @@ def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
 def _expiry_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
     faults = [*zone_faults(settings["timezone"]), *policy_faults(settings["expiration_policies"])]
     if settings["expiry_rounding"] != NO_ROUNDING and not _lots_expire(settings):
-        detail = "expiryRounding is given without expiresInMonths or tierExpirations, whose end it rounds"
+        detail = "expiryRounding needs expiresInMonths or tierExpirations, whose end it rounds"
         faults.append(FieldFault(detail, pointer="/expiryRounding"))
     keys = [rule["loyaltyTierKey"] for rule in settings["tier_expirations"]]
     for place, key in enumerate(keys):

@@ -169,31 +169,31 @@ def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
         yield "/validTo", "validTo is before validFrom"
     if body["min_spend_value"] is not None and not has_items:
-        yield "/minSpendValue", f"minSpendValue is given for the event type {event_type}, which has no items"
+        yield "/minSpendValue", f"minSpendValue cannot be used with the event type {event_type}, which has no items"
     if body["currency"] is not None and not has_items:
-        yield "/currency", f"currency is given for the event type {event_type}, which has no amount of money"
+        yield "/currency", f"currency cannot be used with the event type {event_type}, which has no amount of money"
     for name, pointer in (("matcher_id", "/matcherId"), ("inline_matcher", INLINE_MATCHER)):
         if body[name] is None:
             continue
         if not has_items:
-            yield pointer, f"{pointer[1:]} is given for the event type {event_type}, which has no items"
+            yield pointer, f"{pointer[1:]} cannot be used with the event type {event_type}, which has no items"
         if body["badge_matcher"] is not None:
-            yield pointer, f"{pointer[1:]} is given beside badgeMatcher, and a mission has one of them"
+            yield pointer, f"{pointer[1:]} and badgeMatcher cannot be sent together"
     if body["badge_matcher"] is not None and event_type not in BADGE_EVENTS:
-        yield "/badgeMatcher", f"badgeMatcher is given for the event type {event_type}, which has no badge"
+        yield "/badgeMatcher", f"badgeMatcher cannot be used with the event type {event_type}, which has no badge"
     if body["period_limit"] is not None and body["repetition_period"] is None:
-        yield "/periodLimit", "periodLimit needs repetitionPeriod beside it"
+        yield "/periodLimit", "periodLimit needs repetitionPeriod"
     if body["repetition_period"] is not None and body["period_limit"] is None:
-        yield "/repetitionPeriod", "repetitionPeriod needs periodLimit beside it"
+        yield "/repetitionPeriod", "repetitionPeriod needs periodLimit"
     if body["ledger_id"] is not None and body["points_accrual"] is None:
-        yield "/ledgerId", "ledgerId is given without pointsAccrual"
+        yield "/ledgerId", "ledgerId needs pointsAccrual"
     if body["ledger_account_id"] is not None and body["points_accrual"] is None:
-        yield "/ledgerAccountId", "ledgerAccountId is given without pointsAccrual"
+        yield "/ledgerAccountId", "ledgerAccountId needs pointsAccrual"
     if body["manual_expiration"] is not None and body["points_accrual"] is None:
-        yield "/manualExpiration", "manualExpiration is given without pointsAccrual"
+        yield "/manualExpiration", "manualExpiration needs pointsAccrual"
     terms = Availability(
         body["available_at"], body["available_after"], body["available_rounding"], body["available_on"]
     )
     yield from ((f"/{name}", detail) for name, detail in terms.faults())
     if body["points_accrual"] is None:
-        yield from ((f"/{name}", f"{name} is given without pointsAccrual") for name in terms.names)
+        yield from ((f"/{name}", f"{name} needs pointsAccrual") for name in terms.names)

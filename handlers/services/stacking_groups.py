@@ -70,12 +70,12 @@ def refuse_without_worth(
         configuration = configuration_of(call.db, call.organization)
         if not any(_may_have_worth(call, configuration, campaign, effect) for effect in effects):
             detail = (
-                f"{pointer[1:]} is that of a group that applies its {group.mode} action, and an action has no worth: "
+                f"{pointer[1:]} lets actions compete by the money that they give, and an action gives none: "
                 "it needs a discount, points of an account with a fiatPerPoint, or a coupon of a book with a faceValue"
             )
             raise InvalidRequest([FieldFault(detail, pointer=pointer)])
     elif group.mode in (BEST, WORST) and not any(effect.effect.effect_id == DISCOUNT for effect in effects):
-        detail = f"{pointer[1:]} is that of a group that compares discounts of items, and an action has no discount"
+        detail = f"{pointer[1:]} lets actions compete by the discounts of items, and an action has no discount"
         raise InvalidRequest([FieldFault(detail, pointer=pointer)])
 
 

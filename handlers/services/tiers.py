@@ -111,7 +111,7 @@ def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, s
 def _refuse(tier: LoyaltyTier | None, setting: TierSetting, now: datetime) -> None:
     fields = {"expiresAt": setting.expires_at, "tierHold": setting.tier_hold}
     faults = [
-        FieldFault(f"{name} is given without a tier", pointer=f"/{name}")
+        FieldFault(f"{name} needs a tier", pointer=f"/{name}")
         for name, value in fields.items()
         if value is not None and tier is None
     ]

@@ -404,18 +404,18 @@ def test_a_policy_is_read_from_its_stored_form():
     [
         (
             {"basis": "balance", "period": "calendar"},
-            ["period is calendar, which goes with the basis earned alone."],
+            ["period calendar needs the basis earned."],
         ),
         (
             {"basis": "earned", "period": "rolling"},
-            ["months is missing; it goes with period rolling alone."],
+            ["months is required with period rolling."],
         ),
         (
             {"basis": "earned", "months": 3, "startMonth": 4, "timezone": "UTC"},
             [
-                "months is given; it goes with period rolling alone.",
-                "startMonth is given; it goes with period calendar alone.",
-                "timezone is given; it goes with period calendar alone.",
+                "months can only be sent with period rolling.",
+                "startMonth can only be sent with period calendar.",
+                "timezone can only be sent with period calendar.",
             ],
         ),
     ],

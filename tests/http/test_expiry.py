@@ -80,7 +80,7 @@ class TestRounding:
             refused = clock.organization.administration.post(path, {**body, **settings}, expect=400)
             return {error["pointer"]: error["detail"] for error in refused["errors"]}
 
-        detail = "expiryRounding is given without expiresInMonths or tierExpirations, whose end it rounds."
+        detail = "expiryRounding needs expiresInMonths or tierExpirations, whose end it rounds."
         assert faults(expiryRounding="month") == {"/expiryRounding": detail}
         assert list(faults(timezone="Europe/Atlantis")) == ["/timezone"]
 

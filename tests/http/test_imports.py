@@ -284,7 +284,7 @@ def test_tiers_come_along_with_their_end(imports, shop):
     assert imports.errors(done) == [
         (5, "tier", "Silver is no tier."),
         (6, "tierExpiresAt", "tierExpiresAt is not in the future."),
-        (7, "tierExpiresAt", "tierExpiresAt is given without a tier."),
+        (7, "tierExpiresAt", "tierExpiresAt needs a tier."),
     ]
 
 

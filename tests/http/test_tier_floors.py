@@ -81,7 +81,7 @@ def test_an_imported_floor_of_a_member_with_points_is_compared_to_them(shop, imp
 def test_faults_of_tier_holds_are_those_of_their_rows(imports):
     done = imports.run("loyaltyMemberId,tier,tierHold\nana,,floor\nben,Silver,ceiling\ncora,Silver,FLOOR\n")
     assert imports.errors(done) == [
-        (2, "tierHold", "tierHold is given without a tier."),
+        (2, "tierHold", "tierHold needs a tier."),
         (3, "tierHold", "tierHold is neither floor nor fixed."),
         (4, "tierHold", "tierHold is neither floor nor fixed."),
     ]
@@ -115,7 +115,7 @@ def test_a_tier_hold_without_a_tier_is_refused(shop, program):
     member = shop.member(loyaltyMemberId="ana")
     refused = program.set(member, expect=400, tierHold="floor")
     assert [(fault["pointer"], fault["detail"]) for fault in refused["errors"]] == [
-        ("/tierHold", "tierHold is given without a tier.")
+        ("/tierHold", "tierHold needs a tier.")
     ]
 
 

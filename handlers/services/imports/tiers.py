@@ -64,7 +64,7 @@ class Tiers:
         if "tier" not in values:
             for name in ("tierExpiresAt", "tierHold"):
                 if name in values:
-                    raise RowFault(f"{name_of(name)} is given without a tier.", name_of(name))
+                    raise RowFault(f"{name_of(name)} needs a tier.", name_of(name))
             return None
         tier = self._find_tier(values["tier"])
         if tier is None or not tier.active:

@@ -297,19 +297,19 @@ def _check(movement: Movement, now: datetime) -> None:
     if movement.from_wallet_id is None and movement.to_wallet_id is None:
         faults.append(FieldFault("fromWalletId and toWalletId are both null", pointer="/fromWalletId"))
     if movement.qualifying_amount is not None and not is_mint:
-        faults.append(FieldFault("qualifyingAmount is given for what is not a mint", pointer="/qualifyingAmount"))
+        faults.append(FieldFault("qualifyingAmount can only be sent for a mint", pointer="/qualifyingAmount"))
     if not movement.counts_as_activity and movement.from_wallet_id is not None and movement.to_wallet_id is not None:
-        detail = "countsAsActivity is false for a transfer, of which that is not asked"
+        detail = "countsAsActivity cannot be false for a transfer"
         faults.append(FieldFault(detail, pointer="/countsAsActivity"))
     if movement.availability is not None:
         if not is_mint or movement.manual:
-            what = "what is not a mint" if not is_mint else "a mint that waits for its capture"
-            faults += [FieldFault(f"{n} is given for {what}", pointer=f"/{n}") for n in movement.availability.names]
+            what = "can only be sent for a mint" if not is_mint else "cannot be sent with manual capture"
+            faults += [FieldFault(f"{n} {what}", pointer=f"/{n}") for n in movement.availability.names]
         else:
             faults += movement.availability.field_faults()
     if movement.expiration_date is not None:
         if not is_mint:
-            faults.append(FieldFault("expirationDate is given for what is not a mint", pointer=_EXPIRATION))
+            faults.append(FieldFault("expirationDate can only be sent for a mint", pointer=_EXPIRATION))
         elif movement.expiration_date <= now:
             faults.append(FieldFault("expirationDate is not in the future", pointer=_EXPIRATION))
     if faults:

@@ -249,9 +249,9 @@ def test_faults_say_what_does_not_go_together():
     record = mission(badge_matcher=conditions(("gold", ">", 0)), matcher_id=3, period_limit=1, ledger_id=1)
     found = faults_of({name: getattr(record, name) for name in record.__slots__})
     assert [fault.detail for fault in found] == [
-        "matcherId is given for the event type member-generic-event, which has no items.",
-        "matcherId is given beside badgeMatcher, and a mission has one of them.",
-        "badgeMatcher is given for the event type member-generic-event, which has no badge.",
-        "periodLimit needs repetitionPeriod beside it.",
-        "ledgerId is given without pointsAccrual.",
+        "matcherId cannot be used with the event type member-generic-event, which has no items.",
+        "matcherId and badgeMatcher cannot be sent together.",
+        "badgeMatcher cannot be used with the event type member-generic-event, which has no badge.",
+        "periodLimit needs repetitionPeriod.",
+        "ledgerId needs pointsAccrual.",
     ]
