@@ -44,23 +44,23 @@ def find_idle(
 
     `keys` limits them to the campaigns with these keys.
     """
-    own = [campaigns.c.organization_id == organization_id]
+    of_campaigns = [campaigns.c.organization_id == organization_id]
     if keys is not None:
-        own.append(campaigns.c.campaign_key.in_(list(keys)))
-    resting = (
+        of_campaigns.append(campaigns.c.campaign_key.in_(list(keys)))
+    idle_actions = (
         select(*ACTIONS.columns)
         .join(
             campaigns,
             (campaigns.c.organization_id == campaign_actions.c.organization_id)
             & (campaigns.c.campaign_id == campaign_actions.c.campaign_id),
         )
-        .where(*own, campaigns.c.active, campaign_actions.c.status != RUNNING)
+        .where(*of_campaigns, campaigns.c.active, campaign_actions.c.status != RUNNING)
         .order_by(campaign_actions.c.action_id)
     )
     actions: dict[int, list[Action]] = {}
-    for action in [Action(*row) for row in db.execute(resting)]:
+    for action in [Action(*row) for row in db.execute(idle_actions)]:
         actions.setdefault(action.campaign_id, []).append(action)
-    return CAMPAIGNS.find_where(db, organization_id, *own, ~campaigns.c.active, order=[CAMPAIGNS.id]), actions
+    return CAMPAIGNS.find_where(db, organization_id, *of_campaigns, ~campaigns.c.active, order=[CAMPAIGNS.id]), actions
 
 
 def store_campaign(db: Connection, campaign: Campaign, values: Mapping[str, Any], now: datetime) -> Campaign:
@@ -70,13 +70,13 @@ def store_campaign(db: Connection, campaign: Campaign, values: Mapping[str, Any]
 
 def _next_version(db: Connection, campaign: Campaign) -> dict[str, int]:
     """Raise the version of a campaign, which its actions share; returns it as a value to be saved."""
-    own = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
-    of_campaign = [campaigns.c[name] == value for name, value in own.items()]
+    address = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
+    of_campaign = [campaigns.c[name] == value for name, value in address.items()]
     version = {"campaign_version_id": campaigns.c.campaign_version_id + 1}
     raised = db.execute(
         update(campaigns).where(*of_campaign).values(version).returning(campaigns.c.campaign_version_id)
     ).scalar_one()
-    of_actions = [campaign_actions.c[name] == value for name, value in own.items()]
+    of_actions = [campaign_actions.c[name] == value for name, value in address.items()]
     db.execute(update(campaign_actions).where(*of_actions).values(campaign_version_id=raised))
     return {"campaign_version_id": raised}
 

@@ -20,6 +20,6 @@ class RowCount:
 
 def count_rows(db: Connection, source: Any, conditions: list[Any]) -> RowCount:
     """Count the rows of `source` that meet conditions, up to one more than `MOST_COUNTED`."""
-    some = select(literal(1)).select_from(source).where(*conditions).limit(MOST_COUNTED + 1).subquery()
-    count: int = db.execute(select(func.count()).select_from(some)).scalar_one()
+    first_rows = select(literal(1)).select_from(source).where(*conditions).limit(MOST_COUNTED + 1).subquery()
+    count: int = db.execute(select(func.count()).select_from(first_rows)).scalar_one()
     return RowCount(count, is_exact=count <= MOST_COUNTED)

@@ -67,7 +67,7 @@ _PAYLOAD = """coalesce((
 _STATUS = "CASE WHEN e.status IN ('pending', 'running') THEN 'failed' ELSE e.status END"
 
 # The member's own records.
-_OWN = (
+_OWN_RECORDS = (
     "DELETE FROM queued_events WHERE organization_id = :o AND member_id = :m",
     """
     DELETE FROM failed_import_rows f USING members m
@@ -220,7 +220,7 @@ def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> tupl
     emptied: set[int] = set()
     for code_id, code in codes:
         emptied.update(_rename_code(db, member.organization_id, code_id, code))
-    for statement in _OWN:
+    for statement in _OWN_RECORDS:
         db.execute(text(statement), parameters)
     emptied.update(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
     erased = Member(*db.execute(text(_ERASE_MEMBER), {**parameters, "pseudonym": pseudonym}).one())

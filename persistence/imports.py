@@ -96,8 +96,8 @@ def advance(db: Connection, job: ImportJob, **values: Any) -> None:
 
 def find_parts(db: Connection, job: ImportJob) -> list[ImportPart]:
     """The parts of the file that are stored, in their order."""
-    mine = import_parts.c.organization_id == job.organization_id, import_parts.c.import_id == job.import_id
-    statement = select(*columns_of(import_parts, ImportPart)).where(*mine).order_by(import_parts.c.part_number)
+    conditions = import_parts.c.organization_id == job.organization_id, import_parts.c.import_id == job.import_id
+    statement = select(*columns_of(import_parts, ImportPart)).where(*conditions).order_by(import_parts.c.part_number)
     return [ImportPart(*row) for row in db.execute(statement).all()]
 
 
@@ -121,13 +121,13 @@ def read_block(db: Connection, job: ImportJob, part_number: int, block_number: i
 
 def add_failed(db: Connection, job: ImportJob, rows: Sequence[FailedRow]) -> None:
     """Store rows that failed, with one statement."""
-    own = {"organization_id": job.organization_id, "import_id": job.import_id}
+    import_ids = {"organization_id": job.organization_id, "import_id": job.import_id}
     names = fields_of(FailedRow)
     add_all(
         db,
         failed_import_rows,
         _FAILED_FIELDS,
-        [{**own, **{name: getattr(row, name) for name in names}} for row in rows],
+        [{**import_ids, **{name: getattr(row, name) for name in names}} for row in rows],
     )
 
 

@@ -246,10 +246,10 @@ def _lots(
     waiting: Sequence[WaitingLot],
 ) -> WalletLots:
     """List amounts by expiry; the amount in none of the lots read expires last, or never."""
-    in_all = view.current_balance - view.pending_debit_balance
+    available_amount = view.current_balance - view.pending_debit_balance
     free, reserved_left = dict(available), dict(reserved_amounts)
     if len(free) <= MOST_LISTED:
-        free[end] = free.get(end, _ZERO) + in_all - sum(free.values(), _ZERO)
+        free[end] = free.get(end, _ZERO) + available_amount - sum(free.values(), _ZERO)
     if len(reserved_left) <= MOST_LISTED:
         reserved_left[None] = (
             reserved_left.get(None, _ZERO) + view.pending_debit_balance - sum(reserved_left.values(), _ZERO)
@@ -260,7 +260,7 @@ def _lots(
     listed = [ExpiringLots(moment, free.get(moment, _ZERO), reserved_left.get(moment, _ZERO)) for moment in moments]
     expiring = tuple(lot for lot in listed if lot.available or lot.reserved)[:MOST_LISTED]
     return WalletLots(
-        available=in_all,
+        available=available_amount,
         reserved=view.pending_debit_balance,
         pending=view.pending_credit_balance,
         expiring=expiring,

@@ -52,8 +52,8 @@ _COLUMNS = MEMBERS.columns
 
 
 def _lookup(address: ColumnElement[Any]) -> Lookup[Member]:
-    mine = members.c.organization_id == bindparam("organization_id"), address == bindparam("value")
-    return Lookup(CompiledStatement(select(*_COLUMNS).where(*mine)), lambda rows, *_: Member(*rows[0]))
+    conditions = members.c.organization_id == bindparam("organization_id"), address == bindparam("value")
+    return Lookup(CompiledStatement(select(*_COLUMNS).where(*conditions)), lambda rows, *_: Member(*rows[0]))
 
 
 BY_ID = _lookup(members.c.member_id)

@@ -223,10 +223,10 @@ def find_page_dead(db: Connection, organization_id: int, query: Mapping[str, Any
         queued_events.c.dead_at.is_not(None),
         *conditions_of({"eventType": equals(events.c.event_type)}, query),
     ]
-    own = (queued_events.c.attempts, queued_events.c.queued_at, queued_events.c.dead_at)
+    queue_columns = (queued_events.c.attempts, queued_events.c.queued_at, queued_events.c.dead_at)
     page = Page.of(query)
     sorting = sorting_of(page.order, DEAD_ORDER_COLUMNS, events.c.loyalty_event_id)
-    return paged_columns(db, _dead_letter, (*EVENTS.columns, *own), joined, conditions, page, sorting)
+    return paged_columns(db, _dead_letter, (*EVENTS.columns, *queue_columns), joined, conditions, page, sorting)
 
 
 def _dead_letter(*row: Any) -> DeadLetter:

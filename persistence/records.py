@@ -95,8 +95,8 @@ class Records(Generic[Kind]):
     ) -> list[Kind]:
         """The records that meet conditions, in no certain order unless given one, and at most `limit` of them."""
         statement = select(*self.columns).select_from(self.source)
-        mine = statement.where(self.table.c.organization_id == organization_id, *conditions)
-        rows = db.execute(mine.order_by(*order).limit(limit))
+        of_organization = statement.where(self.table.c.organization_id == organization_id, *conditions)
+        rows = db.execute(of_organization.order_by(*order).limit(limit))
         return [self._kind(*row) for row in rows]
 
     def find_values(self, db: Connection, organization_id: int, **values: Collection[Any]) -> set[Any]:

@@ -268,8 +268,8 @@ def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:
 def _by_organization(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The values of a statement for the rows of each organization."""
     owner = itemgetter("organization_id")
-    for organization_id, own in groupby(sorted(rows, key=owner), owner):
-        yield {"organization_id": organization_id, "rows": as_json(list(own))}
+    for organization_id, own_rows in groupby(sorted(rows, key=owner), owner):
+        yield {"organization_id": organization_id, "rows": as_json(list(own_rows))}
 
 
 def remove_old(db: Connection, organization_id: int, after: int, before: datetime, most: int) -> tuple[int | None, int]:

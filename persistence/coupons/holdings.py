@@ -378,8 +378,8 @@ def active_locks(
 ) -> tuple[list[CouponLock], dict[int, int]]:
     """The members' active locks of books, and the number of all that reserve something of the stock of each."""
     of_books = (organization_id, list(book_ids), at)
-    own = [CouponLock(*row) for row in query(db, _OWN_LOCKS, (*of_books, list(member_ids)))]
-    return own, dict(map(tuple, query(db, _RESERVED, of_books)))
+    member_locks = [CouponLock(*row) for row in query(db, _OWN_LOCKS, (*of_books, list(member_ids)))]
+    return member_locks, dict(map(tuple, query(db, _RESERVED, of_books)))
 
 
 def statements_to_store_locks(locks: Sequence[CouponLock]) -> list[Statement]:
