@@ -160,7 +160,9 @@ def _attributes(criterion: Mapping[str, Any]) -> MemberPredicate:
     if faults:
         raise InvalidRequest(faults)
     includes = not criterion["not_include"]
-    return lambda member: includes == all(_attribute_is(member, name, some) for name, some in accepted_by_name.items())
+    return lambda member: (
+        includes == all(_attribute_is(member, name, values) for name, values in accepted_by_name.items())
+    )
 
 
 def _escaped(name: str) -> str:
@@ -170,7 +172,7 @@ def _escaped(name: str) -> str:
 
 def _attribute_is(member: Member, name: str, accepted: frozenset[Any]) -> bool:
     """True if the attribute, or one of its elements, has an accepted value; the profile is the fallback."""
-    own = member.custom_attributes
-    attribute = own[name] if name in own else (member.profile.get("customAttributes") or {}).get(name)
+    attributes = member.custom_attributes
+    attribute = attributes[name] if name in attributes else (member.profile.get("customAttributes") or {}).get(name)
     values = attribute if isinstance(attribute, list | tuple) else [attribute]
     return any(token(value) in accepted for value in values)

@@ -172,8 +172,8 @@ def zone_faults(name: str | None) -> list[FieldFault]:
 
 def localized(record: Zoned, names: Iterable[str], default: str) -> Zoned:
     """The record with an offset for its moments `names` that lack one: that of its `timezone`, or else of `default`."""
-    own = record.timezone
-    zone = zone_named(own if own is not None and is_zone(own) else default)
+    zone_name = record.timezone
+    zone = zone_named(zone_name if zone_name is not None and is_zone(zone_name) else default)
     moments = {name: moment for name in names if (moment := getattr(record, name)) is not None}
     localized_moments: dict[str, Any] = {name: moment_in(zone, moment) for name, moment in moments.items()}
     return replace(record, **localized_moments)

@@ -144,11 +144,11 @@ def _at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 def _test(sign: str, value: Any) -> _Test:
     if sign == "equals":
-        one = token(value)
-        return lambda actual: token(actual) == one
+        expected_token = token(value)
+        return lambda actual: token(actual) == expected_token
     if sign == "in":
-        some = frozenset(map(token, value))
-        return lambda actual: token(actual) in some
+        expected_tokens = frozenset(map(token, value))
+        return lambda actual: token(actual) in expected_tokens
     if sign == "contains":
         return _contains(value)
     if sign == "startsWith":

@@ -25,16 +25,16 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
         if returned_items
         else Decimal(payload.get("total") or 0)
     )
-    in_all = order.returned_total + worth
+    returned_total = order.returned_total + worth
     if items and returned_items:
         # Each item was checked against its line; their sum may differ from the order's total, as by a discount.
-        in_all = min(order.total, in_all)
-    elif in_all > order.total:
+        returned_total = min(order.total, returned_total)
+    elif returned_total > order.total:
         rest = order.total - order.returned_total
         raise ReturnExceedsOrder(f"The return is worth {worth}; only {rest} of the order {order.external_id} is left.")
-    is_all = in_all >= order.total > 0 or (bool(items_left) and all(item.is_returned for item in items_left))
+    is_all = returned_total >= order.total > 0 or (bool(items_left) and all(item.is_returned for item in items_left))
     status = RETURNED if is_all else PARTIALLY_RETURNED
-    return replace(order, status=status, returned_total=order.total if is_all else in_all), tuple(items_left)
+    return replace(order, status=status, returned_total=order.total if is_all else returned_total), tuple(items_left)
 
 
 class Rest(NamedTuple):

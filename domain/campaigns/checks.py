@@ -66,8 +66,8 @@ def faults_of_sharing(
         if key is None:
             continue
         other = by_key.setdefault(key, SharedRule(rule, currency))
-        own, its = _compared(rule, currency), _compared(other.rule, other.currency)
-        different = ", ".join(name for name, value in own.items() if value != its[name])
+        fields, other_fields = _compared(rule, currency), _compared(other.rule, other.currency)
+        different = ", ".join(name for name, value in fields.items() if value != other_fields[name])
         if different:
             sharer = "another rule of this campaign" if other.code is None else f"a rule of campaign {other.code}"
             detail = f"sharedKey {key} is shared with {sharer}; the two rules differ in {different}"

@@ -322,10 +322,10 @@ class EvaluationPlan:
         actions = [(campaign, action) for campaign in listed for action in campaign.actions]
         for campaign, action in sorted(actions, key=_order_of_evaluation):
             stacking, is_exclusive = action.stacking, campaign.campaign.exclusive
-            own = stacking if stacking is not None and stacking.is_placed else action.action.action_id
-            by_turn.setdefault((not is_exclusive, own), []).append((campaign, action))
+            group = stacking if stacking is not None and stacking.is_placed else action.action.action_id
+            by_turn.setdefault((not is_exclusive, group), []).append((campaign, action))
         turns = sorted(by_turn.items(), key=lambda turn: turn[0][0])
-        return cls(listed, tuple(Turn(tuple(members), _contest_of(own)) for (_, own), members in turns))
+        return cls(listed, tuple(Turn(tuple(members), _contest_of(group)) for (_, group), members in turns))
 
 
 class EvaluationPlans:

@@ -162,19 +162,19 @@ def _own_cost(schema: Any, pattern_size: PatternSize) -> Cost:
 class _Parts(NamedTuple):
     """The schemas that a schema has its cost from."""
 
-    own: Cost
+    own_cost: Cost
     beside: list[str]
     inside: list[str]
     exclusive_inside: list[list[str]]
 
     @classmethod
     def of(cls, place: str, schemas: Schemas, pattern_size: PatternSize) -> _Parts:
-        own = _own_cost(schemas[place], pattern_size)
-        return cls(own, beside(place, schemas), inside(place, schemas), list(exclusive_inside(place, schemas)))
+        own_cost = _own_cost(schemas[place], pattern_size)
+        return cls(own_cost, beside(place, schemas), inside(place, schemas), list(exclusive_inside(place, schemas)))
 
     def sum(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
         """The cost with that of one value inside: of one property or item, and of all patterns."""
-        summands = [self.own, *(costs[part] for part in self.beside)]
+        summands = [self.own_cost, *(costs[part] for part in self.beside)]
         summands += [below[part].further_in() for part in self.inside]
         for group in self.exclusive_inside:
             summands.append(Cost(*map(max, zip(*(below[part].further_in() for part in group), strict=True))))

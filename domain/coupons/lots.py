@@ -181,10 +181,10 @@ class LotReading:
         for lot in lots:
             read.setdefault(lot.member_id, []).append(lot)
         for place in places:
-            own = read.get(place[1], [])
-            if own:
-                self._last[place] = max(own, key=order_of_use)
-            if len(own) < limit:
+            member_lots = read.get(place[1], [])
+            if member_lots:
+                self._last[place] = max(member_lots, key=order_of_use)
+            if len(member_lots) < limit:
                 self._complete.add(place)
         return list(lots)
 

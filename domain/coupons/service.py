@@ -212,13 +212,13 @@ class CouponService:
         lot = self._find_lot(member, book, command, count)
         if lot is None and command.auto_assign:
             # Points in the details are for the call as a whole, and are charged by the use alone.
-            own = UsageDetails(
+            new_details = UsageDetails(
                 description=details.description,
                 tags=details.tags,
                 loyalty_event_id=details.loyalty_event_id,
                 points_override=ZERO if details.sets_price else None,
             )
-            usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), own)
+            usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), new_details)
             # The only one: the member had none before.
             lot = self._lot_of(usage)
         if lot is None:

@@ -268,12 +268,16 @@ class CouponState(UndoableState):
             **({} if lot is None else _last_of(lot)),
         )
         book, present_coupon = self.books[coupon.coupon_book_id], self.coupons[coupon.coupon_id]
-        own = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
+        member_changes = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
         had = self.had(member_id, book.coupon_book_id)
         self.put_all(
             [
                 (self.held, (member_id, coupon.coupon_id), after),
-                (self.coupons, coupon.coupon_id, _with_changed_sums(present_coupon, assigned, used_amount, own)),
+                (
+                    self.coupons,
+                    coupon.coupon_id,
+                    _with_changed_sums(present_coupon, assigned, used_amount, member_changes),
+                ),
                 (self.books, book.coupon_book_id, _with_changed_sums(book, assigned, used_amount, {})),
                 (self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned)),
             ]

@@ -168,10 +168,10 @@ def _columns() -> Iterator[_Column]:
 PLACES: Mapping[str, tuple[str, ...]] = {column: place for column, place, _ in _columns()}
 """The place of each column in the body of `createMember`."""
 
-_OWN = {column: form for column, place, form in _columns() if len(place) == 1 and form is not dict}
+_TOP_LEVEL_COLUMNS = {column: form for column, place, form in _columns() if len(place) == 1 and form is not dict}
 MEMBER_COLUMNS: Mapping[str, type[Any]] = {
-    **_OWN,
+    **_TOP_LEVEL_COLUMNS,
     **dict.fromkeys(_BESIDE, str),
-    **{column: form for column, _, form in _columns() if column not in _OWN},
+    **{column: form for column, _, form in _columns() if column not in _TOP_LEVEL_COLUMNS},
 }
 """The columns by name, in the order of exports, with their types in JSON: `str`, `bool`, `list` or `dict`."""

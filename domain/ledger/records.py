@@ -90,8 +90,8 @@ class LedgerAccount:
 
     def expiry_calendar(self, zone: tzinfo) -> ExpiryCalendar:
         """The calendar of all dates of expiry; `zone` is that of the organization."""
-        own = zone if self.timezone is None else zone_named(self.timezone)
-        return ExpiryCalendar(own, self.expiry_year_start_month)
+        account_zone = zone if self.timezone is None else zone_named(self.timezone)
+        return ExpiryCalendar(account_zone, self.expiry_year_start_month)
 
     def months_in_tiers(self, tier_keys: Collection[str]) -> int | None:
         """Months until points expire that a member of these tiers earns: the most of them; None is never."""

@@ -112,19 +112,19 @@ class MissingAmounts(Movements):
         )
         return qualifying
 
-    def _unearn(self, transaction: Stored, account: LedgerAccount, in_all: Decimal) -> bool:
+    def _unearn(self, transaction: Stored, account: LedgerAccount, unearned_amount: Decimal) -> bool:
         """Count so many qualifying points of a settled mint as not earned; true if that is more than before."""
         if transaction.qualifying is None:
             # What was released while the mint was pending is not in its amount any more.
-            in_all -= self.released_of(transaction)
+            unearned_amount -= self.released_of(transaction)
         before = self._unearned.get(transaction.ledger_transaction_id, transaction.unearned)
-        if in_all <= before:
+        if unearned_amount <= before:
             return False
-        self.put(self._unearned, transaction.ledger_transaction_id, in_all)
+        self.put(self._unearned, transaction.ledger_transaction_id, unearned_amount)
         self._earn(
             account,
             transaction.credited_wallet_id,
-            before - in_all,
+            before - unearned_amount,
             transaction.happened_at or self.at,
             transaction.available_at,
         )
