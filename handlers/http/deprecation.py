@@ -79,11 +79,11 @@ class DeprecationPlan:
                     yield from self._properties(part, depth + 1)
 
     def _time(self, part: Mapping[str, Any], name: str) -> int | None:
-        own = part if part.get("deprecated") else self._schemas.resolved(part) if "$ref" in part else part
-        if not own.get("deprecated"):
+        deprecated_part = part if part.get("deprecated") else self._schemas.resolved(part) if "$ref" in part else part
+        if not deprecated_part.get("deprecated"):
             return None
         try:
-            day = date.fromisoformat(own["x-deprecated-at"])
+            day = date.fromisoformat(deprecated_part["x-deprecated-at"])
         except (KeyError, TypeError, ValueError):
             raise DocumentError(f"{self._where}: {name} is deprecated without an x-deprecated-at date") from None
         return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())

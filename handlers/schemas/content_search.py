@@ -56,7 +56,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
         "sort": query.get("sort"),
         "page": search.page,
         "limit": search.limit,
-        "facet": {field: list(some) for field, some in search.facets.items()},
+        "facet": {field: list(values) for field, values in search.facets.items()},
         "range": {
             field: {end: ends[end][1] if end in ends else None for end in _ENDS} for field, ends in ranges.items()
         },

@@ -131,10 +131,10 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
         return cached
     changing = organizations.changing_configurations(db)
     if changing is not None:
-        own = changing.get(organization_id)
-        if own is None or own.version != version:
-            own = changing[organization_id] = _load(db, organization, own or cached)
-        return own
+        configuration = changing.get(organization_id)
+        if configuration is None or configuration.version != version:
+            configuration = changing[organization_id] = _load(db, organization, configuration or cached)
+        return configuration
     configuration = _load(db, organization, cached)
     with _lock:
         if len(_cache) >= _KEPT_ORGANIZATIONS:

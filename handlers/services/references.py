@@ -67,8 +67,8 @@ def unknown_coupon_book(key: str) -> UnknownCouponBook:
 
 def unknown_event_type(configuration: Configuration, event_type: str) -> UnknownEventType:
     """The refusal of an event type that is neither built in nor an active one of the organization."""
-    own = islice(configuration.custom_event_types, _MOST_COMPARED)
-    suggestion = did_you_mean(event_type, (*own, *BUILT_IN_EVENT_TYPES))
+    custom_types = islice(configuration.custom_event_types, _MOST_COMPARED)
+    suggestion = did_you_mean(event_type, (*custom_types, *BUILT_IN_EVENT_TYPES))
     return UnknownEventType(f"There is no active event type {event_type}.{suggestion}")
 
 

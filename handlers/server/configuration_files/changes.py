@@ -251,8 +251,8 @@ def _path_of_parent(records: ConfigurationRecords, kind: Kind, file: RecordFile)
         return {}
     parent = records.by_ref.get(Ref(kind.parent, file.ref.name.rpartition("/")[0]))
     if parent is None:
-        own = f"{file.ref}: its name is that of a {kind.parent}, a slash and its own"
-        raise FaultyFiles([f"{file.place('')}: {own}; there is no such {kind.parent}"])
+        fault = f"{file.ref}: its name is that of a {kind.parent}, a slash and its own"
+        raise FaultyFiles([f"{file.place('')}: {fault}; there is no such {kind.parent}"])
     return {name: parent.record[name] for name in kind.parent_path}
 
 

@@ -119,7 +119,7 @@ class _MemberView:
         available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in views}
         visible = []
         for book in books:
-            own = had.get((member.member_id, book.coupon_book_id), _NOT_HAD)
+            totals = had.get((member.member_id, book.coupon_book_id), _NOT_HAD)
             amounts_of_book = amounts.get(book.coupon_book_id, _NONE)
             locks = locked.get(book.coupon_book_id, ())
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
@@ -131,10 +131,10 @@ class _MemberView:
                 audience_keys=self.audience_keys,
                 context=context,
                 stock_left=stock.get(book.coupon_book_id),
-                assigned=own.assigned + sum(lock.reserves_stock for lock in locks),
+                assigned=totals.assigned + sum(lock.reserves_stock for lock in locks),
                 unused=amounts_of_book.unused - sum(not lock.reserves_stock for lock in locks),
-                used_in_period=own.used + len(locks),
-                discounted_in_period=own.discounted,
+                used_in_period=totals.used + len(locks),
+                discounted_in_period=totals.discounted,
                 points=available.get(account_key, Decimal(0)),
             )
             visible.append(MemberBook(book, amounts_of_book, tuple(exclusions_of_list(book, facts))))
@@ -151,9 +151,11 @@ class _MemberView:
         ids = [b.coupon_book_id for b in books if b.locked_until is not None and b.locked_until > now]
         if not ids:
             return {}, {}
-        own, reserved_stock = holdings.active_locks(self._call.db, member.organization_id, [member.member_id], ids, now)
+        member_locks, reserved_stock = holdings.active_locks(
+            self._call.db, member.organization_id, [member.member_id], ids, now
+        )
         by_book: dict[int, list[CouponLock]] = {}
-        for lock in own:
+        for lock in member_locks:
             by_book.setdefault(lock.coupon_book_id, []).append(lock)
         return by_book, reserved_stock
 

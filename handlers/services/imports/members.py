@@ -134,8 +134,8 @@ def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Ba
             batch.failed.append(member_row.row.failed("The member was erased.", name_of("loyaltyMemberId")))
             continue
         public_id = member_row.sent.fields.get("public_loyalty_member_id")
-        own = None if before is None else before.public_loyalty_member_id
-        if public_id is not None and public_id != own:
+        previous_public_id = None if before is None else before.public_loyalty_member_id
+        if public_id is not None and public_id != previous_public_id:
             if public_id in taken_identifiers:
                 batch.failed.append(
                     member_row.row.failed(public_id_taken(public_id).detail, name_of("publicLoyaltyMemberId"))

@@ -82,8 +82,10 @@ class Tiers:
         """The tier with a key; else that with a name, in the default program if several have it."""
         by_key = self._by_key.get(name.lower())
         tiers_by_name = self._by_name.get(name, [])
-        own = [tier for tier in tiers_by_name if tier.loyalty_program_id == self._default_program]
-        return by_key or (own[0] if own else tiers_by_name[0] if len(tiers_by_name) == 1 else None)
+        default_program_tiers = [tier for tier in tiers_by_name if tier.loyalty_program_id == self._default_program]
+        return by_key or (
+            default_program_tiers[0] if default_program_tiers else tiers_by_name[0] if len(tiers_by_name) == 1 else None
+        )
 
 
 def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:

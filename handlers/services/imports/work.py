@@ -229,9 +229,9 @@ class Importer:
         end = time.monotonic() + self._settings.import_step_ms / 1000
         at_once = len(rows) if call.is_quiet else _EVALUATED_AT_ONCE
         while self._done < len(rows) and (not self._done or time.monotonic() < end):
-            some = rows[self._done : self._done + at_once]
-            failed += _KINDS[job.kind](call, job, some, name_of)
-            self._done += len(some)
+            next_rows = rows[self._done : self._done + at_once]
+            failed += _KINDS[job.kind](call, job, next_rows, name_of)
+            self._done += len(next_rows)
         write_entries([call], "startImport")
         if job.dry_run:
             db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")

@@ -204,14 +204,14 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
 
 def _outcome(payment: _Payment, unit: UnitOfWork, member_tiers: Sequence[MemberTier]) -> PaymentOutcome:
     call, member = payment.call, payment.member
-    own = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
-    effects = [e for outcome in own for e in outcome["effects"] if e["status"] in (EXECUTED, PARTIAL)]
+    answers = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
+    effects = [e for outcome in answers for e in outcome["effects"] if e["status"] in (EXECUTED, PARTIAL)]
     return PaymentOutcome(
         loyalty_member_id=member.loyalty_member_id,
         tier=_tier_name(call, member_tiers),
         is_new_member=payment.is_new,
         accruals=_accruals(member, unit),
-        missions=_with_messages(call, joined_missions(move for outcome in own for move in outcome["missions"])),
+        missions=_with_messages(call, joined_missions(move for outcome in answers for move in outcome["missions"])),
         effects=payment_effects(payment.intent.total, effects),
     )
 

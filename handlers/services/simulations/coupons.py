@@ -113,8 +113,8 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
         by_code.setdefault(coupon.code or "", []).append(coupon)
     loader = run.unit.coupons.loader
     for book_id in sorted({coupon.coupon_book_id for coupon in coupons}):
-        own = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
-        loader.load_by_code(loader.book(coupon_book_id=book_id), (), own)
+        coupon_ids = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
+        loader.load_by_code(loader.book(coupon_book_id=book_id), (), coupon_ids)
     return [_presented(run, code, by_code.get(code, ())) for code in codes]
 
 

@@ -205,15 +205,15 @@ def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
     The time of a call begins with its first event, so that no other call of a batch takes any of it. People wait for a
     dry run, so its events share the time of one. Nobody waits for the worker.
     """
-    own = Deadline(_event_seconds, time.thread_time)
+    event_deadline = Deadline(_event_seconds, time.thread_time)
     execution = unit.execution
     if not execution.is_awaited:
-        return own
-    of_call = execution.deadlines.get(tracked.origin)
-    if of_call is None:
-        of_call = own if unit.is_dry_run else Deadline(_call_seconds, time.thread_time)
-        execution.deadlines[tracked.origin] = of_call
-    return own.at_most(of_call)
+        return event_deadline
+    call_deadline = execution.deadlines.get(tracked.origin)
+    if call_deadline is None:
+        call_deadline = event_deadline if unit.is_dry_run else Deadline(_call_seconds, time.thread_time)
+        execution.deadlines[tracked.origin] = call_deadline
+    return event_deadline.at_most(call_deadline)
 
 
 def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evaluator:

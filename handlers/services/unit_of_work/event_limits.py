@@ -42,7 +42,7 @@ def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: C
     occasions = _occasions(unit, tracked, limited)
     ceilings: dict[CounterKey, Ceiling | None] = {key: None for key in given_back if key.member_id == ALL_MEMBERS}
     gives_back = bool(ceilings)
-    own: set[int] = set()
+    campaign_ids: set[int] = set()
     starts: set[date] = set()
     for campaign in limited:
         limited_occasions = {
@@ -52,12 +52,12 @@ def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: C
             _add_ceilings(campaign, limited_occasions, ceilings)
             own_starts = _starts_of_own_counters(campaign, limited_occasions)
             if own_starts:
-                own |= {campaign.campaign.campaign_id, ALL_CAMPAIGNS}
+                campaign_ids |= {campaign.campaign.campaign_id, ALL_CAMPAIGNS}
                 starts |= own_starts
     db, organization_id = unit.db, unit.organization_id
     used_amounts = limit_counters.read(db, organization_id, [key for key in given_back if key.member_id != ALL_MEMBERS])
-    if own:
-        used_amounts |= limit_counters.find_of_members(db, organization_id, unit.members, own, starts)
+    if campaign_ids:
+        used_amounts |= limit_counters.find_of_members(db, organization_id, unit.members, campaign_ids, starts)
     if not ceilings:
         return Counters(used_amounts, applications=applications)
     if unit.is_dry_run:

@@ -154,9 +154,11 @@ def load_order_history(unit: UnitOfWork) -> OrderHistory:
     return orders.find_order_history(unit.db, unit.organization_id, unit.members, max(unit.moments), stored_ids)
 
 
-def orders_before(unit: UnitOfWork, member: Member | None, at: datetime, own: Order | None = None) -> EarlierOrders:
+def orders_before(
+    unit: UnitOfWork, member: Member | None, at: datetime, own_order: Order | None = None
+) -> EarlierOrders:
     """The orders of a member before a moment, without the order that an event itself is about; none of nobody."""
     if member is None:
         return NO_ORDERS
     others = () if unit.orders is None else unit.orders.present
-    return unit.order_history.before(member.member_id, at, others, None if own is None else own.order_id)
+    return unit.order_history.before(member.member_id, at, others, None if own_order is None else own_order.order_id)

@@ -33,8 +33,7 @@ def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterato
     Yields the present permissions of the caller, which nobody else can change meanwhile. Raises LastAdministrator at
     the end of the block if an organization that had an administrator has none any more.
     """
-    own = call.organization.organization_id
-    concerned = {own, *organization_ids}
+    concerned = {call.organization.organization_id, *organization_ids}
     for unknown_id in sorted(concerned - users.lock_organizations(call.db, concerned)):
         raise NotFound(f"There is no organization {unknown_id}.")
     grant = _current_grant(call)

@@ -145,13 +145,13 @@ def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> di
     """The headers of one attempt: the trigger's own, which may replace some of the sender's, and the sender's."""
     timestamp = int(now.timestamp())
     secrets = [secret for secret in (delivery.secret, delivery.previous_secret) if secret is not None]
-    own: Mapping[str, str] = delivery.settings["headers"]
-    own_names = {name.lower() for name in own}
+    configured_headers: Mapping[str, str] = delivery.settings["headers"]
+    configured_names = {name.lower() for name in configured_headers}
     replaceable = {"User-Agent": "loyalty-server", **cloud_event_attributes(delivery)}
     clock = {TEST_CLOCK_HEADER: instant_text(delivery.recorded_at)} if delivery.has_test_clock else {}
     return {
-        **own,
-        **{name: value for name, value in replaceable.items() if name.lower() not in own_names},
+        **configured_headers,
+        **{name: value for name, value in replaceable.items() if name.lower() not in configured_names},
         **clock,
         "Content-Type": "application/json",
         "webhook-id": delivery.trigger_delivery_key,
