@@ -18,7 +18,7 @@ LEFT_OUT = ("persistence/migrations",)
 QUESTION = re.compile(r"(What|Whoever|Those)\b")
 METAPHORS = frozenset({"desk", "clerk", "till", "shelf", "rehearsal", "ladder", "lineup"})
 # They say nothing of the thing.
-EMPTY_NAMES = frozenset({"each", "found", "wanted", "said", "everything"})
+EMPTY_NAMES = frozenset({"each", "found", "wanted", "said", "everything", "own", "mine", "some", "in_all"})
 METAPHORS_AND_PLURALS = METAPHORS | {"shelves"} | {f"{word}s" for word in METAPHORS - {"shelf"}}
 # Names of which a reader asks: a known what?
 PARTICIPLE = re.compile(
