@@ -151,7 +151,8 @@ class BadgeChanges:
     changed_trackings: tuple[BadgeTracking, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.balances or self.trackings or self.changed_trackings)
+        """True if there are any: each change comes with a new tracking."""
+        return bool(self.trackings)
 
 
 class BadgeBalances:

@@ -63,6 +63,7 @@ def test_an_assignment_is_kept_as_it_was_asked_for():
     assert (tracking.loyalty_event_id, tracking.created_at) == (5, NOW)
     assert held.balance(ANA, 1) == 3
     assert held.balance(BEN, 1) == 0
+    assert held.balance(ANA, 2) == 0
 
 
 def test_a_tracking_without_a_key_has_one_of_its_own():
@@ -144,6 +145,27 @@ def test_of_what_is_missing_only_as_much_is_taken_as_comes_back():
     assert held.revert(two.badge_tracking_id, badge()).amount_assigned == 0
     assert [each.missing for each in held.drain().changed_trackings if each.reverted_badge_tracking_id] == [0]
     assert held.balance(ANA, 1) == 0
+
+
+def test_a_revert_that_changes_nothing_is_not_refused_above_a_lowered_maximum():
+    """What it would give is missing since an event was undone."""
+    held = balances()
+    given = held.assign(grant(event_id=5))
+    taken = held.unassign(grant())
+    held.reverse(given.badge_tracking_id, badge(), 6)
+    held.assign(grant(3))
+    assert held.revert(taken.badge_tracking_id, badge(max_amount=1)).amount_assigned == 0
+    assert held.balance(ANA, 1) == 3
+
+
+def test_what_could_not_be_taken_before_is_not_taken_with_a_reverted_assignment():
+    held = balances()
+    first, given = held.assign(grant()), held.assign(grant(event_id=5))
+    held.unassign(grant(2))
+    assert held.reverse(given.badge_tracking_id, badge(), 6).missing == 1
+    held.assign(grant(2))
+    assert held.revert(first.badge_tracking_id, badge()).amount_assigned == -1
+    assert held.balance(ANA, 1) == 1
 
 
 def test_who_holds_more_than_a_lowered_maximum_keeps_it_and_gets_no_more():
