@@ -14,6 +14,7 @@ from domain.members import Member, MemberInactive
 from domain.problems import Refusal
 from domain.referrals import (
     CodeUse,
+    ProgramTotals,
     ReferralCode,
     ReferralLimitReached,
     ReferralLog,
@@ -22,6 +23,7 @@ from domain.referrals import (
     ReferralPrograms,
     ReferralReward,
     ReferralUsageState,
+    RewardOutcome,
     ready_program,
     refuse_referral,
 )
@@ -243,6 +245,23 @@ def test_a_use_counts_for_the_code_its_owner_and_the_pair():
     state.reverse(log)
     assert (state.codes[4].total_usages, state.of_referrers, state.of_pairs) == (1, {(2, 7): 1}, {(4, 8): 0})
     assert (len(state.added), state.taken_back) == (1, [log])
+
+
+def test_the_first_use_of_a_members_codes_is_allowed_by_a_limit_of_one_and_the_second_is_not():
+    program = replace(PROGRAM, max_per_code=1, max_referrals_per_member=1)
+    state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
+    state.refuse_over_limit(program, state.codes[1], 8)
+    state.add(use(state.codes[1], 8))
+    assert (state.of_referrers, state.of_pairs) == ({(2, 7): 1}, {(1, 8): 1})
+    with pytest.raises(ReferralLimitReached, match="maxPerCode is 1, and 1 uses"):
+        state.refuse_over_limit(program, state.codes[1], 9)
+    with pytest.raises(ReferralLimitReached, match="maxReferralsPerMember is 1, and 1 uses"):
+        state.refuse_over_limit(program, state.codes[2], 9)
+
+
+def test_nothing_is_counted_or_paid_before_anything_happened():
+    assert ProgramTotals() == ProgramTotals(referred_count=0, total_codes=0, total_logs=0)
+    assert RewardOutcome(ReferralReward("referrer", Decimal(5), 3), 7, "skipped").points == 0
 
 
 def test_there_may_be_no_programs():
