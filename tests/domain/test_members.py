@@ -10,6 +10,7 @@ from domain.members import (
     Member,
     MemberErased,
     MemberInactive,
+    MemberProperties,
     differences,
     is_loyalty_member_id,
     is_reserved_id,
@@ -98,6 +99,11 @@ def test_expressions_see_the_labelled_fields_of_a_profile():
 
 
 MEMBER = Member(**{**dict.fromkeys(Member.__slots__), "member_id": 7, "loyalty_member_id": "ana", "active": True})
+
+
+def test_a_new_member_is_active_unless_said_otherwise():
+    new = MemberProperties(loyalty_member_id="ana")
+    assert (new.active, new.profile, new.on_chain) == (True, {}, {"wallets": []})
 
 
 def test_nothing_is_done_for_a_member_that_was_erased():

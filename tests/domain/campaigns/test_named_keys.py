@@ -34,6 +34,10 @@ def keys_in(text):
         ("audiences.exists(a, a in ['vip', 'new'])", [("audiences", "vip"), ("audiences", "new")]),
         ("missions.exists(m, m == 'm-1' && balances.points > 1)", [("missions", "m-1"), ("balances", "points")]),
         ("audiences.exists(a, tiers.exists(a, a == 'vip'))", [("tiers", "vip")]),
+        (
+            "audiences.exists(b, tiers.exists(a, a == 'vip' && b == 'new'))",
+            [("tiers", "vip"), ("audiences", "new")],
+        ),
         ("order.items.exists(balances, balances.points > 1)", []),
         ("order.items.exists(a, a.code == 'vip')", []),
         ("audiences.exists(a, order.tags.exists(a, a == 'vip'))", []),
