@@ -230,7 +230,7 @@ class Bench:
         self.counters = Counters(used or {})
         self.matchers = matchers or {}
         self.executors = executors or {}
-        self.attempt = attempt
+        self.attempt = attempt or (lambda execute: execute())
 
     def run(
         self, event: EventFacts | None = None, *, explaining: bool = False, mode: str = FULL, tracing: bool = False
