@@ -286,6 +286,23 @@ def test_other_values_are_no_integers(value):
     assert [fault.message for fault in caught.value.faults] == ["/value is not an integer of 64 bits"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("bool", True, "true"),
+        ("bool", False, "false"),
+        ("null", None, "null"),
+        ("decimal", "5", "5.0"),
+        ("string", 'a"b\\c\n', '"a\\"b\\\\c\\n"'),
+        # What is not printable is written by its number.
+        ("string", "\u200b\uffff", '"\\u200b\\uffff"'),
+        ("string", "\U000e0001", '"\\U000e0001"'),
+    ],
+)
+def test_a_value_of_a_tree_is_spelled(kind, value, text):
+    assert to_text(from_tree({"kind": "constant", "type": kind, "value": value})) == text
+
+
 def test_a_decimal_may_have_100_characters():
     assert from_tree({"kind": "constant", "type": "decimal", "value": "1.5".zfill(100)}).value == Decimal("1.5")
 
