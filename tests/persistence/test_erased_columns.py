@@ -115,7 +115,7 @@ def erased_columns(statements: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 # Codes are renamed in the records of other members, too: of these statements only the member's own codes count here.
-OWN_STATEMENTS = (*erasing._OWN, *erasing._USES_OF_CODES, erasing._EMPTY_ENTRIES, erasing._ERASE_MEMBER)
+OWN_STATEMENTS = (*erasing._OWN_RECORDS, *erasing._USES_OF_CODES, erasing._EMPTY_ENTRIES, erasing._ERASE_MEMBER)
 CODES = {pair for pair in erased_columns(erasing._RENAME_CODE) if pair[0] == "referral_codes"}
 ERASED = set(erased_columns(OWN_STATEMENTS)) | CODES
 
