@@ -1,7 +1,9 @@
 """The base of the shapes that the subjects' modules declare with marshmallow, compiled once to plain functions.
 
 The document has already checked the content of a body, so loading only renames and converts. marshmallow's own
-machinery costs ten times more for the same result and is used for the declaration only.
+machinery costs ten times more for the same result and is used for the declaration only. A field whose values differ
+inside and on the wire has a function `load`, which gets the value of a body, or `dump`, which gets the value inside;
+neither gets None.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -33,18 +34,13 @@ class UnusableText(ValueError):
 class Instant(fields.Field[Any]):
     """A date-time: aware UTC inside, RFC 3339 with `Z` on the wire."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return None if value is None else instant_text(value)
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return instant_of(value)
+    load, dump = staticmethod(instant_of), staticmethod(instant_text)
 
 
 class LocalInstant(Instant):
     """Like Instant, but a text without an offset stays without one: it is local time in a zone that is found later."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return local_of(value)
+    load = staticmethod(local_of)
 
 
 LocalMoment = Annotated[datetime, LocalInstant]
@@ -54,31 +50,29 @@ LocalMoment = Annotated[datetime, LocalInstant]
 class Exact(fields.Field[Any]):
     """A number that is never a binary float."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return None if value is None else exact_number(value)
+    dump = staticmethod(exact_number)
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+    def load(self, value: Any) -> Decimal:
+        """The exact number of a value."""
         return value if isinstance(value, Decimal) else Decimal(value)
 
 
 class _Key(fields.Field[Any]):
     """A generated key, or a list of them: in lower case inside, however a request writes it."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return value
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+    def load(self, value: Any) -> Any:
+        """The key or keys in lower case."""
         return value.lower() if isinstance(value, str) else [key.lower() for key in value]
 
 
 class Calendar(fields.Field[Any]):
     """A calendar day, ISO 8601."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return None if value is None else value.isoformat()
+    load = staticmethod(date.fromisoformat)
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return date.fromisoformat(value)
+    def dump(self, value: date) -> str:
+        """The day as text."""
+        return value.isoformat()
 
 
 class Plain(fields.Field[Any]):
@@ -110,10 +104,8 @@ class Nested(fields.Field[Any]):
         """The JSON object of the value, or the list of them."""
         return [self.shape.dump(item) for item in value] if self.many else self.shape.dump(value)
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return None if value is None else self.dump(value)
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+    def load(self, value: Any) -> Any:
+        """The value of the JSON object, or the list of them."""
         return loaded_items(self.shape.load, value) if self.many else self.shape.load(value)
 
 
@@ -232,7 +224,7 @@ class Shape:
             if name not in without and (only is None or name in only)
         }
         self._dumps: list[tuple[str, Callable[[Any], Any] | None, bool]] = [
-            (names.get(name, field.wire), _dumper(field.kind), field.omit_none or name in optional)
+            (names.get(name, field.wire), getattr(field.kind, "dump", None), field.omit_none or name in optional)
             for name, field in response_fields.items()
         ]
         # One call that reads all values, since answers have many records with many fields.
@@ -272,7 +264,7 @@ class Body(Shape, Generic[Command]):
     def __init__(self, command: type[Command]) -> None:
         super().__init__(command)
         self.command = command
-        self._loads = {field.wire: (field.inside, _loader(field.kind)) for field in _fields_of(command)}
+        self._loads = {field.wire: (field.inside, getattr(field.kind, "load", None)) for field in _fields_of(command)}
         self._defaults = {field.name: _default_of(field) for field in dataclasses.fields(cast(Any, command))}
 
     def load(self, body: Mapping[str, Any]) -> Command:
@@ -325,28 +317,6 @@ class Changes(Generic[Command]):
             return self.command(**self.fields)
         unchanged = {name: getattr(record, name) for name in _names_of_values(self.command) if name not in self.fields}
         return self.command(**unchanged, **self.fields)
-
-
-def _loader(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
-    if isinstance(field, Plain):
-        return None
-    return partial(field._deserialize, attr=None, data=None)
-
-
-def _dumper(field: fields.Field[Any]) -> Callable[[Any], Any] | None:
-    if isinstance(field, Plain | _Key):
-        return None
-    if isinstance(field, Nested):
-        return field.dump
-    return _DUMPERS.get(type(field)) or partial(field._serialize, attr=None, obj=None)
-
-
-# The functions that the fields of these classes are written by, called without the detour through marshmallow's method.
-_DUMPERS: Mapping[type[fields.Field[Any]], Callable[[Any], Any]] = {
-    Instant: instant_text,
-    LocalInstant: instant_text,
-    Exact: exact_number,
-}
 
 
 def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:

@@ -23,28 +23,25 @@ _EMPTY_PARTS = {
 class _Profile(fields.Field[Any]):
     """The profile in every member record; objects with parts only if some of these are known."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+    def dump(self, value: Any) -> Any:
+        """The profile with all fields, null where the member has none."""
         parts = {name: {**empty, **value[name]} for name, empty in _EMPTY_PARTS.items() if name in value}
         return {**_EMPTY_PROFILE, **value, **parts}
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return value
 
 
 class _Notifications(fields.Field[Any]):
     """The notification wishes; null where the member has made no choice."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+    def dump(self, value: Any) -> Any:
+        """The wishes with all channels."""
         return {**dict.fromkeys(NOTIFICATIONS), **value}
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        return value
 
 
 class _LoyaltyMemberId(fields.Field[Any]):
     """The organization's own id of a member; refuses values that the document's pattern cannot exclude."""
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+    def load(self, value: Any) -> Any:
+        """The unchanged id; raises UnusableText."""
         if is_reserved_id(value):
             raise UnusableText(f"is {value}, which is part of the path of an operation, and would hide the member")
         return value

@@ -32,10 +32,12 @@ _CRITERIA = Body(_Criteria)
 class _Matcher(fields.Field[Any]):
     """The criteria of an audience by attributes, which are stored as they are named inside."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+    def dump(self, value: Any) -> Any:
+        """The criteria on the wire."""
         return _CRITERIA.dump(value)
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+    def load(self, value: Any) -> Any:
+        """The criteria as they are stored."""
         return asdict(_CRITERIA.load(value))
 
 

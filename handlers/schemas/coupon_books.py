@@ -16,10 +16,12 @@ from handlers.services.coupons.validate_book import CouponBookProperties
 class _Numbers(fields.Field[Any]):
     """Whole numbers that this surface writes as texts, and reads as both."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
+    def dump(self, value: Any) -> list[str]:
+        """The texts of the numbers."""
         return [str(number) for number in value]
 
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+    def load(self, value: Any) -> list[int]:
+        """The numbers."""
         return [int(number) for number in value]
 
 

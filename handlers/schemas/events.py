@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from marshmallow import fields
@@ -20,8 +21,7 @@ PAYLOAD, RESULT = "payload", "result"
 
 
 class _Events(fields.Field[Any]):
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> list[IncomingEvent]:
-        return loaded_items(incoming_event, value)
+    load = staticmethod(partial(loaded_items, incoming_event))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,8 +66,7 @@ class NewAccount(AccountSettings):
 class TransactionType(fields.Field[Any]):
     """The kind of a transaction: a number inside, a name in answers."""
 
-    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> Any:
-        return TRANSACTION_TYPES[value]
+    dump = TRANSACTION_TYPES.__getitem__
 
 
 _DAYS = 30

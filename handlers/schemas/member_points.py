@@ -8,8 +8,12 @@ from handlers.services.ledger.move_points import MovedPoints, PointsMove
 MEMBER_POINTS = Body(PointsMove)
 
 
+class _Text(fields.Field[str]):
+    dump = str
+
+
 class _TextId(WireSchema):
-    ledger_transaction_id = fields.String()
+    ledger_transaction_id = _Text()
 
 
 MOVED_POINTS = wrapped_list("ledgerTransactions", Shape(_TextId, MovedPoints))

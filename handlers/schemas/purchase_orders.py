@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from marshmallow import fields
@@ -33,8 +34,7 @@ def new_order(body: Mapping[str, Any]) -> NewOrder:
 
 
 class _Orders(fields.Field[Any]):
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> list[NewOrder]:
-        return loaded_items(new_order, value)
+    load = staticmethod(partial(loaded_items, new_order))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
