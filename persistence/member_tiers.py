@@ -4,25 +4,26 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, select
 
 from domain.members import Member
 from domain.tier_history import TierPeriod
 from domain.tier_log import TierTracking
 from domain.tiers import HeldTier, MemberProgram, MemberTier, TierFloor
 from persistence.connections import Prepared, defer, query
+from persistence.records import Records
 from persistence.rows import (
     add_all,
     as_json,
     as_rows,
     change_all,
-    columns_of,
     fields_of,
-    record,
     recordset_of,
     update_by_id,
 )
 from persistence.tables.members import member_tier_trackings, member_tiers, members
+
+TRACKINGS = Records(member_tier_trackings, TierTracking)
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
 _EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
@@ -225,24 +226,6 @@ def find_periods(db: Connection, organization_id: int, member_ids: Collection[in
             db, _PERIODS, (*values, *values)
         )
     ]
-
-
-def find_tracking(db: Connection, organization_id: int, system_unique_key: str) -> TierTracking | None:
-    """The tracking made under this key."""
-    table = member_tier_trackings
-    row = db.execute(
-        select(*columns_of(table, TierTracking)).where(
-            table.c.organization_id == organization_id, table.c.system_unique_key == system_unique_key
-        )
-    ).one_or_none()
-    return record(TierTracking, row)
-
-
-def add_tracking(db: Connection, organization_id: int, **values: Any) -> TierTracking:
-    """Store a tracking by request; if another request claims its key at the same moment, the call is retried."""
-    table = member_tier_trackings
-    statement = insert(table).values(organization_id=organization_id, **values)
-    return TierTracking(*db.execute(statement.returning(*columns_of(table, TierTracking))).one())
 
 
 def find_trackings_since(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[TierTracking]:

@@ -21,6 +21,7 @@ from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import member_tiers
+from persistence.member_tiers import TRACKINGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ def set_tier(
     digest = _digest(member, program, tier, setting)
     reason = setting.description or "The tier was set by request."
     with unit_of_work(call, [member.member_id], reason, reported=(TIER_SET, TIER_REMOVED)) as unit:
-        before = member_tiers.find_tracking(call.db, organization_id, key)
+        before = TRACKINGS.find_by(call.db, organization_id, system_unique_key=key)
         if before is not None:
             refuse_reuse(key, before.request_digest, digest)
             return before
@@ -57,22 +58,20 @@ def set_tier(
         if tier is not None:
             hold = TierHold(tier.loyalty_tier_id, setting.expires_at, setting.tier_hold or FIXED)
         before_tier_id, after = unit.tiers.assign(member.member_id, program, tier, hold)
-        tracking = member_tiers.add_tracking(
-            call.db,
-            organization_id,
-            member_id=member.member_id,
-            loyalty_program_id=program.loyalty_program_id,
-            loyalty_tier_id=None if tier is None else tier.loyalty_tier_id,
-            answered_tier_id=after,
-            expires_at=setting.expires_at,
-            system_unique_key=key,
-            request_digest=digest,
-            external_id=setting.external_id,
-            description=setting.description,
-            tags=setting.tags,
-            created_at=call.now,
-            tier_hold=None if hold is None else hold.kind,
-        )
+        values = {
+            "member_id": member.member_id,
+            "loyalty_program_id": program.loyalty_program_id,
+            "loyalty_tier_id": None if tier is None else tier.loyalty_tier_id,
+            "answered_tier_id": after,
+            "expires_at": setting.expires_at,
+            "system_unique_key": key,
+            "request_digest": digest,
+            "external_id": setting.external_id,
+            "description": setting.description,
+            "tags": setting.tags,
+            "tier_hold": None if hold is None else hold.kind,
+        }
+        tracking = TRACKINGS.add(call.db, organization_id, values, call.now)
         call.audit.add(
             "member-tier",
             tracking.member_tier_tracking_id,
