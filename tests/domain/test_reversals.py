@@ -70,6 +70,8 @@ def test_counts_are_given_back_once():
     all_items = Extent.part(Decimal(3), Decimal(3))
     assert amount_to_reverse({"type": "transactions", "amount": 1}, all_items, 0) == 0
     assert amount_to_reverse({"type": "transactions", "amount": 1}, WHOLE, 0) == 1
+    assert amount_to_reverse({"type": "coupons", "amount": 1}, all_items, 0) == 0
+    assert amount_to_reverse({"type": "coupons", "amount": 1}, WHOLE, 0) == 1
 
 
 @pytest.mark.parametrize(
@@ -176,6 +178,6 @@ def test_a_reverted_transaction_says_what_went_into_debt_and_what_was_missing():
         False,
         False,
     )
-    assert reverted("7").missing == 3
+    assert reverted("4").missing == 6
     released = reverted("7", status=REVERTED, is_partial=True)
     assert (released.missing, released.is_release, released.is_partial, released.overdraft) == (0, True, True, 0)

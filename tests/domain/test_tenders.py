@@ -188,6 +188,7 @@ def test_payments_add_up_to_the_order():
     ("payments", "total", "faults"),
     [
         ([CARD], 11, [("", "The payments add up to 10, the total is 11.")]),
+        ([CARD], 9, [("", "The payments add up to 10, the total is 9.")]),
         (
             [{"tender": "points", "amount": 10}],
             10,
@@ -226,6 +227,7 @@ def test_a_later_event_does_not_change_how_the_order_was_paid(other):
 
 def test_a_tender_of_points_is_at_most_what_its_payment_is_worth():
     refuse_greater(PAID, Decimal(5))
+    refuse_greater(PAID, Decimal(6))
     with pytest.raises(InvalidRequest) as refused:
         refuse_greater(PAID, Decimal("4.99"))
     assert [(fault.pointer, fault.detail) for fault in refused.value.faults] == [

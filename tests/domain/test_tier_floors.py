@@ -70,7 +70,8 @@ def test_points_that_begin_to_count_by_time_lift_the_member_above_the_floor():
 
 
 def test_an_inactive_tier_is_no_floor():
-    assert schedule().place_of(NOTHING, NOON, TierFloor(OTHER)) == HeldTier(BASIC)
+    for inactive_id in (OTHER, BASIC - 1):
+        assert schedule().place_of(NOTHING, NOON, TierFloor(inactive_id)) == HeldTier(BASIC)
 
 
 def test_a_floor_is_the_tier_where_the_points_lead_to_none():

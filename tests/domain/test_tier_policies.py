@@ -97,7 +97,9 @@ def released(*amounts):
 
 
 # 100 points of December could not be spent before the tenth of January.
-LATE_POINTS = released(("2025-06-01", 30, None), ("2025-12-20", 100, "2026-01-10"), ("2026-01-02", 80, None))
+LATE_POINTS = released(
+    ("2024-06-01", 500, None), ("2025-06-01", 30, None), ("2025-12-20", 100, "2026-01-10"), ("2026-01-02", 80, None)
+)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,11 @@ def test_a_year_does_not_count_again_for_points_that_were_available_within_it_or
     assert TierPolicy(EARNED, CALENDAR).counted_points(released(("2025-12-20", 100, available)), at) == points
 
 
+def test_each_ended_year_counts_of_which_points_became_available():
+    points = released(("2024-12-20", 100, "2026-02-01"), ("2025-12-20", 30, "2026-02-01"))
+    assert TierPolicy(EARNED, CALENDAR).counted_points(points, NOON) == 100
+
+
 def test_the_better_of_the_ended_and_the_present_year_counts():
     policy = TierPolicy(EARNED, CALENDAR)
     better = TierPoints(earnings=(*LATE_POINTS.earnings, Earning(NOON, Decimal(70))))
@@ -141,6 +148,7 @@ def test_points_of_a_rolling_period_count_from_what_they_are_for_however_late_th
 @pytest.mark.parametrize(
     ("at", "changes"),
     [
+        ("2026-01-09", []),
         # The end of the year is the next change, though no points of its own end then.
         ("2026-01-10", [("2027-01-01", 0)]),
         ("2026-12-31", [("2027-01-01", 0)]),
@@ -151,6 +159,12 @@ def test_a_year_that_counts_again_ends_with_the_present_one(at, changes):
     points = released(("2025-12-20", 100, "2026-01-10"))
     found = TierPolicy(EARNED, CALENDAR).changes(points, datetime.fromisoformat(at).replace(tzinfo=UTC))
     assert [(moment.date().isoformat(), amount) for moment, amount in found] == changes
+
+
+def test_a_year_counts_again_from_the_first_moment_of_the_next_one_on():
+    points = released(("2025-12-20", 100, "2026-01-01"))
+    assert TierPolicy(EARNED, CALENDAR).counted_points(points, datetime(2026, 1, 1, tzinfo=UTC)) == 100
+    assert list(TierPolicy(EARNED, CALENDAR).changes(points, NOON)) == [(datetime(2027, 1, 1, tzinfo=UTC), 0)]
 
 
 def test_points_of_later_years_count_when_the_year_that_counts_again_is_over():

@@ -288,6 +288,16 @@ def test_a_floor_that_was_set_is_not_that_of_a_member_without_a_tier():
     assert not replace(tracking(1, GOLD, 5), tier_hold=FLOOR).sets(None)
 
 
+@pytest.mark.parametrize(
+    "other", [{"loyalty_program_id": PROGRAM + 1}, {"member_id": MEMBER - 1}, {"member_id": MEMBER + 1}]
+)
+def test_tiers_of_other_members_and_programs_do_not_prevent_a_reversal(other):
+    log, found = TierLog(), tier_assignments(HeldTier(GOLD, True))
+    log.register([tracking(1, GOLD, 5, HeldTier(SILVER)), replace(tracking(2, BASIC, 6), **other)])
+    assert log.reverse(1, found, 9)
+    assert found.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER)
+
+
 def test_what_a_request_set_after_an_event_is_unchanged_by_the_reversal_of_the_event():
     log, found = TierLog(), tier_assignments(HeldTier(GOLD, True))
     log.register([tracking(1, GOLD, 5), tracking(2, SILVER, None, HeldTier(GOLD, True)), tracking(3, GOLD, 6)])

@@ -59,7 +59,8 @@ def test_value_that_expires_is_not_untracked():
 
 
 def test_rounding_needs_an_end_that_it_rounds():
-    assert pointers(expiry_rounding="month", expiration_policies=(IDLE,)) == ["/expiryRounding"]
+    for rounding in ("month", "quarter", "year"):
+        assert pointers(expiry_rounding=rounding, expiration_policies=(IDLE,)) == ["/expiryRounding"]
     complete_settings(PLAIN | {"expiry_rounding": "month", "expires_in_months": 1})
     complete_settings(
         PLAIN | {"expiry_rounding": "month", "tier_expirations": ({"loyaltyTierKey": "gold", "months": 1},)}
@@ -91,7 +92,8 @@ def test_settings_that_are_named_stay():
 
 def test_an_account_that_is_not_revolving_has_no_overdraft():
     assert pointers(is_revolving=False, overdraft_limit=Decimal(1)) == ["/overdraftLimit"]
-    complete_settings(PLAIN | {"is_revolving": False, "overdraft_limit": Decimal(0)})
+    for limit in (-1, 0):
+        complete_settings(PLAIN | {"is_revolving": False, "overdraft_limit": Decimal(limit)})
     complete_settings(PLAIN | {"is_revolving": True, "overdraft_limit": Decimal(1)})
 
 

@@ -38,6 +38,7 @@ def test_lots_that_do_not_change():
     assert extended(lot(JUNE), until=JUNE) is None
     assert extended(lot(None), until=JULY) is None
     assert extended(lot(NOW), until=JULY) is None
+    assert extended(lot(datetime(2026, 2, 1, tzinfo=UTC)), until=JULY) is None
     assert extended(lot(remaining=0), until=JULY) is None
     assert extended(lot(), only=frozenset({2}), until=JULY) is None
     assert extended(lot(), only=frozenset({1}), until=JULY) == (JULY, JULY)
