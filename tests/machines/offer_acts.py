@@ -19,8 +19,8 @@ class Acts:
 
     def some(self, steps: int, *without: str) -> None:
         """Do so many acts."""
-        weights = {"buy": 30, "visit": 3, "bring_back": 10, "undo": 4, "give": 9, "burn": 8, "revert": 4, "pay": 9}
-        weights |= {"settle": 9, "use": 6, "lock": 6, "unlock": 7, "extend": 3, "wait": 15, "release": 3, "hold": 3}
+        weights = {"buy": 30, "visit": 3, "bring_back": 10, "undo": 4, "give": 9, "burn": 8, "revert": 4, "pay": 12}
+        weights |= {"settle": 12, "use": 6, "lock": 8, "unlock": 9, "extend": 3, "wait": 13, "release": 5, "hold": 5}
         kinds = [kind for kind in weights if kind not in without]
         for kind in self.chance.choices(kinds, [weights[kind] for kind in kinds], k=steps):
             getattr(self, kind)()
@@ -87,8 +87,8 @@ class Acts:
     def settle(self) -> None:
         """Capture, release or refund a payment."""
         if self.program.payments:
-            path = f"/points-payments/{self.chance.choice(self.program.payments[-3:])}"
-            what = self.chance.choice(["capture", "capture", "release", "refund"])
+            path = f"/points-payments/{self.chance.choice(self.program.payments[-2:])}"
+            what = self.chance.choice(["capture", "release", "refund"])
             bodies = {"capture": {}, "release": None, "refund": {"points": 3, "systemUniqueKey": self.program.name()}}
             refusals = (
                 "payment-not-held",

@@ -6,11 +6,11 @@ It gets the better of a percentage and an amount. Both come from budgets, which 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
+from tests.machines.effects import Effects
 from tests.machines.year_model import MADRID, months_later
 
 CENT = Decimal("0.01")
@@ -79,7 +79,7 @@ class OfferModel:
 
     lots: dict[str, list[Lot]]
     sales: list[Sale] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Effects = field(default_factory=Effects)
 
     def pass_time(self, now: datetime) -> None:
         """Let points become available, and expire."""

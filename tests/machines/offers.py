@@ -17,6 +17,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
+from tests.machines.effects import Effects
 
 MEMBERS = ("ana", "ben", "cora")
 CENT = Decimal("0.01")
@@ -65,7 +66,7 @@ class Program:
     waiting: list[tuple[Points, str]] = field(default_factory=list)
     holds: list[str] = field(default_factory=list)
     locks: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Effects = field(default_factory=Effects)
     reevaluates: bool = False
     serial: int = 0
 

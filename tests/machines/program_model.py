@@ -13,15 +13,20 @@ from typing import Any
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED
+from tests.machines.effects import Effects
 
 ORDER_CANCELLED = "member-purchase-order-cancelled"
 BONUS, BONUSES = 10, 3
 PRICE, RICH = 30, 40
 BADGE_TOTAL, BADGES = 30, 5
-COUPON_TOTAL, COUPONS = 45, 2
+COUPON_TOTAL, COUPONS = 40, 3
 GOAL, REWARD, TIMES = 3, 15, 4
 TIERS = {"Silver": 60, "Gold": 150}
 GOLD_BONUS = 5
+EFFECTS = (
+    *("points", "badges", "coupons", "bonuses", "achieved", "tier", "pay", "mint", "burn", "switch"),
+    *("undo points", "undo badges", "undo coupons", "undo bonuses", "undo achieved"),
+)
 
 
 def campaigns(gold_key: str, badge_key: str, book_key: str) -> Sequence[tuple[Mapping[str, Any], str | None, Any]]:
@@ -104,6 +109,7 @@ class ProgramModel:
     members: dict[str, Member]
     off: set[str] = field(default_factory=set)
     sent: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    effects: Effects = field(default_factory=Effects)
 
     def take(self, operation: Operation) -> None:
         """Do one step."""
@@ -111,14 +117,19 @@ class ProgramModel:
         if operation.kind == "track":
             self._track(member, operation.event or {})
         elif operation.kind == "cancel":
-            member.done.pop(operation.key)
+            self._undo(member, operation.key)
         elif operation.kind == "mint":
             member.moved += operation.amount
+            self.effects["mint"] += 1
         elif operation.kind == "burn" and operation.amount <= member.balance:
             member.moved -= operation.amount
+            self.effects["burn"] += 1
         elif operation.kind == "switch":
             self.off ^= {operation.key}
+            self.effects["switch"] += 1
+        before = member.tier
         member.find_tier_again()
+        self.effects["tier"] += member.tier != before
 
     def _track(self, member: Member, event: Mapping[str, Any]) -> None:
         key = event["systemUniqueKey"]
@@ -126,12 +137,18 @@ class ProgramModel:
             return
         self.sent[key] = event
         if event["eventType"] == ORDER_CANCELLED:
-            member.done.pop(event["payload"]["order"]["externalId"])
+            self._undo(member, event["payload"]["order"]["externalId"])
         elif event["eventType"] == ORDER_CREATED:
             member.done[key] = self._order(member, event["payload"]["order"]["total"])
+            self.effects.update(name for name, number in vars(member.done[key]).items() if number)
         else:
             pays = member.balance >= RICH and "d-price" not in self.off
             member.done[key] = Done(points=-PRICE if pays else 0)
+            self.effects["pay"] += pays
+
+    def _undo(self, member: Member, key: str) -> None:
+        undone = member.done.pop(key)
+        self.effects.update(f"undo {name}" for name, number in vars(undone).items() if number)
 
     def _order(self, member: Member, total: int) -> Done:
         done, on = Done(), lambda code: code not in self.off
@@ -173,7 +190,7 @@ class Histories:
         name = self.pick.choice(list(self.model.members))
         kind = self.pick.choices(
             ("order", "generic", "undo", "mint", "burn", "repeat", "reuse", "dry-run", "capture", "switch", "jobs"),
-            (50, 15, 10, 6, 7, 4, 2, 2, 2, 0.5, 0.5),
+            (50, 12, 20, 6, 7, 4, 2, 2, 2, 4, 2),
         )[0]
         if kind in ("order", "generic", "dry-run", "capture"):
             event = self._event(name, generic=kind == "generic")

@@ -9,7 +9,13 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 from sqlalchemy import Engine
 
 from domain.problems import Refusal
@@ -17,6 +23,7 @@ from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_books import amounts_of
 from tests.builders.coupon_shop import CouponShop, priced
 from tests.machines.coupon_model import Model, Refused
+from tests.machines.effects import Effects
 
 MEMBERS, BOOKS = 3, 3
 ALL = {"limit": 1000}
@@ -50,11 +57,14 @@ members, books = st.integers(0, MEMBERS - 1), st.integers(0, BOOKS - 1)
 overrides = st.sampled_from([None, None, None, 0, 4, -5])
 rarely = st.sampled_from([False, False, False, True])
 
+EFFECTS = ("add codes", "disabled book", "published book", "assign", "use", "revert", "expire")
+
 
 class Coupons(RuleBasedStateMachine):
     """Each step is one call of the product; the model decides first what must come of it."""
 
     engine: Engine
+    effects: Effects
 
     @initialize(
         each=st.lists(rules, min_size=BOOKS, max_size=BOOKS),
@@ -98,10 +108,21 @@ class Coupons(RuleBasedStateMachine):
             return None
         return expected(answer), answer
 
-    @rule(hours=st.sampled_from([1, 5, 13, 24, 24 * 7, 24 * 31]))
+    @rule(hours=st.sampled_from([24, 1, 5, 13, 25, 24 * 3, 24 * 7, 24 * 31]))
     def wait(self, hours):
+        before = self.expired_lots()
         self.shop.now += timedelta(hours=hours)
         self.model.now = self.shop.now
+        self.effects["expire"] += self.expired_lots() - before
+
+    @rule(member=members, book=books, days=st.integers(1, 3))
+    def let_expire(self, member, book, days):
+        """The clock moves to the moment at which a lot expires."""
+        self.assign(member, book, 1, None, 0, days, None)
+        lots = [lot for number in range(MEMBERS) for lot in self.model.lots(member=number) if lot.expires is not None]
+        moments = [lot.expires for lot in lots if not self.model.has_expired(lot)]
+        if moments:
+            self.wait((min(moments) - self.shop.now) / timedelta(hours=1))
 
     @rule(book=books, count=st.integers(1, 3))
     def add_codes(self, book, count):
@@ -110,10 +131,15 @@ class Coupons(RuleBasedStateMachine):
             self.serial += count
             self.shop.add_codes(self.books[book], names)
             self.model.codes[book] += names
+            self.effects["add codes"] += 1
 
-    @rule(book=books, status=st.sampled_from(["published", "published", "disabled", "archived"]))
-    def publish(self, book, status):
-        if self.model.status[book] != "archived" and (status != "archived" or self.serial % 3 == 0):
+    @rule(book=books, archive=st.sampled_from([False] * 7 + [True]))
+    def publish(self, book, archive):
+        """A book is disabled, or published again, or archived for ever."""
+        if self.model.status[book] != "archived":
+            other = "disabled" if self.model.status[book] == "published" else "published"
+            status = "archived" if archive and self.serial > 2 else other
+            self.effects[f"{status} book"] += 1
             self.shop.change(self.books[book], publishing_status=status)
             self.model.status[book] = status
 
@@ -123,7 +149,7 @@ class Coupons(RuleBasedStateMachine):
         amount=st.sampled_from([1, 1, 2, 3]),
         named=st.none() | st.integers(0, 5),
         override=overrides,
-        days=st.sampled_from([None, None, 1, 1, 3]),
+        days=st.sampled_from([1, None, 1, None, 1, 3]),
         data=st.none() | st.builds(dict, seat=st.integers(1, 9)),
     )
     def assign(self, member, book, amount, named, override, days, data):
@@ -146,6 +172,7 @@ class Coupons(RuleBasedStateMachine):
             usage, [stored] = done
             assert self.code_of(stored) == stored.code == usage.code
             self.remember(usage, stored)
+            self.effects["assign"] += 1
 
     @rule(
         member=members,
@@ -173,6 +200,15 @@ class Coupons(RuleBasedStateMachine):
             # Of what could be used, that was used which expires soonest.
             assert [lot.coupon_usage_id for model, lot in self.stored if model is usage.lot] == [stored.coupon_lot_id]
             self.remember(usage, stored)
+            self.effects["use"] += 1
+
+    @rule(member=members, book=books, discount=st.sampled_from([None, None, 0, 1, 2]), reverted=rarely)
+    def use_at_once(self, member, book, discount, reverted):
+        """Use a coupon as soon as it is assigned, and revert the use now and then."""
+        self.assign(member, book, 1, None, 0, None, None)
+        self.use(member, book, None, discount, False, 0)
+        if reverted:
+            self.revert(0, False)
 
     @rule(which=st.integers(0, 9), force=rarely)
     def revert(self, which, force):
@@ -184,6 +220,11 @@ class Coupons(RuleBasedStateMachine):
             if done is not None:
                 reversal = done[1]
                 assert (reversal.amount_assigned, reversal.amount_used) == (-usage.assigned, -usage.used)
+                self.effects["revert"] += 1
+
+    def expired_lots(self):
+        """The number of lots that have something left and have expired."""
+        return sum(self.model.has_expired(lot) for number in range(MEMBERS) for lot in self.model.lots(member=number))
 
     def code(self, book, named):
         """A code of the book to name, where it has codes."""
@@ -250,14 +291,18 @@ class Coupons(RuleBasedStateMachine):
         self.everything_is_as_the_model_says()
 
 
-def test_coupons_beside_the_model(engine):
-    machine = type("CouponsOnEngine", (Coupons,), {"engine": engine})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=15,
-            stateful_step_count=30,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
-    )
+def run(engine, **profile):
+    effects = Effects()
+    machine = type("CouponsOnEngine", (Coupons,), {"engine": engine, "effects": effects})
+    checks = list(HealthCheck)
+    run_state_machine_as_test(machine, settings=settings(database=None, suppress_health_check=checks, **profile))
+    effects.check(EFFECTS)
+
+
+def test_some_coupons_are_those_of_the_model(engine):
+    run(engine, max_examples=50, stateful_step_count=30, derandomize=True)
+
+
+@pytest.mark.stress
+def test_many_coupons_are_those_of_the_model(engine):
+    run(engine, max_examples=200, stateful_step_count=60)

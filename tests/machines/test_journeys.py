@@ -18,6 +18,7 @@ import openapi
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, Shop, key, running
+from tests.machines.effects import Effects
 
 
 @cache
@@ -60,11 +61,13 @@ class Journey:
 
 class Journeys(RuleBasedStateMachine):
     shop: Shop
-    campaigns, actions, members = Bundle("campaigns"), Bundle("actions"), Bundle("members")
+    effects: Effects
+    campaigns, members = Bundle("campaigns"), Bundle("members")
 
     def __init__(self) -> None:
         super().__init__()
         self.active: dict[int, bool] = {}
+        self.actions: list[Journey] = []
         self.places: dict[int, tuple[int, int, int]] = {}
         self.amounts: dict[int, int] = {}
         self.balances: dict[str, int] = {}
@@ -76,7 +79,8 @@ class Journeys(RuleBasedStateMachine):
     @initialize(target=campaigns, amount=st.integers(1, 9))
     def create_active_campaign(self, amount):
         campaign = self.create_campaign(True)
-        self.create_action(campaign, "running", amount, priority=2)
+        for priority in (2, 1):
+            self.create_action(campaign, "running", amount, priority)
         return campaign
 
     @initialize(target=members)
@@ -93,12 +97,14 @@ class Journeys(RuleBasedStateMachine):
         self.active[made.answer["campaign"]["campaignId"]] = active
         return made, code
 
-    @rule(campaign=campaigns, active=st.booleans())
-    def update_campaign(self, campaign, active):
+    @rule(campaign=campaigns)
+    def update_campaign(self, campaign):
         made, code = campaign
+        active = not self.active[made.answer["campaign"]["campaignId"]]
         changed = made.follow("updateCampaign", {"code": code, "name": "Changed", "active": active})
         seen = changed.follow("getCampaign").answer["campaign"]
         assert (seen["active"], seen["name"]) == (active, "Changed")
+        self.effects["switch a campaign"] += 1
         self.active[seen["campaignId"]] = active
 
     def note(self, action: Any, status: str, amount: int) -> None:
@@ -107,25 +113,28 @@ class Journeys(RuleBasedStateMachine):
         self.amounts[action["actionId"]] = amount if status == "running" else 0
 
     @rule(
-        target=actions,
         campaign=campaigns,
         status=st.sampled_from(["running", "running", "draft", "disabled"]),
         amount=st.integers(1, 9),
         priority=st.integers(1, 3),
     )
     def create_another_action(self, campaign, status, amount, priority):
-        return self.create_action(campaign, status, amount, priority)
+        self.create_action(campaign, status, amount, priority)
 
     def create_action(self, campaign, status, amount, priority):
         body = {**running(mint(amount)), "status": status, "priority": priority}
         made = campaign[0].follow("createAction", body)
         self.note(made.answer["action"], status, amount)
-        return made
+        self.actions.append(made)
 
-    @rule(action=actions, status=st.sampled_from(["running", "disabled"]), amount=st.integers(1, 9))
-    def update_action(self, action, status, amount):
-        changed = action.follow("updateAction", {**running(mint(amount)), "status": status})
+    @rule(which=st.integers(0, 9), status=st.sampled_from(["running", "disabled"]), amount=st.integers(1, 9))
+    def update_action(self, which, status, amount):
+        changed = self.actions[which % len(self.actions)].follow(
+            "updateAction", {**running(mint(amount)), "status": status}
+        )
+        before = dict(self.amounts)
         self.note(changed.follow("getAction").answer["action"], status, amount)
+        self.effects["change an action"] += before != self.amounts
 
     @rule(target=members)
     def create_another_member(self):
@@ -158,6 +167,8 @@ class Journeys(RuleBasedStateMachine):
         given = {effect["actionId"]: {p["id"]: p["value"] for p in effect["params"]}["amount"] for effect in found}
         assert list(given.items()) == list(self.expected().items())
         self.balances[loyalty_member_id] += sum(given.values())
+        self.effects["earn"] += bool(given)
+        self.effects["earn by several actions"] += len(given) > 1
         [newest, *_] = made.follow("listMemberEvents").answer["results"]
         assert (newest["systemUniqueKey"], newest["status"]) == (sent["systemUniqueKey"], "success")
 
@@ -174,17 +185,20 @@ def api(settings):
 
 
 def run(api, **profile):
+    effects = Effects()
+
     def fresh():
         machine = Journeys()
-        machine.shop = Shop(api.organization())
+        machine.shop, machine.effects = Shop(api.organization()), effects
         return machine
 
     checks = list(HealthCheck)
     run_state_machine_as_test(fresh, settings=settings(database=None, suppress_health_check=checks, **profile))
+    effects.check(("switch a campaign", "change an action", "earn", "earn by several actions"))
 
 
 def test_some_journeys(api):
-    run(api, max_examples=12, stateful_step_count=20, derandomize=True)
+    run(api, max_examples=40, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress

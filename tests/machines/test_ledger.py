@@ -28,6 +28,7 @@ from domain.problems import Refusal
 from handlers.services.ledger.movements import Movement
 from persistence.posting import lots
 from tests.builders.ledger_client import START, LedgerClient
+from tests.machines.effects import Effects
 from tests.machines.model import NEVER, PENDING, REVERTED, SETTLED, Model, Record, Refused, months_after, refuse, total
 
 WALLETS, ACCOUNTS = 3, 2
@@ -79,6 +80,11 @@ reverts = st.fixed_dictionaries(
 )
 requests = st.sampled_from([moves, moves, moves, reverts]).flatmap(lambda kind: kind)
 
+EFFECTS = (
+    *("mint", "burn", "transfer", "revert", "hold", "set", "batch of sets", "repeat"),
+    *("capture all", "capture half", "capture none", "expire", "owe", "repay", "refuse on a closed account"),
+)
+
 
 class Units:
     """What is done to a model as one unit of work, and taken back where it is refused."""
@@ -125,6 +131,7 @@ class Ledger(RuleBasedStateMachine):
     """Each rule asks both for the same; after each step they must show the same."""
 
     engine: Engine
+    effects: Effects
     model: Model | None = None
 
     @initialize(chosen=st.lists(rules, min_size=ACCOUNTS, max_size=ACCOUNTS))
@@ -146,7 +153,7 @@ class Ledger(RuleBasedStateMachine):
         ]
         self.model = Model(dict(zip(self.accounts, chosen, strict=True)), START)
         self.units = Units(self.model)
-        self.ids, self.done, self.requests, self.steps = {}, [], 0, 0
+        self.ids, self.done, self.requests, self.steps, self.expired = {}, [], 0, 0, 0
         # Something to spend, in lots that expire in another order than that in which they came.
         given = {"kind": "mint", "source": 0, "manual": False, "overdraft": False, "event": None}
         several = [
@@ -164,20 +171,26 @@ class Ledger(RuleBasedStateMachine):
         self.each_for_itself(several)
 
     @rule(request=requests)
-    def one(self, request):
+    def post_one(self, request):
         """One movement by itself."""
+        self.one(request)
+
+    def one(self, request):
+        """Ask both for one movement; returns the slug of the refusal."""
         made = self.understood(request)
         slug, ids = self.tried(lambda: [self.client.post(made.movement)])
         assert slug == self.units.do(made.wallets, made.accounts, made.act)
         self.remember([made], ids)
+        return slug
 
-    @rule(several=st.lists(requests, min_size=2, max_size=4))
+    @rule(several=st.lists(requests, min_size=1, max_size=3))
     def all_or_nothing(self, several):
         """A transaction set."""
         made = [self.understood(each) for each in several]
         slug, ids = self.tried(lambda: self.client.post_set([each.movement for each in made]))
         assert slug == self.units.do(*self.concerned(made), *(each.act for each in made))
         self.remember(made, ids)
+        self.effects["set"] += slug is None
 
     @rule(several=st.lists(st.tuples(requests, st.sampled_from([None, None, "a", "b"])), min_size=2, max_size=6))
     def each_for_itself(self, several):
@@ -193,16 +206,18 @@ class Ledger(RuleBasedStateMachine):
         for each, movement, outcome in zip(made, movements, outcomes, strict=True):
             each.movement = movement
             self.remember([each], [outcome] if isinstance(outcome, int) else None)
+            self.effects["batch of sets"] += isinstance(outcome, int) and movement.atomic_set_id is not None
 
     @precondition(lambda self: self.held())
     @rule(several=st.lists(st.tuples(recent, st.sampled_from(["all", "half", "none", "more"])), min_size=1, max_size=2))
     def settle(self, several):
         """Capture what was set aside, in part or as a whole, or release it."""
-        parts = []
+        parts, portions = [], {}
         for which, part in several:
             # Now and then what is not pending, too.
             key = [*self.held(), *self.held(), *self.held(), *list(self.ids)[-1:]][which % (3 * len(self.held()) + 1)]
             amount = self.model.done[key].amount
+            portions[key] = part
             parts.append((key, {"all": amount, "half": amount // 2, "none": Decimal(0), "more": amount + 1}[part]))
         account = self.model.done[parts[0][0]].account
 
@@ -216,20 +231,30 @@ class Ledger(RuleBasedStateMachine):
         concerned = {w for key, _ in parts for w in (self.model.done[key].source, self.model.done[key].target) if w}
         acts = [lambda key=key, amount=amount: self.model.capture(key, amount) for key, amount in parts]
         assert slug == self.units.do(concerned, {account}, *acts)
+        self.effects.update(f"capture {portions[key]}" for key, _ in parts if slug is None)
 
     @precondition(lambda self: not all(rules.overdraft for rules in self.model.rules.values()))
-    @rule(kind=st.sampled_from(["burn", "transfer"]), source=wallets, which=recent, greedy=rarely, then=requests)
-    def hold(self, kind, source, which, greedy, then):
-        """Something is set aside, which the next request may want too."""
+    @rule(
+        kind=st.sampled_from(["burn", "transfer"]),
+        source=wallets,
+        which=recent,
+        greedy=rarely,
+        then=requests,
+        part=st.sampled_from(["half", "half", "all", "none"]),
+    )
+    def hold(self, kind, source, which, greedy, then, part):
+        """Something is set aside, which the next request may want too, and settled after that."""
         free = [n for n, account in enumerate(self.accounts) if not self.model.rules[account].overdraft]
         n = free[which % len(free)]
         hold = {"kind": kind, "account": n, "source": source, "target": 1, "amount": "all" if greedy else "half"}
         self.one({**hold, "manual": True, "overdraft": False, "event": None, "expires": None})
         wanted = {"account": n, "source": source} if then["kind"] != "revert" else {}
         self.one({**then, **wanted})
+        if self.held():
+            self.settle([(which % len(self.held()), part)])
 
     @precondition(lambda self: self.held())
-    @rule(which=recent, part=st.sampled_from(["all", "half", "half", "none"]), expiring=st.booleans())
+    @rule(which=recent, part=st.sampled_from(["none", "half", "all"]), expiring=st.booleans())
     def settle_one(self, which, part, expiring):
         """Capture one of those that are pending; what is released may expire soon after."""
         self.settle([(which % (3 * len(self.held())), part)])
@@ -237,14 +262,18 @@ class Ledger(RuleBasedStateMachine):
             self.wait_for_an_expiry(early=False)
 
     @precondition(lambda self: any(rules.overdraft for rules in self.model.rules.values()))
-    @rule(source=wallets, which=recent, expired_first=rarely)
-    def owe(self, source, which, expired_first):
+    @rule(source=wallets, which=recent, expired_first=rarely, repaid=st.booleans())
+    def owe(self, source, which, expired_first, repaid):
         """A burn that goes into debt, by what is left as well as by ten."""
         if expired_first:
             self.wait_for_an_expiry(early=False)
         indebted = [n for n, account in enumerate(self.accounts) if self.model.rules[account].overdraft]
         burn = {"kind": "burn", "manual": False, "overdraft": True, "event": None, "expires": None}
+        debts = sum(self.model.debt.values())
         self.one({**burn, "account": indebted[which % len(indebted)], "source": source, "amount": "more"})
+        self.effects["owe"] += sum(self.model.debt.values()) > debts
+        if repaid and any(self.model.debt.values()):
+            self.repay(which, (source + 1) % WALLETS, True)
 
     @precondition(lambda self: any(self.model.debt.values()))
     @rule(which=recent, source=wallets, all_of_it=st.booleans())
@@ -261,11 +290,12 @@ class Ledger(RuleBasedStateMachine):
             "amount": Decimal(10),
             "expires": which + 1,
         }
-        settled = {"manual": False, "overdraft": False, "event": None}
+        settled, debt = {"manual": False, "overdraft": False, "event": None}, self.model.debt[wallet, account]
         self.one({**mint, **settled})
         transfer = {"kind": "transfer", "account": n, "source": source, "expires": None}
         target = (self.wallets.index(wallet) - source) % WALLETS
         self.one({**transfer, **settled, "target": target, "amount": "all" if all_of_it else Decimal(15)})
+        self.effects["repay"] += self.model.debt[wallet, account] < debt
 
     @precondition(lambda self: self.done)
     @rule(which=recent)
@@ -274,6 +304,7 @@ class Ledger(RuleBasedStateMachine):
         movement, *concerned, transaction_id = self.done[-1 - which % len(self.done)]
         assert self.client.post(movement) == transaction_id
         self.units.do(*concerned)
+        self.effects["repeat"] += 1
 
     @rule(passed=st.sampled_from([0, 1, 5, 20, 31, 45]), microseconds=st.sampled_from([0, 0, 1]))
     def wait(self, passed, microseconds):
@@ -299,7 +330,7 @@ class Ledger(RuleBasedStateMachine):
             if not active and captured and self.held():
                 self.settle([(0, "all")])
             elif not active:
-                self.one(request)
+                self.effects["refuse on a closed account"] += self.one(request) is not None
 
     @invariant()
     def the_same_is_shown(self):
@@ -308,6 +339,9 @@ class Ledger(RuleBasedStateMachine):
         assert nothing | {pair: shown(view) for pair, view in self.client.balances(self.wallets).items()} == expected
         issued = dict.fromkeys(self.accounts, 0) | self.client.issued(*self.accounts)
         assert issued == {account: self.model.issued(account) for account in self.accounts}
+        expired = sum(self.model.expired.values())
+        self.effects["expire"] += expired != self.expired
+        self.expired = expired
         self.steps += 1
         if self.steps % STEPS_BETWEEN_VERIFICATIONS == 0:
             assert self.client.verify() == []
@@ -425,6 +459,7 @@ class Ledger(RuleBasedStateMachine):
         for each, transaction_id in zip(made, ids or (), strict=bool(ids)):
             self.ids[each.key] = transaction_id
             self.done.append((each.movement, each.wallets, each.accounts, transaction_id))
+            self.effects["hold" if each.movement.manual else self.model.done[each.key].kind] += 1
 
     def held(self):
         return [key for key, t in self.model.done.items() if t.status == PENDING]
@@ -448,9 +483,11 @@ def shown(view):
 
 
 def run(engine, **profile):
-    machine = type("LedgerOnPostgreSQL", (Ledger,), {"engine": engine})
+    effects = Effects()
+    machine = type("LedgerOnPostgreSQL", (Ledger,), {"engine": engine, "effects": effects})
     checks = list(HealthCheck)
     run_state_machine_as_test(machine, settings=settings(database=None, suppress_health_check=checks, **profile))
+    effects.check(EFFECTS)
 
 
 @pytest.fixture(autouse=True)
@@ -460,7 +497,7 @@ def few_lots_at_first(monkeypatch):
 
 
 def test_some_histories(engine):
-    run(engine, max_examples=60, stateful_step_count=30, derandomize=True)
+    run(engine, max_examples=80, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress

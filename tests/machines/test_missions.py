@@ -6,10 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from domain.missions.state import MissionProgressState, ProgressCause
 from tests.builders.missions import NOON, mission
+from tests.machines.effects import Effects
 
 MEMBERS = st.integers(1, 2)
 DAYS = st.integers(0, 3)
@@ -18,6 +28,7 @@ DAYS = st.integers(0, 3)
 class Missions(RuleBasedStateMachine):
     """One mission; the model knows nothing but the standing events of each member, with what each achieved."""
 
+    effects: Effects
     standing_events = Bundle("events")
 
     @initialize(goal=st.integers(1, 4), most=st.integers(1, 6), limit=st.none() | st.integers(1, 2))
@@ -55,6 +66,9 @@ class Missions(RuleBasedStateMachine):
             counted += 1
             times = min(room, max(0, (before + counted) // self.mission.goal_count - rewarded))
         self.events[member].append((self.number, day, times, counted))
+        self.effects["count"] += 1
+        self.effects["achieve"] += times > 0
+        self.effects["count in part"] += counted < amount
         [tracking] = trackings
         assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (counted, times, self.number)
         return tracking
@@ -65,6 +79,7 @@ class Missions(RuleBasedStateMachine):
         self.events[tracking.member_id] = [
             event for event in self.events[tracking.member_id] if event[0] != tracking.loyalty_event_id
         ]
+        self.effects["undo a count" if not tracking.achieved else "undo an achievement"] += 1
         assert self.state.drain().lost == ({(tracking.member_id, 1)} if tracking.achieved else set())
 
     @invariant()
@@ -77,8 +92,12 @@ class Missions(RuleBasedStateMachine):
             assert progress.counter == ((counted - 1) % self.mission.goal_count + 1 if counted else 0)
 
 
-Missions.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
-TestMissions = Missions.TestCase
+def test_missions_count_the_events_that_remain():
+    effects = Effects()
+    machine = type("CountedMissions", (Missions,), {"effects": effects})
+    profile = settings(max_examples=150, stateful_step_count=40, database=None, derandomize=True)
+    run_state_machine_as_test(machine, settings=profile)
+    effects.check(("count", "achieve", "count in part", "undo a count", "undo an achievement"))
 
 
 def test_late_events_do_not_hide_the_last_achievement():

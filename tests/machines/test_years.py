@@ -15,9 +15,10 @@ from tests.builders.campaigns import mint
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running
-from tests.machines.year_model import BONUS, MONTHS, START, TIERS, Member, Step, points_of, random_year
+from tests.machines.effects import LEAST, Effects
+from tests.machines.year_model import BONUS, EFFECTS, MONTHS, START, TIERS, Member, Step, points_of, random_year
 
-MEMBERS = ["ana", "ben", "cora"]
+MEMBERS = ["ana", "ben", "cora", "dan", "eva", "finn", "gina", "hugo", "ines", "jon"]
 EXPIRED = """
 SELECT m.loyalty_member_id, t.created_at, sum(t.amount)::integer FROM ledger_transactions t
 JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id = t.from_wallet_id
@@ -65,7 +66,7 @@ class Year:
         shop.administration.put(account, {**body, **more})
         tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, **TIERS)
         shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, code="euros")
-        windows = [{"day": day, "from": "15:00", "to": "17:00"} for day in range(1, 8)]
+        windows = [{"day": day, "from": "14:00", "to": "18:00"} for day in range(1, 8)]
         hours = {"dayOfWeekSchedule": {"schedule": windows}}
         shop.campaign(running(mint(BONUS)), eventType=ORDER_CREATED, code="happy-hour", **hours)
         shop.administration.post(
@@ -119,19 +120,28 @@ def advance(year: Year, to: datetime, chance: random.Random | None) -> None:
 
 def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Year:
     """Live through a year, and compare it with the model after each step."""
-    year, model = Year.new(api), {name: Member() for name in MEMBERS}
+    year, model, effects = Year.new(api), {name: Member() for name in MEMBERS}, Effects()
+    tiers = dict.fromkeys(MEMBERS, "Basic")
     for step in steps:
         advance(year, step.at, chance)
         for member in model.values():
             member.pass_time(step.at)
         if step.bought:
             model[step.member].earn(points_of(step), step.at)
+            effects.update(["earn", "bonus"] if points_of(step) > step.bought else ["earn"])
         expected = True if step.bought else model[step.member].spend(step.spent)
+        effects["spend" if expected else "refuse"] += not step.bought
         assert year.do(step) is expected, step
         seen = {name: (year.balance(name), year.tiers.of(name)) for name in MEMBERS}
         assert seen == {name: (member.balance, member.tier(step.at)) for name, member in model.items()}, step
+        moved = [name for name in MEMBERS if seen[name][1] != tiers[name]]
+        effects.update("reach a tier" if seen[name][1] in TIERS else "lose a tier" for name in moved)
+        tiers |= {name: tier for name, (_, tier) in seen.items()}
     expired = {(name, at): amount for name, member in model.items() for at, amount in member.expired.items()}
     assert {(name, at): n for name, at, n in year.rows(EXPIRED, (year.clock.organization.id,))} == expired
+    effects["expire"] += len(expired)
+    # Each year is lived twice.
+    effects.check(EFFECTS, least=LEAST // 2)
     with year.shop.engine.connect() as db:
         assert verify(db, year.clock.organization.id) == []
     return year
@@ -139,7 +149,7 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_year_is_as_the_model_says_however_it_is_divided(api, seed):
-    steps = random_year(seed, MEMBERS, 30)
+    steps = random_year(seed, MEMBERS, 100)
     once, divided = live(api, steps), live(api, steps, random.Random(seed))
     assert once.left == divided.left
     kinds = {row[0] for row in once.left}

@@ -1,7 +1,7 @@
 """A program whose rules depend on time, as plainly as can be: no database, no code of the product.
 
 Points expire three months after they were earned, by the calendar of Madrid. Whoever earns enough in a calendar year
-has a tier until it ends. Purchases between three and five in the afternoon earn a bonus.
+has a tier until it ends. Purchases between two and six in the afternoon earn a bonus.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from zoneinfo import ZoneInfo
 MADRID = ZoneInfo("Europe/Madrid")
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 MONTHS = 3
-OPENS, CLOSES, BONUS = 15, 17, 7
-TIERS = {"Silver": 200, "Gold": 500}
+OPENS, CLOSES, BONUS = 14, 18, 7
+TIERS = {"Silver": 150, "Gold": 350}
+EFFECTS = ("earn", "bonus", "spend", "refuse", "expire", "reach a tier", "lose a tier")
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ def random_year(seed: int, members: Sequence[str], steps: int) -> list[Step]:
     """Steps that are spread over a bit more than a year."""
     chance, at, made = random.Random(seed), START, []
     for _ in range(steps):
-        at += timedelta(seconds=chance.randrange(1, 2 * 380 * 86400 // steps))
+        at += timedelta(seconds=chance.randrange(1, 2 * 430 * 86400 // steps))
         member = chance.choice(members)
         if chance.random() < 0.7:
             made.append(Step(at, member, bought=chance.randrange(1, 120)))
         else:
-            made.append(Step(at, member, spent=chance.randrange(1, 60)))
+            made.append(Step(at, member, spent=chance.randrange(1, 200)))
     return made
 
 
