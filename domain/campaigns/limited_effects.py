@@ -38,8 +38,8 @@ class LimitedEffects:
         """Take a discount off the basket, which the caller then gives; what a limit cuts becomes an amount."""
         basket = self._event.basket
         discount = self.discount_before_limits(terms, share)
-        if basket is not None and not discount.requested:
-            return Done(SKIPPED, NothingToDo("There is nothing to discount."), None, discount, ZERO)
+        if basket is not None and (share is not None or terms.is_of_items) and not discount.requested:
+            return Done(SKIPPED, NothingToDo("No item of the order is discounted."), None, discount, ZERO)
         remaining, limit = self._allowances.remaining(campaign, self.use_of(discount))
         refusal: Refusal | None = discount.refusal
         if limit is not None:

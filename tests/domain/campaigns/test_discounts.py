@@ -208,22 +208,6 @@ def test_a_discount_that_is_cut_is_partial_and_one_that_finds_nothing_is_skipped
     assert found.discount_total == 10
 
 
-@pytest.mark.parametrize(
-    ("total", "discount"),
-    [
-        (10, off(AMOUNT, ("=", "order.total - 10.0"))),
-        (10, off(PERCENTAGE, ("=", "0.0"))),
-        (0, off(PERCENTAGE, 50)),
-        (10, effect("discount", type=AMOUNT, value=("=", "0.0"), per="item")),
-    ],
-)
-def test_a_discount_of_nothing_is_skipped_and_is_no_effect_of_the_campaign(total, discount):
-    bench = Bench(campaign(action(1, discount), max_transactions_per_member=1, cooldown="P1D"))
-    found = bench.run(facts(total, basket=basket(total, total)))
-    assert [(each.status, each.error["type"]) for each in found.effects] == [("skipped", "/problems/zero-amount")]
-    assert (found.discount_total, found.counted, found.cooldown_campaign_ids) == (0, [], ())
-
-
 def test_what_a_budget_cuts_is_spread_by_the_totals_of_the_items():
     """By the shares of the whole discount, which are rounded, 0.61 and 1.69 would come off the second and the last."""
     purchase = basket("101.67", "27.88", "9.10", "39.76", "24.93")
