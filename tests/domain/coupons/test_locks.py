@@ -46,6 +46,7 @@ def test_a_lock_is_active_until_it_is_ended_or_its_time_is_over():
     end = lock().expires_at
     assert lock().is_active(end - timedelta(microseconds=1))
     assert not lock().is_active(end)
+    assert not lock().is_active(end + timedelta(hours=1))
     assert not lock(ended_at=NOW).is_active(NOW)
     refuse_ended(lock(), NOW)
     with pytest.raises(CouponLockEnded):
