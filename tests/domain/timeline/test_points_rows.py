@@ -76,6 +76,12 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
             "30 Points came from another wallet by request.",
         ),
         (
+            {"balance": None, "transaction_type": TRANSFER, "moved": Decimal("0.5")},
+            REQUEST,
+            "0.5 Points came from another wallet by request.",
+        ),
+        ({"balance": None, "moved": Decimal("0.5")}, REQUEST, "0.5 Points were received by request."),
+        (
             {"balance": None, "transaction_type": TRANSFER, "moved": Decimal(-30)},
             REQUEST,
             "30 Points went to another wallet by request.",
