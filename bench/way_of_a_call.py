@@ -182,10 +182,12 @@ def main() -> None:
             engine = create_engine(url, threads=settings.threads)
             schema.migrate(engine)
             event.listen(engine, "before_cursor_execute", tracer.note_statement)
-            shop = _new_shop(create_app(settings, engine), settings, engine)
+            operations = _new_shop(create_app(settings, engine), settings, engine).operations()
+            if unknown := set(options.operations) - operations.keys():
+                parser.error(f"no operation is named {', '.join(sorted(unknown))}; known: {', '.join(operations)}")
             print("| operation | calls of functions | files | returns to a file | statements |")
             print("|---|---|---|---|---|", flush=True)
-            for name, call in shop.operations().items():
+            for name, call in operations.items():
                 if not options.operations or name in options.operations:
                     _report(name, call, tracer, with_files=options.calls)
             engine.dispose()
