@@ -103,3 +103,6 @@ def test_warnings_about_a_filter_of_items_know_the_item():
     assert [(warning.code, warning.pointer) for warning in found] == [
         ("shadowed-variable", "/effects/items/0/params/2/expression")
     ]
+    # There is no such variable elsewhere.
+    counting = mint(("=", "order.items.exists(item, item.total > 1.0) ? 1.0 : 0.0"))
+    assert warnings_of_action(compile_action(action(1, counting))) == []
