@@ -310,7 +310,8 @@ def test_a_trial_of_coupons_is_undone_and_happens_for_real_only_if_it_wins():
         return Performed(Decimal(1), worth=Decimal(2))
 
     cup = best(1, effect("assign-coupon", couponBookKey="cup"))
-    tested = campaign(cup, best(2, cash(1)), groups=[group()])
+    badge = effect("assign-badge", badgeKey="b")
+    tested = campaign(cup, best(2, cash(1), badge), groups=[group()])
     bench = {"executors": {"assign-coupon": assign}, "attempt": attempt}
     found = run(order(100), tested, **bench)
     assert [(each.effect_id, each.worth) for each in found.effects] == [("assign-coupon", 2)]
