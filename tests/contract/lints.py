@@ -365,6 +365,11 @@ def plain_nulls(document: Document) -> list[str]:
     ]
 
 
+def own_types(document: Document) -> list[str]:
+    """A named schema has a type of its own: Rust gets none from a named text that is only `allOf` of another."""
+    return [name for name, schema in document["components"]["schemas"].items() if "allOf" in schema]
+
+
 def enumerations(document: Document) -> list[str]:
     """Enums of words are no patterns, those of integers tell names for code, choices between forms have a name."""
     faults = []
@@ -665,6 +670,7 @@ ALL: tuple[Lint, ...] = (
     complete_records,
     named_objects,
     plain_nulls,
+    own_types,
     enumerations,
     shared_enumerations,
     defaults,

@@ -88,6 +88,10 @@ BREAKS = [
     ("named_objects", lambda d: d["components"]["schemas"].update(NewLoyaltyTier={"type": "object"})),
     ("plain_nulls", lambda d: _schema(d, "ActionStatus").update(nullable=True)),
     ("plain_nulls", lambda d: _schema(d, "Tags").update(nullable=True)),
+    (
+        "own_types",
+        lambda d: d["components"]["schemas"].update(Label={"allOf": [{"$ref": "#/components/schemas/Name"}]}),
+    ),
     ("enumerations", lambda d: _schema(d, "LedgerTransaction")["properties"]["status"].pop("x-enum-varnames")),
     ("enumerations", lambda d: _schema(d, "Tags").update(items={"oneOf": [{"type": "string"}]})),
     ("enumerations", lambda d: _schema(d, "Tag").update(pattern="^(old|new)$")),
