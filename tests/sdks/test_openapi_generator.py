@@ -1,10 +1,11 @@
-"""The clients of openapi-generator for seven languages; a test needs the toolchain of its language."""
+"""The clients of openapi-generator for nine languages; a test needs the toolchain of its language."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,6 +49,29 @@ JARS_FOR_KOTLIN = (
 )
 # Where Debian's package php-guzzlehttp-guzzle has the client that the generated code needs, with what loads it.
 GUZZLE = Path("/usr/share/php/GuzzleHttp/autoload.php")
+# The program that uses the Rust clients. It needs no TLS, for which they would need OpenSSL's headers.
+CARGO = """\
+[workspace]
+members = ["integration", "administration"]
+
+[package]
+name = "journey"
+version = "1.0.0"
+edition = "2021"
+
+[[bin]]
+name = "journey"
+path = "journey.rs"
+
+[dependencies]
+loyalty_administration = { path = "administration", default-features = false }
+loyalty_integration = { path = "integration", default-features = false }
+serde_json = { version = "1", features = ["raw_value"] }
+tokio = { version = "1", features = ["macros", "rt"] }
+
+[profile.dev]
+debug = false
+"""
 STRICT_TYPESCRIPT = ("--strict", "--target", "es2022", "--lib", "es2022,dom")
 
 
@@ -175,4 +199,34 @@ def test_its_php_clients_make_the_journey(running: Running, tmp_path: Path) -> N
     saw = running.journey(
         [php, *options, "journey.php"], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_AUTOLOAD=str(GUZZLE)
     )
+    assert saw == seen(decimal=FIFTEEN_DIGITS)
+
+
+def test_its_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+    cargo = _program("cargo")
+    for surface in SURFACES:
+        # With chrono, moments of a query are sent in a form of its own.
+        properties = f"packageName=loyalty_{surface},useChrono=false"
+        _generate(running, tmp_path, "rust", surface, "--additional-properties", properties)
+    (tmp_path / "Cargo.toml").write_text(CARGO)
+    shutil.copy(JOURNEYS / "openapi_generator.rs", tmp_path / "journey.rs")
+    run([cargo, "build", "--quiet"], cwd=tmp_path, CARGO_TARGET_DIR="target", CARGO_INCREMENTAL="0")
+    command = [tmp_path / "target/debug/journey"]
+    saw = running.journey(command, cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
+    assert saw == seen(decimal=FIFTEEN_DIGITS)
+
+
+def test_its_ruby_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+    ruby = _program("ruby")
+    if subprocess.run([ruby, "-e", "require 'typhoeus'"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the gem typhoeus")
+    for surface in SURFACES:
+        # Else moments are Times, which the client sends in a form of Ruby's own.
+        mapping = ("--type-mappings", "DateTime=String")
+        _generate(running, tmp_path, "ruby", surface, *mapping, "--additional-properties", f"gemName=loyalty_{surface}")
+    folders = [option for surface in SURFACES for option in ("-I", f"{surface}/lib")]
+    journey = JOURNEYS / "openapi_generator.rb"
+    strict = "def Warning.warn(text, **) = raise(text); RubyVM::InstructionSequence.compile_file(ARGV[0])"
+    run([ruby, "-w", "-e", strict, journey], cwd=tmp_path)
+    saw = running.journey([ruby, *folders, journey], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
     assert saw == seen(decimal=FIFTEEN_DIGITS)
