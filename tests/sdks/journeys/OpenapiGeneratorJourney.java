@@ -182,7 +182,7 @@ public final class OpenapiGeneratorJourney {
                 .amount(new BigDecimal(setting("DECIMAL")))
                 .ledgerAccountId(gems.getLedgerAccountId()));
     String decimal = "";
-    for (LedgerBalance balance : members.getMember("ben", true).getLoyaltyMember().getLedgerBalances()) {
+    for (LedgerBalance balance : members.getMember("ben", true, null).getLoyaltyMember().getLedgerBalances()) {
       if (balance.getLedgerAccountId().equals(gems.getLedgerAccountId())) {
         decimal = balance.getBalance().toPlainString();
       }
@@ -262,7 +262,7 @@ public final class OpenapiGeneratorJourney {
         "problems",
         List.of(
             problemOf(() -> members.createMember(new MemberCreate().loyaltyMemberId(" ana"))),
-            problemOf(() -> members.getMember("nobody", null)),
+            problemOf(() -> members.getMember("nobody", null, null)),
             problemOf(() -> members.createMember(new MemberCreate().loyaltyMemberId("ana"))),
             problemOf(
                 () ->
