@@ -1,4 +1,4 @@
-"""The clients of openapi-generator for nine languages; a test needs the toolchain of its language."""
+"""The clients of openapi-generator for eight languages; a test needs the toolchain of its language."""
 
 from __future__ import annotations
 
