@@ -234,7 +234,7 @@ class TestNotices:
     def test_few_at_a_time_are_all(self, program, monkeypatch):
         for number in range(5):
             program.give(f"member-{number}", number + 1, externalEventDate=START)
-        monkeypatch.setattr("handlers.services.ledger.notices.report_next.__defaults__", (2,))
+        monkeypatch.setattr("handlers.services.ledger.notices.WALLETS_AT_ONCE", 2)
         program.set_clock("2026-03-02T09:00:00Z")
         assert program.run_job() == 6
         assert [amount for _, amount, _ in program.notices()] == [400, 1, 2, 3, 4, 5]

@@ -19,12 +19,13 @@ from tests.processes.fleet import disposed
 from tests.processes.loyalty import ROOT, environment, loyalty
 
 MEMBERS, KILLS, AT_ONCE = 240, 5, 8
+PATIENCE_SECONDS = 120
 
 # A worker that takes few wallets at a time, so that there is time to kill it.
 WORKER = f"""
 from handlers.server.cli import main
 from handlers.services.ledger import notices
-notices.report_next.__defaults__ = ({AT_ONCE},)
+notices.WALLETS_AT_ONCE = {AT_ONCE}
 main(["worker"])
 """
 REPORTED = """
@@ -47,9 +48,10 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(temporary_directory
             _prepare(engine, organization.id, points.account_id)
             seen = []
             for _ in range(KILLS):
-                before = len(_reported(engine, organization.id))
+                before, deadline = len(_reported(engine, organization.id)), time.monotonic() + PATIENCE_SECONDS
                 process = subprocess.Popen([sys.executable, "-c", WORKER], env=environment(home), cwd=ROOT)
                 while len(_reported(engine, organization.id)) < before + AT_ONCE and process.poll() is None:
+                    assert time.monotonic() < deadline, "the worker reports nothing more"
                     time.sleep(0.002)
                 process.kill()
                 process.wait()
