@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import resource
 import shlex
@@ -13,12 +14,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from persistence import embedded
 
 ROOT = Path(__file__).parents[2]
+BELOW_EPHEMERAL_PORTS = (20_000, 32_000)
 
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
@@ -112,9 +115,12 @@ def _limit_descriptors(most: int) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A free port that no socket bound to port 0 gets, so that nobody else answers there while a server is killed."""
+    while True:
+        port = random.SystemRandom().randrange(*BELOW_EPHEMERAL_PORTS)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def status(url: str, **headers: str) -> int:
