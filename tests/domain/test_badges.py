@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from domain.badges import (
     Badge,
@@ -23,6 +21,7 @@ from domain.badges import (
 )
 from domain.members import MemberInactive
 from domain.problems import KeyReused
+from tests.machines.effects import Effects
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 ANA, BEN = 7, 8
@@ -315,74 +314,105 @@ def test_unreverted_trackings_of_an_event_come_newest_first_and_reversing_them_i
     assert held.balance(ANA, 1) == 0
 
 
-MEMBERS, BADGES = st.sampled_from([ANA, BEN]), st.sampled_from([1, 2])
-AMOUNTS, KEYS = st.integers(1, 4), st.sampled_from([None, None, "a", "b", "c"])
+EFFECTS = (
+    *("assigned", "unassigned", "repeated", "key reused", "badge inactive", "too few", "above the maximum"),
+    *("reverted", "reverted in part", "not revertible", "reverted before", "reversed", "cut at 0"),
+    *("cut at the maximum", "repaid"),
+)
 
 
-class Shelves(RuleBasedStateMachine):
-    """The shelf, stored and loaded anew at times, against sums over a list of what was accepted."""
+class ModelledBalances:
+    """Balances that are stored and reloaded at times, compared with sums over a list of the accepted changes."""
 
-    @initialize(most=st.tuples(st.integers(1, 5), st.integers(1, 5)))
-    def begin(self, most):
-        self.badges = {n: badge(most[n - 1], badge_id=n) for n in (1, 2)}
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+        self.effects = Effects()
+        self.badges = {n: badge(self.chance.randint(2, 6), badge_id=n) for n in (1, 2)}
         self.name = namer()
         self.balances = BadgeBalances({}, NOW, self.name)
         self.accepted = []  # [member, badge, amount, id, missing, reverted]
         self.by_key = {}
         self.stored = {}
 
-    def held(self, member, badge_id):
+    def balance(self, member, badge_id):
         return sum(amount for m, b, amount, *_ in self.accepted if (m, b) == (member, badge_id))
 
-    @rule(member=MEMBERS, badge_id=BADGES, amount=AMOUNTS, key=KEYS, takes=st.booleans())
-    def ask(self, member, badge_id, amount, key, takes):
-        change = -amount if takes else amount
-        wanted = (member, badge_id, change)
-        ask = self.balances.unassign if takes else self.balances.assign
-        request = BadgeGrant(member, self.badges[badge_id], amount, key, repr(wanted).encode())
-        before = self.by_key.get(key)
-        if before is not None and before[0] != wanted:
-            with pytest.raises(KeyReused):
-                ask(request)
-        elif before is not None:
-            assert ask(request).badge_tracking_id == before[1]
-        elif not self.badges[badge_id].active:
-            with pytest.raises(BadgeInactive):
-                ask(request)
-        elif takes and self.held(member, badge_id) < amount:
-            with pytest.raises(InsufficientBadges):
-                ask(request)
-        elif not takes and self.held(member, badge_id) + amount > self.badges[badge_id].max_amount:
-            with pytest.raises(BadgeLimit):
-                ask(request)
-        else:
-            answer = ask(request)
-            self.accepted.append([member, badge_id, change, answer.badge_tracking_id, 0, False])
-            assert answer.updated_total_assigned == self.held(member, badge_id)
-            if key is not None:
-                self.by_key[key] = wanted, answer.badge_tracking_id
+    def step(self):
+        """Make one change at random."""
+        acts = {self.grant: 40, self.repeat: 4, self.revert: 15, self.reverse: 15, self.change_badge: 6}
+        acts[self.store_and_load] = 5
+        self.chance.choices(list(acts), list(acts.values()))[0]()
+        for member in (ANA, BEN):
+            for badge_id in (1, 2):
+                assert self.balances.balance(member, badge_id) == self.balance(member, badge_id) >= 0
 
-    @rule(which=st.integers(0, 30))
-    def revert(self, which):
-        if not self.accepted:
+    def grant(self):
+        """Assign a badge, or unassign it, with a new key or one that may have been used."""
+        key = self.chance.choice([None] * 9 + ["a", "b", "c"])
+        change = self.chance.choice([-1, 1, 1]) * self.chance.randint(1, 3)
+        self.execute((self.chance.choice([ANA, BEN]), self.chance.choice([1, 2]), change), key)
+
+    def repeat(self):
+        """Send a request again."""
+        if self.by_key:
+            key = self.chance.choice(sorted(self.by_key))
+            self.execute(self.by_key[key][0], key)
+
+    def execute(self, request, key):
+        member, badge_id, change = request
+        takes, amount = change < 0, abs(change)
+        execute = self.balances.unassign if takes else self.balances.assign
+        grant = BadgeGrant(member, self.badges[badge_id], amount, key, repr(request).encode())
+        before = self.by_key.get(key)
+        if before is not None and before[0] != request:
+            self.expect(KeyReused, "key reused", execute, grant)
+        elif before is not None:
+            assert execute(grant).badge_tracking_id == before[1]
+            self.effects["repeated"] += 1
+        elif not self.badges[badge_id].active:
+            self.expect(BadgeInactive, "badge inactive", execute, grant)
+        elif takes and self.balance(member, badge_id) < amount:
+            self.expect(InsufficientBadges, "too few", execute, grant)
+        elif not takes and self.balance(member, badge_id) + amount > self.badges[badge_id].max_amount:
+            self.expect(BadgeLimit, "above the maximum", execute, grant)
+        else:
+            tracking = execute(grant)
+            self.accepted.append([member, badge_id, change, tracking.badge_tracking_id, 0, False])
+            assert tracking.updated_total_assigned == self.balance(member, badge_id)
+            self.effects["unassigned" if takes else "assigned"] += 1
+            if key is not None:
+                self.by_key[key] = request, tracking.badge_tracking_id
+
+    def expect(self, refusal, effect, execute, *arguments):
+        with pytest.raises(refusal):
+            execute(*arguments)
+        self.effects[effect] += 1
+
+    def revert(self):
+        """Revert a change: one that repays a missing amount, one that is not reverted yet, or any."""
+        first = self.chance.choice(["repaying", "unreverted", "any"])
+        choice = [each for each in self.accepted if first == "any" or not each[-1]]
+        if first == "repaying":
+            choice = [each for each in choice if self.repayments_by(each)] or choice
+        if not choice:
             return
-        each = self.accepted[which % len(self.accepted)]
+        each = self.chance.choice(choice)
         member, badge_id, _, name, _, done = each
         of, repayments = self.badges[badge_id], self.repayments_by(each)
         change = each[2] + sum(repayments.values())
         if done == "reversal":
-            refusal = BadgeTrackingNotRevertible
+            refusal, effect = BadgeTrackingNotRevertible, "not revertible"
         elif done:
-            refusal = BadgeTrackingReverted
-        elif change < 0 and self.held(member, badge_id) - change > of.max_amount:
-            refusal = BadgeLimit
-        elif change > self.held(member, badge_id):
-            refusal = InsufficientBadges
+            refusal, effect = BadgeTrackingReverted, "reverted before"
+        elif change < 0 and self.balance(member, badge_id) - change > of.max_amount:
+            refusal, effect = BadgeLimit, "above the maximum"
+        elif change > self.balance(member, badge_id):
+            refusal, effect = InsufficientBadges, "too few"
         else:
             self.accept_reversal(each, self.balances.revert(name, of), -change, repayments)
+            self.effects["reverted in part" if repayments else "reverted"] += 1
             return
-        with pytest.raises(refusal):
-            self.balances.revert(name, of)
+        self.expect(refusal, effect, self.balances.revert, name, of)
 
     def repayments_by(self, each):
         """How much an entry's reversal repays of the missing amounts of later ones, by their places in the list."""
@@ -398,38 +428,30 @@ class Shelves(RuleBasedStateMachine):
         assert (back.amount_assigned, back.missing) == (amount, missing)
         for at, repayment in repayments.items():
             self.accepted[at][4] -= repayment
+            self.effects["repaid"] += 1
         each[-1] = True
         self.accepted.append([*each[:2], amount, back.badge_tracking_id, missing, "reversal"])
 
-    @rule(which=st.integers(0, 30))
-    def reverse(self, which):
-        """As an event does that undoes another."""
+    def reverse(self):
+        """Reverse a change as an event does that undoes another."""
         if left := [each for each in self.accepted if not each[-1]]:
-            each = left[which % len(left)]
+            each = self.chance.choice(left)
             member, badge_id, change, name, *_ = each
-            of, held, repayments = self.badges[badge_id], self.held(member, badge_id), self.repayments_by(each)
-            wanted = -change - sum(repayments.values())
-            amount = -min(held, -wanted) if wanted < 0 else min(wanted, max(of.max_amount - held, 0))
-            self.accept_reversal(each, self.balances.reverse(name, of, 9), amount, repayments, amount - wanted)
+            of, balance, repayments = self.badges[badge_id], self.balance(member, badge_id), self.repayments_by(each)
+            target = -change - sum(repayments.values())
+            amount = -min(balance, -target) if target < 0 else min(target, max(of.max_amount - balance, 0))
+            self.accept_reversal(each, self.balances.reverse(name, of, 9), amount, repayments, amount - target)
+            self.effects["reversed"] += 1
+            if amount != target:
+                self.effects["cut at 0" if target < 0 else "cut at the maximum"] += 1
 
-    @rule(order=st.randoms())
-    def undo_everything(self, order):
-        """Whatever was done in between, nothing is kept and nothing is lost."""
-        self.store_and_load()
-        while left := [each for each in self.accepted if not each[-1]]:
-            self.reverse(order.randrange(len(left)))
-        for member in (ANA, BEN):
-            for badge_id in (1, 2):
-                assert self.balances.balance(member, badge_id) == 0
-        assert [each for each in self.accepted if each[4]] == []
-
-    @rule(badge_id=BADGES, most=st.integers(1, 5), active=st.booleans())
-    def change_badge(self, badge_id, most, active):
+    def change_badge(self):
+        """Change the maximum of a badge, or whether it is active."""
         # As a client stays with the badges that it was opened with.
         self.store_and_load()
-        self.badges[badge_id] = badge(most, active, badge_id)
+        badge_id = self.chance.choice([1, 2])
+        self.badges[badge_id] = badge(self.chance.randint(1, 6), self.chance.random() < 0.8, badge_id)
 
-    @rule()
     def store_and_load(self):
         changes = self.balances.drain()
         self.stored |= {tracking.badge_tracking_id: tracking for tracking in changes.trackings}
@@ -440,17 +462,26 @@ class Shelves(RuleBasedStateMachine):
             )
             assert before.reversal_badge_tracking_id in (None, each.reversal_badge_tracking_id)
             self.stored[each.badge_tracking_id] = each
-        balances = {(m, b): held for m in (ANA, BEN) for b in (1, 2) if (held := self.held(m, b))}
-        assert all(balances.get(place, 0) == held for place, held in changes.balances.items())
+        balances = {(m, b): balance for m in (ANA, BEN) for b in (1, 2) if (balance := self.balance(m, b))}
+        assert all(balances.get(place, 0) == balance for place, balance in changes.balances.items())
         self.balances = BadgeBalances(balances, NOW, self.name)
         self.balances.register(self.stored.values())
 
-    @invariant()
-    def balances_are_the_sums(self):
+    def reverse_everything(self):
+        """Reverse all changes in a random order: no balance and no missing amount remains."""
+        self.store_and_load()
+        while not all(each[-1] for each in self.accepted):
+            self.reverse()
         for member in (ANA, BEN):
             for badge_id in (1, 2):
-                assert self.balances.balance(member, badge_id) == self.held(member, badge_id) >= 0
+                assert self.balances.balance(member, badge_id) == 0
+        assert [each for each in self.accepted if each[4]] == []
 
 
-TestBalances = Shelves.TestCase
-TestBalances.settings = settings(max_examples=settings.default.max_examples // 2, stateful_step_count=40)
+def test_balances_are_those_of_the_model_after_each_change():
+    histories = [ModelledBalances(seed) for seed in range(200)]
+    for history in histories:
+        for _ in range(100):
+            history.step()
+        history.reverse_everything()
+    Effects.of_all(history.effects for history in histories).check(EFFECTS)
