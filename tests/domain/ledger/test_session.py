@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from domain.ledger.lots import Allocator, Lot, LotUse
 from domain.ledger.postings import Capture, Details, Fiat, Holding, Posting, Stored, place_of, temporary_id
-from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED
+from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     AccountInactive,
     AlreadyReverted,
@@ -25,6 +23,7 @@ from domain.ledger.refusals import (
 from domain.ledger.session import LedgerSession, check_amount, round_down, share_of
 from domain.problems import InvalidRequest, Refusal
 from tests.builders.campaigns import NOON, account
+from tests.machines.effects import Effects
 
 WALLETS = (1, 2, 3)
 ACCOUNTS = {
@@ -47,11 +46,20 @@ def session(*accounts, holdings=None, issued=None, at=NOON):
     return LedgerSession({each.ledger_account_id: each for each in accounts}, holdings or {}, issued or {}, at)
 
 
-class Ledger(RuleBasedStateMachine):
+KINDS = {MINT: "mint", BURN: "burn", TRANSFER: "transfer"}
+EFFECTS = (
+    *(f"{status}{kind}" for kind in KINDS.values() for status in ("", "pending ")),
+    *("expiry", "captured", "released", "reverted", "reverted in part", "refused"),
+    *("taken_back", "missing", "unearned"),
+)
+
+
+class RandomSteps:
     """Steps of all kinds on three wallets and six accounts, the clock moving on."""
 
-    @initialize()
-    def begin(self):
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+        self.effects = Effects()
         self.now = NOON
         self.holdings: dict = {}
         self.issued: dict = {}
@@ -101,6 +109,7 @@ class Ledger(RuleBasedStateMachine):
             do(opened)
             assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == again
             assert opened.steps == steps
+        self.effects["refused"] += not is_kept
         self.keep(opened)
         return is_kept
 
@@ -108,6 +117,7 @@ class Ledger(RuleBasedStateMachine):
         allocator = Allocator(self.lots)
         uses_of: dict[int, int] = {}
         for step in opened.steps:
+            self.count(step)
             assert sum(entry.amount for entry in step.entries) == 0
             number = step.stored.ledger_transaction_id if isinstance(step, Capture) else next(self.ids)
             uses_of[number] = number
@@ -135,11 +145,22 @@ class Ledger(RuleBasedStateMachine):
         ):
             for number, amount in changed.items():
                 stored = self.stored[number]
+                self.effects[name] += amount > getattr(stored, name)
                 lowered = {"amount": stored.amount - amount + stored.released} if name == "released" else {}
                 self.stored[number] = replace(stored, **{name: amount}, **lowered)
         self.issued = dict(opened._issued)
         self.store_lots(allocator)
         assert self.expired() == {}
+
+    def count(self, step: Posting | Capture) -> None:
+        """Count what a step did."""
+        if isinstance(step, Capture):
+            self.effects["captured" if step.amount else "released"] += 1
+        elif step.reverts is not None:
+            self.effects["reverted in part" if step.is_partial else "reverted"] += 1
+        else:
+            kind = "expiry" if step.is_expiry else KINDS[step.transaction_type]
+            self.effects[kind if step.status == SETTLED else f"pending {kind}"] += 1
 
     def remember(self, number: int, step: Posting) -> None:
         self.stored[number] = Stored(
@@ -182,54 +203,54 @@ class Ledger(RuleBasedStateMachine):
 
     # --- what may happen ---
 
-    @rule(
-        wallet=st.sampled_from(WALLETS),
-        account_id=st.sampled_from(sorted(ACCOUNTS)),
-        amount=st.integers(0, 60),
-        cents=st.sampled_from(["0", "0.01", "0.25"]),
-        age=st.integers(0, 70),
-        expires=st.none() | st.integers(1, 50),
-        manual=st.booleans(),
-        qualifying=st.none() | st.integers(0, 200).map(Decimal),
-    )
-    def mint(self, wallet, account_id, amount, cents, age, expires, manual, qualifying):
-        expires_at = None if expires is None else self.now + timedelta(days=expires)
-        total = amount + Decimal(cents)
+    def step(self):
+        """Do one thing at random."""
+        acts = {self.mint: 30, self.burn: 14, self.transfer: 12, self.capture: 14, self.revert: 14}
+        acts |= {self.reverse_part: 10, self.wait: 5}
+        self.chance.choices(list(acts), list(acts.values()))[0]()
+        self.nothing_is_lost()
+        self.only_reverts_take_away_what_was_earned()
+        self.balances_keep_their_bounds()
+        self.lots_cover_what_is_available()
+        self.pending_amounts_are_those_of_pending_transactions()
+
+    def flip(self):
+        return self.chance.random() < 0.5
+
+    def place(self):
+        """A wallet and an account."""
+        return self.chance.choice(WALLETS), ACCOUNTS[self.chance.choice(sorted(ACCOUNTS))]
+
+    def mint(self):
+        chance, (wallet, known) = self.chance, self.place()
+        expires_at = self.now + timedelta(days=chance.randint(1, 50)) if self.flip() else None
+        total = chance.randint(0, 60) + Decimal(chance.choice(["0", "0", "0.01", "0.25"]))
+        age = chance.choice([0, 0, chance.randint(0, 70)])
         said = details(external_event_date=self.now - timedelta(days=age))
-        manual = manual and age < 20
-        self.work(lambda b: b.mint(ACCOUNTS[account_id], wallet, total, said, expires_at, manual, qualifying))
+        qualifying = Decimal(chance.randint(0, 200)) if self.flip() else None
+        manual = age < 20 and self.flip()
+        self.work(lambda b: b.mint(known, wallet, total, said, expires_at, manual, qualifying))
 
-    @rule(
-        wallet=st.sampled_from(WALLETS),
-        account_id=st.sampled_from(sorted(ACCOUNTS)),
-        amount=st.integers(0, 60),
-        overdraft=st.booleans(),
-        manual=st.booleans(),
-        held=st.none() | st.integers(1, 60),
-    )
-    def burn(self, wallet, account_id, amount, overdraft, manual, held):
-        amount, until = Decimal(amount), None if held is None else self.now + timedelta(days=held)
-        self.work(lambda b: b.burn(ACCOUNTS[account_id], wallet, amount, details(), overdraft, manual, until))
+    def burn(self):
+        wallet, known = self.place()
+        amount, overdraft, manual = Decimal(self.chance.randint(0, 40)), self.flip(), self.flip()
+        until = self.now + timedelta(days=self.chance.randint(1, 60)) if self.flip() else None
+        self.work(lambda b: b.burn(known, wallet, amount, details(), overdraft, manual, until))
 
-    @rule(
-        pair=st.permutations(WALLETS),
-        account_id=st.sampled_from(sorted(ACCOUNTS)),
-        amount=st.integers(0, 40),
-        manual=st.booleans(),
-    )
-    def transfer(self, pair, account_id, amount, manual):
-        source, target, _ = pair
-        self.work(lambda b: b.transfer(ACCOUNTS[account_id], source, target, Decimal(amount), details(), manual))
+    def transfer(self):
+        source, target = self.chance.sample(WALLETS, 2)
+        (_, known), amount, manual = self.place(), Decimal(self.chance.randint(0, 30)), self.flip()
+        self.work(lambda b: b.transfer(known, source, target, amount, details(), manual))
 
-    def some_transaction(self, data, condition):
-        found = [i for i, each in sorted(self.stored.items()) if condition(each)]
-        return self.stored[data.draw(st.sampled_from(found))] if found else None
+    def pick(self, condition):
+        """A stored transaction for which the condition holds, if there is one."""
+        found = [each for _, each in sorted(self.stored.items()) if condition(each)]
+        return self.chance.choice(found) if found else None
 
-    @rule(data=st.data(), part=st.integers(0, 4))
-    def capture(self, data, part):
-        stored = self.some_transaction(data, lambda each: each.status == PENDING)
+    def capture(self):
+        stored = self.pick(lambda each: each.status == PENDING)
         if stored is not None:
-            amount = stored.amount * part // 4
+            amount = stored.amount * self.chance.randint(0, 4) // 4
             known = ACCOUNTS[stored.ledger_account_id]
             if self.work(lambda b: b.capture(stored, known, amount)) and stored.qualifying is not None and amount:
                 returns = stored.released
@@ -237,9 +258,8 @@ class Ledger(RuleBasedStateMachine):
                 assert self.stored[stored.ledger_transaction_id].qualifying == qualifying
                 self.earned[stored.ledger_transaction_id] = round_down(known, qualifying * amount / (amount + returns))
 
-    @rule(data=st.data(), overdraft=st.booleans(), available=st.booleans())
-    def revert(self, data, overdraft, available):
-        stored = self.some_transaction(data, lambda each: True)
+    def revert(self):
+        stored, overdraft, available = self.pick(lambda each: True), self.flip(), self.flip()
         if stored is not None:
             known = ACCOUNTS[stored.ledger_account_id]
             if stored.status == REVERTED:
@@ -247,10 +267,9 @@ class Ledger(RuleBasedStateMachine):
                     self.open().revert(stored, known, details(), overdraft, available)
             self.work(lambda b: b.revert(stored, known, details(), overdraft, available))
 
-    @rule(data=st.data(), part=st.integers(1, 4))
-    def reverse_part(self, data, part):
+    def reverse_part(self):
         """A return in part: so many quarters of what a mint was to give at first are not earned any more."""
-        stored = self.some_transaction(data, lambda each: each.transaction_type == MINT)
+        stored, part = self.pick(lambda each: each.transaction_type == MINT), self.chance.randint(1, 4)
         if stored is not None:
             known = ACCOUNTS[stored.ledger_account_id]
             in_all = round_down(known, (stored.amount + stored.released) * part / 4)
@@ -263,13 +282,11 @@ class Ledger(RuleBasedStateMachine):
                 before = self.returned.get(stored.ledger_transaction_id, 0)
                 self.returned[stored.ledger_transaction_id] = max(before, in_all)
 
-    @rule(days=st.integers(1, 45))
-    def wait(self, days):
-        self.now += timedelta(days=days)
+    def wait(self):
+        self.now += timedelta(days=self.chance.randint(1, 45))
 
     # --- what always holds ---
 
-    @invariant()
     def nothing_is_lost(self):
         for account_id, known in ACCOUNTS.items():
             held = [self.holdings.get((wallet, account_id), Holding()) for wallet in WALLETS]
@@ -279,7 +296,6 @@ class Ledger(RuleBasedStateMachine):
             if known.max_supply is not None:
                 assert self.issued.get(account_id, 0) <= known.max_supply
 
-    @invariant()
     def only_reverts_take_away_what_was_earned(self):
         for wallet in WALLETS:
             for account_id in ACCOUNTS:
@@ -298,7 +314,6 @@ class Ledger(RuleBasedStateMachine):
                 )
                 assert self.holdings.get((wallet, account_id), Holding()).earned == earned
 
-    @invariant()
     def balances_keep_their_bounds(self):
         for (_, account_id), held in self.holdings.items():
             assert 0 <= held.pending_debit <= held.current
@@ -308,7 +323,6 @@ class Ledger(RuleBasedStateMachine):
             for amount in (held.current, held.overdraft, held.pending_debit):
                 assert amount == round_down(ACCOUNTS[account_id], amount)
 
-    @invariant()
     def lots_cover_what_is_available(self):
         for wallet in WALLETS:
             for account_id, known in ACCOUNTS.items():
@@ -318,8 +332,7 @@ class Ledger(RuleBasedStateMachine):
                 expected = held.available if known.point_tracking_enabled else 0
                 assert sum(lot.remaining for lot in lots) == expected
 
-    @invariant()
-    def what_is_set_aside_is_what_is_pending(self):
+    def pending_amounts_are_those_of_pending_transactions(self):
         for wallet in WALLETS:
             for account_id in ACCOUNTS:
                 pending = [
@@ -332,8 +345,13 @@ class Ledger(RuleBasedStateMachine):
                 assert held.pending_credit == sum(each.amount for each in pending if each.to_wallet_id == wallet)
 
 
-TestLedger = Ledger.TestCase
-TestLedger.settings = settings(max_examples=settings.default.max_examples // 2, stateful_step_count=30)
+def test_random_steps_keep_all_invariants():
+    histories = [RandomSteps(seed) for seed in range(40)]
+    for history in histories:
+        for _ in range(100):
+            history.step()
+    effects = Effects.of_all(history.effects for history in histories)
+    effects.check(EFFECTS)
 
 
 @pytest.mark.parametrize(
