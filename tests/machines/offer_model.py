@@ -1,7 +1,8 @@
 """Waiting points, budgets and competing discounts as plainly as can be: no database, no code of the product.
 
 An order earns a point for each whole euro, which wait three days and then live three months, by the calendar of Madrid.
-It gets the better of a percentage and an amount. Both come from budgets, which give what is left of them.
+It gets the better of a percentage and an amount. A visit gets a voucher. All come from budgets, which give what is
+left of them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Lot:
     is_waiting: bool = True
 
 
-@dataclass
+@dataclass(eq=False)
 class Sale:
     """An order with what it got and what has not come back."""
 
@@ -113,6 +114,16 @@ class OfferModel:
         lot.left = 0
         allocation = allocate(discount, totals) if discount else []
         sale = Sale(member, total, total, lot, discount, winner if discount else None, allocation)
+        self.sales.append(sale)
+        return sale
+
+    def visit(self, member: str) -> Sale:
+        """A visit, which gets a voucher of the amount, or of what the budget has left."""
+        discount = min(AMOUNT, MONEY - self.used()[1])
+        self.counts["voucher"] += discount > 0
+        self.counts["voucher cut"] += 0 < discount < AMOUNT
+        no_points = Lot(0, datetime.max, datetime.max, is_waiting=False)
+        sale = Sale(member, AMOUNT, AMOUNT, no_points, discount, None, [])
         self.sales.append(sale)
         return sale
 

@@ -13,13 +13,16 @@ from tests.builders.api import running_api
 from tests.builders.campaigns import effect, mint
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
-from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 from tests.machines.effects import Effects
 from tests.machines.offer_model import AMOUNT, DAYS, MONEY, PERCENT, POINTS, OfferModel
 from tests.machines.year_model import MONTHS, START
 
 MEMBERS = ("ana", "ben")
-RULES = ("available", "expired", "extended", "points cut", "discount cut", "percentage", "amount", "spent", "refused")
+RULES = (
+    *("available", "expired", "extended", "points cut", "discount cut", "percentage", "amount", "spent", "refused"),
+    *("voucher", "voucher cut"),
+)
 CANCELLED = ("cancelled", "cancelled while waiting")
 
 
@@ -46,15 +49,25 @@ class Offers:
         percentage = running(effect("discount", type="percentage", value=PERCENT), name="percentage", **joined)
         amount = running(effect("discount", type="amount", value=AMOUNT), name="amount", **{**joined, "priority": 2})
         waiting = running(mint(("=", "floor(order.total)"), availableAfter=f"P{DAYS}D"))
+        limits = [
+            [{"scope": "campaign", "type": kind, "period": "total", "limit": limit, "sharedKey": kind}]
+            for kind, limit in (("points", POINTS), ("money", MONEY))
+        ]
         self.campaigns = [
             self.shop.campaign(
                 *actions,
                 eventType=ORDER_CREATED,
                 allowPartialApplicationOnLimit=True,
-                limitRules=[{"scope": "campaign", "type": kind, "period": "total", "limit": limit}],
+                limitRules=rules,
             )
-            for actions, kind, limit in (([waiting], "points", POINTS), ([percentage, amount], "money", MONEY))
+            for actions, rules in zip(([waiting], [percentage, amount]), limits, strict=True)
         ]
+        self.shop.campaign(
+            running(effect("discount", type="amount", value=AMOUNT)),
+            eventType=GENERIC,
+            allowPartialApplicationOnLimit=True,
+            limitRules=limits[1],
+        )
         self.members = {name: organization.member(name) for name in MEMBERS}
         self.keys = {}
 
@@ -93,7 +106,7 @@ class Offers:
 def step(offers, model, chance, number):
     """One act, on both sides."""
     name = chance.choice(MEMBERS)
-    kind = chance.choices(["buy", "spend", "cancel", "extend"], [50, 15, 20, 6])[0]
+    kind = chance.choices(["buy", "visit", "spend", "cancel", "extend"], [40, 20, 15, 25, 12])[0]
     if kind == "buy":
         totals = [Decimal(chance.randint(1, 4000)) / 100 for _ in range(chance.randint(1, 4))]
         now = datetime.fromisoformat(offers.clock.get()["now"])
@@ -101,6 +114,14 @@ def step(offers, model, chance, number):
         key, *seen = offers.buy(name, totals)
         assert seen == [sale.winner, sale.discount, sale.allocation]
         offers.keys[id(sale)] = key
+    elif kind == "visit":
+        result = offers.shop.track_one(event(name))
+        sale = model.visit(name)
+        [voucher] = result["effects"]
+        value = next(param["value"] for param in voucher["params"] if param["id"] == "value")
+        status = {AMOUNT: "executed", 0: "skipped"}.get(sale.discount, "partial")
+        assert (voucher["status"], value) == (status, sale.discount)
+        offers.keys[id(sale)] = result["loyaltyEventKey"]
     elif kind == "spend":
         amount, balance = chance.randint(1, 40), model.holds(name)[0]
         path = f"/members/by-loyalty-member-id/{name}/burn"
@@ -149,7 +170,7 @@ def run(api, seed, steps):
 
 
 def test_points_budgets_and_discounts_are_those_of_the_model(api):
-    Effects.of_all(run(api, seed, 70) for seed in range(2)).check((*RULES, *CANCELLED), least=2)
+    Effects.of_all(run(api, seed, 100) for seed in range(3)).check((*RULES, *CANCELLED), least=2)
 
 
 @pytest.mark.stress
