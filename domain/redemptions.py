@@ -127,9 +127,9 @@ def complete_redemption(policy: Mapping[str, Any] | None, decimals: int) -> Mapp
         for name in ("pointsPerUnit", "multipleOf")
         if complete[name] <= 0
     ]
-    placed = [replace(fault, pointer=f"/redemption{fault.pointer}") for fault in faults if fault is not None]
-    if placed:
-        raise InvalidRequest(placed)
+    body_faults = [replace(fault, pointer=f"/redemption{fault.pointer}") for fault in faults if fault is not None]
+    if body_faults:
+        raise InvalidRequest(body_faults)
     return complete
 
 

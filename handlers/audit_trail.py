@@ -77,10 +77,10 @@ class Audited:
             if not is_change and self._is_repeated(call, record):
                 # The first answer of an earlier request was returned again.
                 continue
-            member_id = _of(record, "member_id")
+            member_id = _value_of(record, "member_id")
             call.audit.add(
                 self.entity_type,
-                _of(record, self.identity),
+                _value_of(record, self.identity),
                 after=self.shape(record),
                 before=self.shape(before) if is_change else {},
                 member_ids=() if member_id is None else (member_id,),
@@ -89,12 +89,12 @@ class Audited:
     def _is_repeated(self, call: Call, record: Any) -> bool:
         """True if an earlier request made the record; the dates do not show it where a test clock stands still."""
         if call.organization.clock_now is None:
-            return _of(record, "created_at") not in (None, call.now)
-        identity = str(_of(record, self.identity))
+            return _value_of(record, "created_at") not in (None, call.now)
+        identity = str(_value_of(record, self.identity))
         return audit_log.has_entry(call.db, call.organization.organization_id, self.entity_type, identity)
 
 
-def _of(record: Any, name: str) -> Any:
+def _value_of(record: Any, name: str) -> Any:
     return record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
 
 

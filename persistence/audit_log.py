@@ -179,10 +179,10 @@ def has_entry(db: Connection, organization_id: int, entity_type: str, entity_id:
     return bool(db.execute(select(exists().where(*is_about_it))).scalar_one())
 
 
-def take_turn(db: Connection, organization_id: int, name: str) -> None:
-    """Serialize changes of the same record until the transaction ends; taken before all other locks."""
-    turn = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, :organization_id))")
-    db.execute(turn, {"name": name, "organization_id": organization_id})
+def serialize_changes(db: Connection, organization_id: int, name: str) -> None:
+    """Serialize changes under the same lock name until the transaction ends; acquired before all other locks."""
+    lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, :organization_id))")
+    db.execute(lock, {"name": name, "organization_id": organization_id})
 
 
 # Sealers of an organization are serialized; adding entries never waits for them.
@@ -211,7 +211,7 @@ RETURNING cardinality(audit_log_ids)
 
 def seal(db: Connection, organization_id: int, now: datetime, most: int) -> int:
     """Seal the oldest entries that are in no seal, at most so many; returns how many."""
-    take_turn(db, organization_id, "seals of the audit log")
+    serialize_changes(db, organization_id, "seals of the audit log")
     parameters = {"organization_id": organization_id, "now": now, "most": most}
     return db.execute(text(_SEAL), parameters).scalar_one_or_none() or 0
 

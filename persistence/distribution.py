@@ -41,7 +41,7 @@ def distribute(engine: Engine, shards: int = SHARDS) -> list[str]:
     All or none; concurrent calls are serialized. Raises DistributionError if the database lacks the extension `citus`.
     """
     with engine.begin() as db:
-        schema.take_turn(db)
+        schema.lock_schema(db)
         if not _has_citus(db):
             raise DistributionError("The database has no extension citus: let its owner CREATE EXTENSION citus.")
         database = db.execute(text("SELECT quote_ident(current_database())")).scalar_one()

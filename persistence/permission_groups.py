@@ -41,10 +41,10 @@ def _address(addressed: Table, group: PermissionGroup) -> tuple[Any, ...]:
     )
 
 
-def _of(members: Table, *selected: Any) -> Any:
-    """`selected` of the groups of a row of `members`, which has an organization and a user."""
+def _select_from_groups(members: Table, *columns: Any) -> Any:
+    """Select columns of the permission groups of the user in each row of `members`."""
     return (
-        select(*selected)
+        select(*columns)
         .select_from(
             links.join(
                 table,
@@ -59,16 +59,16 @@ def _of(members: Table, *selected: Any) -> Any:
 
 def groups_administer(members: Table) -> Any:
     """The condition that a group makes the user of a membership an administrator, for a query on memberships."""
-    return _of(members, links.c.user_id).where(table.c.is_admin).exists()
+    return _select_from_groups(members, links.c.user_id).where(table.c.is_admin).exists()
 
 
 def roles_of_groups(members: Table) -> Any:
     """The roles of all groups of a membership's user, for a query on memberships."""
-    roles = _of(members, func.unnest(table.c.roles)).distinct()
+    roles = _select_from_groups(members, func.unnest(table.c.roles)).distinct()
     return func.array(roles.scalar_subquery(), type_=ARRAY(Text))
 
 
 def keys_of_groups(members: Table) -> Any:
     """The keys of the groups of a membership's user, in order, for a query on memberships."""
-    keys = _of(members, table.c.permission_group_key).order_by(table.c.permission_group_key)
+    keys = _select_from_groups(members, table.c.permission_group_key).order_by(table.c.permission_group_key)
     return func.array(keys.scalar_subquery(), type_=ARRAY(Text))

@@ -32,7 +32,7 @@ def migrate(engine: Engine) -> list[str]:
     from alembic import command
 
     with engine.begin() as connection:
-        take_turn(connection)
+        lock_schema(connection)
         to_do = _pending(connection)
         if to_do:
             command.upgrade(config(connection), "head")
@@ -42,7 +42,7 @@ def migrate(engine: Engine) -> list[str]:
         return to_do
 
 
-def take_turn(connection: Connection) -> None:
+def lock_schema(connection: Connection) -> None:
     """Wait until nobody else changes the schema, and let this transaction take its time to do so."""
     # It may well take longer than a call is allowed to.
     connection.execute(text("SET LOCAL statement_timeout = 0"))

@@ -27,11 +27,11 @@ class LimitBudget:
     def __init__(self, event: EventFacts, counters: Counters) -> None:
         self._event = event
         self._counters = counters
-        self._cooling: dict[int, datetime | None] = {}
+        self._events_within_cooldown: dict[int, datetime | None] = {}
         self._limits: dict[int, EventLimits] = {}
-        self._shut: dict[int, EventLimit | None] = {}
-        self._counted: set[int] = set()
-        self._applied: list[int] = []
+        self._exhausted_before: dict[int, EventLimit | None] = {}
+        self._counted_campaign_ids: set[int] = set()
+        self._applied_campaign_ids: list[int] = []
         self.alerts: list[Alert] = []
 
     def savepoint(self) -> tuple[CountersSavepoint, int]:
@@ -62,28 +62,28 @@ class LimitBudget:
             self._limits[campaign_id] = limits
         return limits
 
-    def shut_by(self, campaign: CompiledCampaign) -> EventLimit | None:
+    def limit_exhausted_before(self, campaign: CompiledCampaign) -> EventLimit | None:
         """The limit of transactions that was exhausted before this event; None if there is none."""
         campaign_id = campaign.campaign.campaign_id
-        if campaign_id not in self._shut:
-            self._shut[campaign_id] = self.of(campaign).exhausted(self._counters)
-        return self._shut[campaign_id]
+        if campaign_id not in self._exhausted_before:
+            self._exhausted_before[campaign_id] = self.of(campaign).exhausted(self._counters)
+        return self._exhausted_before[campaign_id]
 
-    def cooling_by(self, campaign: CompiledCampaign) -> datetime | None:
-        """The date of an event before this one on which the campaign had an effect, and that is too near."""
+    def event_within_cooldown(self, campaign: CompiledCampaign) -> datetime | None:
+        """The date of an earlier event that the campaign rewarded less than its cooldown ago; None if there is none."""
         if campaign.cooldown is None:
             return None
         campaign_id = campaign.campaign.campaign_id
-        if campaign_id not in self._cooling:
-            self._cooling[campaign_id] = self._counters.applications.too_near(
+        if campaign_id not in self._events_within_cooldown:
+            self._events_within_cooldown[campaign_id] = self._counters.applications.too_near(
                 campaign_id, self._event.member_id, self._event.at, campaign.cooldown, campaign.zone
             )
-        return self._cooling[campaign_id]
+        return self._events_within_cooldown[campaign_id]
 
     @property
     def cooldown_campaign_ids(self) -> tuple[int, ...]:
         """The campaigns with a cooldown that have had an effect on the event."""
-        return tuple(self._applied)
+        return tuple(self._applied_campaign_ids)
 
     def remaining(self, campaign: CompiledCampaign, use: LimitUse) -> tuple[Decimal, EventLimit | None]:
         """As much of a use as the limits leave, and the limit that does not leave all of it, if there is one."""
@@ -98,11 +98,11 @@ class LimitBudget:
     def count_event(self, campaign: CompiledCampaign) -> None:
         """Count the event, once however many effects it has."""
         campaign_id = campaign.campaign.campaign_id
-        if campaign.limits and campaign_id not in self._counted:
-            self._counted.add(campaign_id)
+        if campaign.limits and campaign_id not in self._counted_campaign_ids:
+            self._counted_campaign_ids.add(campaign_id)
             self.count(campaign, ONE_TRANSACTION)
-        if campaign.cooldown is not None and campaign_id not in self._applied:
-            self._applied.append(campaign_id)
+        if campaign.cooldown is not None and campaign_id not in self._applied_campaign_ids:
+            self._applied_campaign_ids.append(campaign_id)
             event = self._event
             application = Application(campaign_id, event.member_id, event.loyalty_event_id, event.at)
             self._counters.applications.add(application)

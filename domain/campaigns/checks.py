@@ -23,11 +23,11 @@ def faults_of_limits(rules: Sequence[Mapping[str, Any]], has_currency: bool) -> 
     return [
         FieldFault(detail, pointer=f"/limitRules/{index}/{field}")
         for index, rule in enumerate(rules)
-        for field, detail in _of_limit(rule, has_currency)
+        for field, detail in _limit_faults(rule, has_currency)
     ]
 
 
-def _of_limit(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple[str, str]]:
+def _limit_faults(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple[str, str]]:
     kind, scope = rule["type"], rule["scope"]
     limits = rule.get("locationLimits") or {}
     if kind in (TRANSACTIONS, COUPONS):
@@ -104,7 +104,7 @@ def faults_of_constants(
         values = {param.parameter.id: param.value for param in effect.params if param.program is None}
         computed = {param.parameter.id for param in effect.params} - values.keys()
         places = {param["id"]: place for place, param in enumerate(item.get("params", ()))}
-        for name, detail in _faults(effect.effect.effect_id, values, computed, now):
+        for name, detail in _constant_faults(effect.effect.effect_id, values, computed, now):
             pointer = f"/effects/items/{index}/params"
             if name in places:
                 pointer += f"/{places[name]}/value"
@@ -112,7 +112,7 @@ def faults_of_constants(
     return faults
 
 
-def _faults(
+def _constant_faults(
     effect_id: str, values: Mapping[str, Any], computed: Collection[str], now: datetime
 ) -> Iterator[tuple[str, str]]:
     amount, qualifying = values.get("amount"), values.get(_QUALIFYING)
@@ -123,9 +123,9 @@ def _faults(
     if amount is not None and (amount < 0 or not (amount or may_be_zero)):
         yield "amount", f"amount of {effect_id} is {amount}, not more than 0"
     if effect_id == DISCOUNT and isinstance(values.get("value"), int | Decimal):
-        yield from _of_discount(values)
+        yield from _discount_faults(values)
     if effect_id == MINT_POINTS:
-        yield from _of_availability(values)
+        yield from _availability_faults(values)
     if effect_id == EXTEND_EXPIRY and {"until", "months"} <= values.keys():
         yield from Extension(values["until"], values["months"]).faults()
     for name in _DATES:
@@ -133,7 +133,7 @@ def _faults(
             yield name, f"{name} of {effect_id} is not in the future"
 
 
-def _of_availability(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _availability_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     terms = Availability.of(values)
     yield from terms.faults()
     expires_at = values.get("expirationDate")
@@ -141,7 +141,7 @@ def _of_availability(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "expirationDate", f"expirationDate of {MINT_POINTS} is not after its availableAt"
 
 
-def _of_discount(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _discount_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     value, most = values["value"], values.get("maxAmount")
     if most is not None and most <= 0:
         yield "maxAmount", f"maxAmount of {DISCOUNT} is {most}, not more than 0"

@@ -39,7 +39,17 @@ from domain.campaigns.restrictions import first_violated
 from domain.campaigns.stacking import FIRST, Bid, Stacking, WonItems, beaten_by, decide
 from domain.campaigns.variables import ENVIRONMENT
 from domain.events import AUTHORIZE, DRY_RUN
-from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError, Node, Room, Trace, explain, reason
+from domain.expressions import (
+    EVENT_COST,
+    Budget,
+    CharacterBudget,
+    Deadline,
+    EvaluationError,
+    Node,
+    Trace,
+    explain,
+    reason,
+)
 from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession
 
@@ -79,7 +89,7 @@ class Evaluator:
         self._tracing = tracing
         self._budget = Budget(EVENT_COST, deadline)
         self._deadline = deadline
-        self._telling: tuple[Budget, Room] | None = None
+        self._explanation_budgets: tuple[Budget, CharacterBudget] | None = None
         self._evaluation = Evaluation()
         self._allowances = LimitBudget(event, counters)
         self._points = PointEffects(event, session, accounts, self._allowances, self._authorizing)
@@ -314,11 +324,11 @@ class Evaluator:
 
     def _told_of(self, node: Node, zone: tzinfo) -> Trace:
         """The values of a rule and its parts; all explanations of the event share a budget, a deadline and a length."""
-        if self._telling is None:
-            self._telling = Budget(EVENT_COST, self._deadline), Room()
-        budget, room = self._telling
+        if self._explanation_budgets is None:
+            self._explanation_budgets = Budget(EVENT_COST, self._deadline), CharacterBudget()
+        budget, characters = self._explanation_budgets
         budget.zone = zone
-        return explain(node, ENVIRONMENT, self._event.context, self._functions, budget, room=room)
+        return explain(node, ENVIRONMENT, self._event.context, self._functions, budget, characters=characters)
 
     def _explain(
         self,

@@ -173,7 +173,7 @@ class EffectRunner:
         """The refusal of an action by the cooldown or a limit of its campaign, with its explanation."""
         if not campaign.limits and campaign.cooldown is None:
             return None
-        near = self._allowances.cooling_by(campaign)
+        near = self._allowances.event_within_cooldown(campaign)
         if near is not None:
             detail = f"The campaign had an effect at {instant_text(near)}, and its cooldown is"
             cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
@@ -188,7 +188,7 @@ class EffectRunner:
         self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
     ) -> EventLimit | None:
         """The limit that does not allow an action of the campaign."""
-        exhausted = self._allowances.shut_by(campaign)
+        exhausted = self._allowances.limit_exhausted_before(campaign)
         if exhausted is not None or campaign.campaign.allow_partial_application_on_limit:
             return exhausted
         return self._allowances.of(campaign).broken_by(self._uses(campaign, computed, won), self._counters)

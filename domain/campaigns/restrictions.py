@@ -38,10 +38,14 @@ def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinf
 
     Days and hours are those of the event's location if that has a time zone, else those of `zone`.
     """
-    return (*_of_itself(campaign, event_types), *_of_the_moment(campaign, zone), *_of_the_member(campaign))
+    return (
+        *_campaign_restrictions(campaign, event_types),
+        *_time_restrictions(campaign, zone),
+        *_member_restrictions(campaign),
+    )
 
 
-def _of_itself(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Restriction]:
+def _campaign_restrictions(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Restriction]:
     if not campaign.active:
         yield Restriction(
             "CAMPAIGN_INACTIVE", lambda event: True, lambda event: False, lambda fact: "the campaign is not active"
@@ -55,7 +59,7 @@ def _of_itself(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Rest
         )
 
 
-def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
+def _time_restrictions(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
     begin, end, days = campaign.valid_from, campaign.valid_to, frozenset(campaign.days_of_week)
     schedule = campaign.day_of_week_schedule
     if begin is not None:
@@ -92,7 +96,7 @@ def _of_the_moment(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
         )
 
 
-def _of_the_member(campaign: Campaign) -> Iterator[Restriction]:
+def _member_restrictions(campaign: Campaign) -> Iterator[Restriction]:
     locations, least = frozenset(campaign.location_codes), campaign.min_spend_value
     currency = campaign.currency
     tiers, audiences = frozenset(campaign.loyalty_tier_keys), frozenset(campaign.audience_keys)

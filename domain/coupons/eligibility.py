@@ -129,12 +129,12 @@ def _not_published(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> st
     return f"The coupon book is {book.publishing_status}."
 
 
-def _before(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _not_yet_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     start = book.valid_from_date
     return f"The coupon book is valid from {instant_text(start)}." if start is not None and facts.at < start else None
 
 
-def _after(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _no_longer_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     end = book.valid_to_date
     return f"The coupon book was valid to {instant_text(end)}." if end is not None and facts.at > end else None
 
@@ -255,8 +255,8 @@ _RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (
     (ASSIGN_AND_USE, MemberInactive, _inactive),
     (ASSIGN_AND_USE, BookArchived, _archived),
     (ASSIGN_AND_USE, BookNotPublished, _not_published),
-    (ASSIGN_AND_USE, BookNotYetValid, _before),
-    (ASSIGN_AND_USE, BookExpired, _after),
+    (ASSIGN_AND_USE, BookNotYetValid, _not_yet_valid),
+    (ASSIGN_AND_USE, BookExpired, _no_longer_valid),
     (ASSIGN_AND_USE, BookNotToday, _other_day),
     (ASSIGN_AND_USE, BookClosed, _other_hour),
     (ASSIGN_AND_USE, TierNotEligible, _tier),

@@ -8,7 +8,7 @@ language is described in docs/expressions.md.
 from domain.expressions.check import Analysis, check
 from domain.expressions.environment import Environment, Functions, HostFunction
 from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError, Fault
-from domain.expressions.explain import Room, Trace, explain, reason
+from domain.expressions.explain import CharacterBudget, Trace, explain, reason
 from domain.expressions.jsontree import from_tree, to_tree
 from domain.expressions.labels import label
 from domain.expressions.limits import DEFAULT_COST, EVENT_COST, MAX_TEXTS
@@ -46,6 +46,7 @@ __all__ = [
     "TIMESTAMP",
     "Analysis",
     "Budget",
+    "CharacterBudget",
     "CostExceeded",
     "Deadline",
     "Environment",
@@ -60,7 +61,6 @@ __all__ = [
     "Node",
     "ObjectOf",
     "Program",
-    "Room",
     "Trace",
     "Type",
     "TypeValue",

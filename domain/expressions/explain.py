@@ -25,7 +25,7 @@ Trace = dict[str, Any]
 macro, each with its `element`)."""
 
 MAX_TOLD = 250_000
-"""Most characters of all explanations of one event; beyond that parts are omitted, values shown as "…"."""
+"""Maximum of characters of all explanations of one event; beyond it parts are omitted, and values shown as "…"."""
 
 MAX_TRACES = 1_000
 MAX_ELEMENTS = 10
@@ -36,7 +36,7 @@ _SENTENCE_VALUES = 3
 _SENTENCE_TEXT = 60
 
 
-class Room:
+class CharacterBudget:
     """The number of characters that explanations may still use; several may share it."""
 
     __slots__ = ("remaining",)
@@ -56,7 +56,7 @@ def explain(
     functions: Functions = NO_FUNCTIONS,
     budget: Budget | None = None,
     expected_type: Type | None = None,
-    room: Room | None = None,
+    characters: CharacterBudget | None = None,
 ) -> Trace:
     """Evaluate the expression and report each part's value; `&&` and `||` show all operands, decided or not.
 
@@ -65,7 +65,9 @@ def explain(
     analysis = check(node, environment, expected_type)
     if analysis.faults:
         raise ExpressionError(analysis.faults)
-    explainer = _Explainer(room or Room(), analysis, environment, context, budget or Budget(), functions)
+    explainer = _Explainer(
+        characters or CharacterBudget(), analysis, environment, context, budget or Budget(), functions
+    )
     explainer.observe(node, {})
     return explainer.traces[0]
 
@@ -76,9 +78,9 @@ class _Explainer(Interpreter):
     exhaustive = True
     price = 1
 
-    def __init__(self, room: Room, *arguments: Any) -> None:
+    def __init__(self, characters: CharacterBudget, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.room = room
+        self.characters = characters
         self.traces: list[Trace] = []
         self.passes: list[Trace] = []
         self.silent = False
@@ -101,7 +103,7 @@ class _Explainer(Interpreter):
         self.silent = _is_path(node)
         try:
             value = super().value(node, scope)
-            trace["value"] = shorten(value, self.room)
+            trace["value"] = shorten(value, self.characters)
             return value
         except EvaluationError as error:
             trace["error"] = {"code": error.code, "message": error.message, "at": [error.start, error.end]}
@@ -117,14 +119,14 @@ class _Explainer(Interpreter):
         """True for constants, which need no explanation, and beyond the limits of traces and characters."""
         if node is self.analysis.node:
             return False
-        enough = self.room.remaining <= 0 or (self.in_loops > 0 and self.looped >= MAX_TRACES)
+        enough = self.characters.remaining <= 0 or (self.in_loops > 0 and self.looped >= MAX_TRACES)
         return enough or isinstance(node, Constant) or _is_constant_list(node)
 
     def trace(self, node: Node, scope: Scope) -> Trace:
         words = self.words.get(id(node))
         if words is None:
             words = self.words[id(node)] = (to_text(node), label(node, self.environment, self.analysis, tuple(scope)))
-        self.room.take(len(words[0]) + len(words[1]))
+        self.characters.take(len(words[0]) + len(words[1]))
         trace: Trace = {"expression": words[0], "labelledExpression": words[1], "at": [node.start, node.end]}
         if isinstance(node, Macro) or (isinstance(node, FunctionCall) and is_operator(node)):
             trace["operator"] = node.function
@@ -141,16 +143,16 @@ class _Explainer(Interpreter):
         finally:
             self.in_loops -= 1
             self.silent = False
-            self.passes.extend(trace | {"element": shorten(scope[variable], self.room)} for trace in self.traces)
+            self.passes.extend(trace | {"element": shorten(scope[variable], self.characters)} for trace in self.traces)
             self.traces = around
 
 
-def shorten(value: Any, room: Room | None = None, depth: int = 0) -> Any:
+def shorten(value: Any, characters: CharacterBudget | None = None, depth: int = 0) -> Any:
     """A value as JSON of bounded size: decimals, times and durations as texts, long lists and texts cut with "…"."""
-    room = room or Room()
-    if room.remaining <= 0:
+    characters = characters or CharacterBudget()
+    if characters.remaining <= 0:
         return "…"
-    room.take(min(len(value), _SHOWN_TEXT) if isinstance(value, str) else 10)
+    characters.take(min(len(value), _SHOWN_TEXT) if isinstance(value, str) else 10)
     if isinstance(value, str):
         return value if len(value) <= _SHOWN_TEXT else value[:_SHOWN_TEXT] + "…"
     if isinstance(value, Decimal):
@@ -162,13 +164,13 @@ def shorten(value: Any, room: Room | None = None, depth: int = 0) -> Any:
     if isinstance(value, list):
         if depth >= _SHOWN_DEPTH:
             return "…"
-        items = [shorten(item, room, depth + 1) for item in value[:_SHOWN_ITEMS]]
+        items = [shorten(item, characters, depth + 1) for item in value[:_SHOWN_ITEMS]]
         return items if len(value) <= _SHOWN_ITEMS else [*items, "…"]
     if isinstance(value, dict):
         if depth >= _SHOWN_DEPTH:
             return "…"
         pairs = list(islice(value.items(), _SHOWN_ITEMS))
-        members = {str(key)[:_SHOWN_TEXT]: shorten(item, room, depth + 1) for key, item in pairs}
+        members = {str(key)[:_SHOWN_TEXT]: shorten(item, characters, depth + 1) for key, item in pairs}
         return members if len(value) <= _SHOWN_ITEMS else members | {"…": "…"}
     return value if value is None or isinstance(value, bool) else _other(value)
 

@@ -58,14 +58,14 @@ class Progress:
         goals_reached, since = divmod(self.counted, self.goal)
         return replace(self, goal=goal, counted=goals_reached * goal + min(since, goal - 1))
 
-    def advanced(self, amount: int, room: int) -> Advance:
-        """The result of counting `amount` if the goal may be achieved `room` more times: nothing beyond is counted."""
-        if amount <= 0 or room <= 0:
+    def advanced(self, amount: int, remaining: int) -> Advance:
+        """The result of counting `amount` if the goal may be achieved `remaining` more times; nothing beyond counts."""
+        if amount <= 0 or remaining <= 0:
             return Advance(self, self, 0, 0)
         # Counting ends with the last achievement; if a reversal left more than that, one more count achieves it.
-        most = max(1, (self.times_achieved + room) * self.goal - self.counted)
+        most = max(1, (self.times_achieved + remaining) * self.goal - self.counted)
         count = self.counted + min(amount, most)
-        achieved = min(max(0, count // self.goal - self.times_achieved), room)
+        achieved = min(max(0, count // self.goal - self.times_achieved), remaining)
         after = replace(self, counted=count, times_achieved=self.times_achieved + achieved)
         return Advance(self, after, min(amount, most), achieved)
 

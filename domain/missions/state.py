@@ -92,7 +92,7 @@ class MissionProgressState:
 
     def remaining_count(self, member_id: int, mission: Mission, at: datetime) -> int | None:
         """The count that the member lacks to achieve the mission once more; None if that is not possible at `at`."""
-        if not self.room(member_id, mission, at):
+        if not self.remaining_achievements(member_id, mission, at):
             return None
         progress = self.progress(member_id, mission).progress
         return max(1, (progress.times_achieved + 1) * progress.goal - progress.counted)
@@ -104,7 +104,7 @@ class MissionProgressState:
             return MissionProgress(Progress(mission.goal_count))
         return replace(mission_progress, progress=mission_progress.progress.towards(mission.goal_count))
 
-    def room(self, member_id: int, mission: Mission, at: datetime) -> int:
+    def remaining_achievements(self, member_id: int, mission: Mission, at: datetime) -> int:
         """The number of times that the member may still achieve the mission at `at`."""
         most = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
         remaining = most - self.progress(member_id, mission).progress.times_achieved
@@ -117,7 +117,7 @@ class MissionProgressState:
         """Count `amount` for the member, as far as the limits allow; a count of zero leaves no tracking."""
         place = (cause.member_id, mission.mission_id)
         before = self.progress(cause.member_id, mission)
-        advance = before.progress.advanced(amount, self.room(cause.member_id, mission, cause.at))
+        advance = before.progress.advanced(amount, self.remaining_achievements(cause.member_id, mission, cause.at))
         if not advance.counted and cause.system_unique_key is None:
             return advance
         after = replace(before, progress=advance.after)

@@ -258,7 +258,7 @@ def _find_records(route: Route, batch: Sequence[BatchedCall], first: Any) -> Non
             if batched.outcome is None:
                 # Locked, so that nobody else changes the addressed record before this call does.
                 call, lock = batched.call, lock_of(batched.request.path, audit)
-                audit_log.take_turn(call.db, call.organization.organization_id, lock)
+                audit_log.serialize_changes(call.db, call.organization.organization_id, lock)
     if route.addresses:
         resolve_addresses(batch, route.addresses, first)
 

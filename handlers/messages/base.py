@@ -113,7 +113,7 @@ class WireSchema(Schema):
     """A marshmallow schema whose fields have camelCase names on the wire."""
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
-        """Name the field on the wire after its inside name unless it declares another one."""
+        """Name the field on the wire after its Python name unless it declares another one."""
         field_obj.data_key = field_obj.data_key or wire_name(field_name)
 
 
@@ -144,9 +144,9 @@ def _default_of(field: dataclasses.Field[Any]) -> Callable[[], Any]:
 
 @dataclass(frozen=True, slots=True)
 class _WireField:
-    """One field of a schema: its inside name, its name on the wire, and how it is converted."""
+    """One field of a schema: its name in Python, its name on the wire, and how it is converted."""
 
-    inside: str
+    name: str
     wire: str
     kind: fields.Field[Any]
     omit_none: bool
@@ -214,7 +214,7 @@ class Shape:
         fields_by_name: dict[str, _WireField] = {}
         for schema in schemas:
             for field in _fields_of(schema):
-                fields_by_name.setdefault(field.inside, field)
+                fields_by_name.setdefault(field.name, field)
         unknown = {*(only or ()), *without, *names, *optional} - fields_by_name.keys()
         if unknown:
             raise ValueError(f"no field of the shape: {', '.join(sorted(unknown))}")
@@ -264,7 +264,7 @@ class Body(Shape, Generic[Command]):
     def __init__(self, command: type[Command]) -> None:
         super().__init__(command)
         self.command = command
-        self._loads = {field.wire: (field.inside, getattr(field.kind, "load", None)) for field in _fields_of(command)}
+        self._loads = {field.wire: (field.name, getattr(field.kind, "load", None)) for field in _fields_of(command)}
         self._defaults = {field.name: _default_of(field) for field in dataclasses.fields(cast(Any, command))}
 
     def load(self, body: Mapping[str, Any]) -> Command:
@@ -279,12 +279,12 @@ class Body(Shape, Generic[Command]):
         values: dict[str, Any] = {}
         faults = []
         for wire, value in body.items():
-            inside, convert = self._loads[wire]
+            name, convert = self._loads[wire]
             try:
                 if value is None:
-                    values[inside] = self._defaults[inside]()
+                    values[name] = self._defaults[name]()
                 else:
-                    values[inside] = value if convert is None else convert(value)
+                    values[name] = value if convert is None else convert(value)
             except InvalidRequest as refusal:
                 faults += [replace(fault, pointer=f"/{wire}{fault.pointer}") for fault in refusal.faults]
             except UnusableText as error:
@@ -306,7 +306,7 @@ class Update(Generic[Command]):
 
 @dataclass(frozen=True, slots=True)
 class Changes(Generic[Command]):
-    """The fields that an update sends, by their inside names."""
+    """The fields that an update sends, by their Python names."""
 
     command: type[Command]
     fields: Mapping[str, Any]

@@ -155,10 +155,12 @@ def refuse_unknown_event_types(configuration: Configuration, availability: Avail
         refuse_unknown_event_type(configuration, event_type)
 
 
-def with_known_event(call: Execution, body: RewardingBody, before: Mission | ReferralProgram | None) -> RewardingBody:
-    """The body with all fields of the event that its rewards wait for, if they do; raises UnknownEventType.
+def with_complete_event(
+    call: Execution, body: RewardingBody, before: Mission | ReferralProgram | None
+) -> RewardingBody:
+    """Check the event that the rewards of a body wait for, if any; return the body with all fields of that event.
 
-    The types of the event that the record `before` names may have been deactivated since.
+    An event type that the record had `before` may have been deactivated since. Raises UnknownEventType for others.
     """
     if body.available_on is None:
         return body

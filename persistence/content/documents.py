@@ -94,7 +94,7 @@ def find_key(db: Connection, collection: ContentCollection, slug: str, locale: s
 
     Without a locale it is the oldest document that has the slug in any locale.
     """
-    statement = select(table.c.document_key).where(*_of(collection), table.c.slug == slug)
+    statement = select(table.c.document_key).where(*_within(collection), table.c.slug == slug)
     if locale is not None:
         statement = statement.order_by((table.c.locale == locale).desc())
     return db.execute(statement.order_by(table.c.content_document_id).limit(1)).scalar()
@@ -104,7 +104,9 @@ def find_version(
     db: Connection, collection: ContentCollection, document_key: str, locale: str, *, lock: bool = False
 ) -> ContentDocument | None:
     """The version of a document for a locale; locked for this transaction if asked."""
-    statement = select(*COLUMNS).where(*_of(collection), table.c.document_key == document_key, table.c.locale == locale)
+    statement = select(*COLUMNS).where(
+        *_within(collection), table.c.document_key == document_key, table.c.locale == locale
+    )
     if lock:
         statement = statement.with_for_update()
     return record(ContentDocument, db.execute(statement).one_or_none())
@@ -121,7 +123,7 @@ def lock_versions(
         "(document_key, locale) IN (SELECT * FROM unnest(CAST(:keys AS uuid[]), CAST(:locales AS text[])))"
     )
     statement = (
-        select(*COLUMNS).where(*_of(collection), is_listed).order_by(table.c.content_document_id).with_for_update()
+        select(*COLUMNS).where(*_within(collection), is_listed).order_by(table.c.content_document_id).with_for_update()
     )
     rows = db.execute(statement, {"keys": list(keys), "locales": list(locales)})
     return {(document.document_key, document.locale): document for document in [ContentDocument(*row) for row in rows]}
@@ -129,11 +131,11 @@ def lock_versions(
 
 def locales_of(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:
     """The locales that a document has versions for, sorted."""
-    statement = select(table.c.locale).where(*_of(collection), table.c.document_key == document_key)
+    statement = select(table.c.locale).where(*_within(collection), table.c.document_key == document_key)
     return sorted(db.execute(statement).scalars())
 
 
-def _of(collection: ContentCollection) -> tuple[Any, ...]:
+def _within(collection: ContentCollection) -> tuple[Any, ...]:
     return (
         table.c.organization_id == collection.organization_id,
         table.c.content_collection_id == collection.content_collection_id,
@@ -205,7 +207,7 @@ def delete(db: Connection, document: ContentDocument, now: datetime) -> ContentD
 
 def locales_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The locales that documents of the collection have versions for."""
-    statement = select(table.c.locale).where(*_of(collection)).distinct()
+    statement = select(table.c.locale).where(*_within(collection)).distinct()
     return list(db.execute(statement).scalars())
 
 

@@ -32,14 +32,14 @@ class Viewer:
 
 def zones_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The time zones of the schedules of the collection's documents."""
-    statement = select(documents.c.schedule_zone).where(*_of(collection), documents.c.schedule_zone.is_not(None))
+    statement = select(documents.c.schedule_zone).where(*_within(collection), documents.c.schedule_zone.is_not(None))
     return list(db.execute(statement.distinct()).scalars())
 
 
 def coupon_books_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The keys of the coupon books that published documents of the collection are about."""
     statement = select(documents.c.coupon_book_key).where(
-        *_of(collection), documents.c.status == PUBLISHED, documents.c.coupon_book_key.is_not(None)
+        *_within(collection), documents.c.status == PUBLISHED, documents.c.coupon_book_key.is_not(None)
     )
     return list(db.execute(statement.distinct()).scalars())
 
@@ -64,7 +64,7 @@ def find_page(
     return db.execute(select(func.count()).select_from(documents).where(*conditions)).scalar_one(), []
 
 
-def _of(collection: ContentCollection) -> tuple[ColumnElement[bool], ...]:
+def _within(collection: ContentCollection) -> tuple[ColumnElement[bool], ...]:
     return (
         documents.c.organization_id == collection.organization_id,
         documents.c.content_collection_id == collection.content_collection_id,
@@ -77,9 +77,9 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
     is_for_all = func.cardinality(audiences) == 0
     keys = cast(list(viewer.audience_keys), audiences.type)
     conditions = [
-        *_of(collection),
+        *_within(collection),
         documents.c.status == PUBLISHED,
-        _locale(collection, viewer.locale),
+        _is_best_locale(collection, viewer.locale),
         or_(begin.is_(None), begin <= viewer.at),
         or_(end.is_(None), end >= viewer.at),
         or_(is_for_all, audiences.bool_op("&&")(keys)) if viewer.audience_keys else is_for_all,
@@ -90,13 +90,13 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
     return conditions
 
 
-def _locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
-    """The version of each document: that in the best of the locales that it is published in."""
+def _is_best_locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
+    """The condition that no better locale of the viewer has a published version of the document."""
     best, *fallbacks = locales_for(locale)
-    better, conditions = [best], [documents.c.locale == best]
+    better_locales, conditions = [best], [documents.c.locale == best]
     for fallback in fallbacks:
-        conditions.append(and_(documents.c.locale == fallback, ~_is_published_in(collection, better)))
-        better = [*better, fallback]
+        conditions.append(and_(documents.c.locale == fallback, ~_is_published_in(collection, better_locales)))
+        better_locales = [*better_locales, fallback]
     return or_(*conditions)
 
 

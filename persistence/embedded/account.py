@@ -36,22 +36,22 @@ def for_cluster(data: Path) -> Account | None:
             raise EmbeddedError(f"{data} belongs to another user; use a LOYALTY_HOME of your own")
         return None
     if data.exists() and data.stat().st_uid != 0:
-        return _of_uid(data.stat().st_uid)
+        return _account_of_uid(data.stat().st_uid)
     for name in _UNPRIVILEGED:
         try:
-            return _of(pwd.getpwnam(name))
+            return _account_of(pwd.getpwnam(name))
         except KeyError:
             continue
     raise EmbeddedError(f"PostgreSQL does not run as root, and this machine has no user {' or '.join(_UNPRIVILEGED)}")
 
 
-def _of_uid(uid: int) -> Account:
+def _account_of_uid(uid: int) -> Account:
     try:
-        return _of(pwd.getpwuid(uid))
+        return _account_of(pwd.getpwuid(uid))
     except KeyError:
         # A container may run on files of a user that it has no name for.
         return Account(f"uid {uid}", uid, uid)
 
 
-def _of(entry: pwd.struct_passwd) -> Account:
+def _account_of(entry: pwd.struct_passwd) -> Account:
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)

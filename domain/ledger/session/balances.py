@@ -99,10 +99,10 @@ class Balances(UndoableState, ABC):
         """The wallet's earnings of the account in this unit of work."""
         return self._earnings.get((wallet_id, ledger_account_id), ())
 
-    def be_active(self, account: LedgerAccount, wallet_id: int, activity: str, happened_at: datetime) -> None:
-        """Note an activity: if the account's policy counts it, the balance lives on from when it happened.
+    def record_activity(self, account: LedgerAccount, wallet_id: int, activity: str, happened_at: datetime) -> None:
+        """Restart the idle period of the balance at `happened_at`, if the account's policy counts the activity.
 
-        If it is late, so that the balance has expired meanwhile, that is reverted as far as the account allows.
+        A late activity reverts the expiry that it would have prevented, as far as the account allows.
         """
         pair = (wallet_id, account.ledger_account_id)
         if activity not in _activities_of(account, self.zone):
@@ -114,23 +114,23 @@ class Balances(UndoableState, ABC):
         self._revert_idle_expiries(account, wallet_id, happened_at)
 
     def note_event(self, wallet_id: int, event_type: str, happened_at: datetime) -> None:
-        """Note an event of the wallet's holder as an activity on all accounts of which the wallet has something."""
+        """Record an event of the wallet's holder as an activity on all accounts on which the wallet has a balance."""
         for account in self.accounts.values():
             if account.expiration_policies and (wallet_id, account.ledger_account_id) in self._holdings:
-                self.be_active(account, wallet_id, event_type, happened_at)
+                self.record_activity(account, wallet_id, event_type, happened_at)
 
     @abstractmethod
     def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:
         """Revert the expiries of an idle balance that an activity at a moment would have prevented."""
 
-    def _move_by(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> None:
-        """Note a mint or burn as an activity; if it counts as none, the points that it brings live on all the same."""
+    def _record_movement(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> None:
+        """Record a mint or burn as an activity; if it counts as none, only arriving points restart the idle period."""
         if details.counts_as_activity and activity in _activities_of(account, self.zone):
-            self.be_active(account, wallet_id, activity, details.external_event_date or self.at)
+            self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
         else:
-            self._begin_anew(account, wallet_id)
+            self._restart_idle_period(account, wallet_id)
 
-    def _begin_anew(self, account: LedgerAccount, wallet_id: int) -> None:
+    def _restart_idle_period(self, account: LedgerAccount, wallet_id: int) -> None:
         """Restart the idle period when points arrive in a wallet that was inactive or whose idle balance expired."""
         pair = (wallet_id, account.ledger_account_id)
         balance, end = self.holding(*pair), self._end_of_idle(account, wallet_id)
@@ -234,11 +234,11 @@ class Balances(UndoableState, ABC):
         if most is None:
             return amount, None
         balance = self.holding(wallet_id, account.ledger_account_id)
-        room = max(ZERO, most + balance.overdraft - balance.current - balance.pending_credit)
-        if amount <= room:
+        remaining = max(ZERO, most + balance.overdraft - balance.current - balance.pending_credit)
+        if amount <= remaining:
             return amount, None
         detail = f"A wallet may hold {most}, and this one holds {balance.current + balance.pending_credit}"
-        return room, BalanceLimitReached(f"{detail}, with what is pending.", available=room)
+        return remaining, BalanceLimitReached(f"{detail}, with what is pending.", available=remaining)
 
     def _refuse_over_balance(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:
         _, refusal = self.within_max_balance(account, wallet_id, amount)

@@ -46,7 +46,7 @@ class CaptureSession(Returns):
         if fiat is not None:
             fiat_value = fiat.value
         if external_event_date is not None and transaction.transaction_type == BURN:
-            self.be_active(account, transaction.debited_wallet_id, SPEND, external_event_date)
+            self.record_activity(account, transaction.debited_wallet_id, SPEND, external_event_date)
         before = self._available_of(transaction)
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or self._expiry_of_mint(

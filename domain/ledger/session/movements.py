@@ -55,7 +55,7 @@ class Movements(Balances):
             _check_qualifying(account, qualifying, is_pending_nothing=manual and not amount)
         happened_at = details.external_event_date or self.at
         if account.expiration_policies:
-            self._move_by(account, wallet_id, EARN, details)
+            self._record_movement(account, wallet_id, EARN, details)
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         wait = None
@@ -154,7 +154,7 @@ class Movements(Balances):
         """
         _check(account, amount, details, fiat_allowed=True)
         if account.expiration_policies:
-            self._move_by(account, wallet_id, SPEND, details)
+            self._record_movement(account, wallet_id, SPEND, details)
         if manual:
             self._refuse_unavailable(account, wallet_id, amount)
             return self._hold(account, BURN, wallet_id, None, amount, details, held_until=held_until)
@@ -196,8 +196,8 @@ class Movements(Balances):
                 [FieldFault("toWalletId is fromWalletId, and a transfer is between two wallets", pointer="/toWalletId")]
             )
         if account.expiration_policies:
-            self._move_by(account, from_wallet_id, SPEND, details)
-            self._begin_anew(account, to_wallet_id)
+            self._record_movement(account, from_wallet_id, SPEND, details)
+            self._restart_idle_period(account, to_wallet_id)
         self._refuse_unavailable(account, from_wallet_id, amount)
         self._refuse_over_balance(account, to_wallet_id, amount)
         if manual:

@@ -182,8 +182,8 @@ def _stored_versions(
     places = {item.place for item in items}
     versions = documents.lock_versions(call.db, collection, places)
     if places - versions.keys():
-        turn = f"new documents of {collection.content_collection_id}"
-        audit_log.take_turn(call.db, collection.organization_id, turn)
+        lock_name = f"new documents of {collection.content_collection_id}"
+        audit_log.serialize_changes(call.db, collection.organization_id, lock_name)
         versions |= documents.lock_versions(call.db, collection, places - versions.keys())
     return versions
 

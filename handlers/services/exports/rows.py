@@ -49,7 +49,7 @@ def member_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedR
 
 def _member_values(member: Member, tier: ExportedTier | None) -> dict[str, Any]:
     body = {name: getattr(member, field) for name, field in _MEMBER_FIELDS}
-    values = {name: _at(body, place) for name, place in PLACES.items()}
+    values = {name: _value_at(body, place) for name, place in PLACES.items()}
     values["joinedAt"] = instant_text(member.created_at)
     name, expires_at, tier_hold = (None, None, None) if tier is None else tier
     values |= {"tier": name, "tierExpiresAt": _moment(expires_at), "tierHold": tier_hold}
@@ -60,7 +60,7 @@ def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else instant_text(moment)
 
 
-def _at(body: Any, place: tuple[str, ...]) -> Any:
+def _value_at(body: Any, place: tuple[str, ...]) -> Any:
     for name in place:
         body = None if body is None else body.get(name)
     return body

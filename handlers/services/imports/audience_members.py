@@ -11,7 +11,7 @@ from handlers.services.audiences import change_list, refuse_without_list
 from handlers.services.badges import ASSIGN, assign_badges, grant
 from handlers.services.configuration import configuration_of
 from handlers.services.imports.reading import (
-    Names,
+    RecordsByName,
     do_all,
     find_members,
     key_of,
@@ -35,7 +35,7 @@ def import_audience_members(call: Call, job: ImportJob, rows: Sequence[ImportRow
     audiences_by_name = audiences.find_all_named(
         call.db, call.organization.organization_id, values_of(rows, "audience")
     )
-    names = Names(
+    names = RecordsByName(
         "audience", "audience", [(audience, (audience.audience_key, audience.name)) for audience in audiences_by_name]
     )
 
@@ -66,7 +66,7 @@ def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
     failed: list[FailedRow] = []
     members_by_name, organization = find_members(call, rows), call.organization
     existing = configuration_of(call.db, organization).badges.values()
-    names = Names("badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in existing])
+    names = RecordsByName("badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in existing])
 
     def read(row: ImportRow) -> tuple[ImportRow, BadgeGrant]:
         return row, _grant(job, row, names.of(row, name_of), member_of(row, members_by_name, name_of), name_of)

@@ -13,7 +13,7 @@ from domain.problems import Refusal
 from handlers.call import INTEGRATION, Call
 from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_coupons
 from handlers.services.imports.reading import (
-    Names,
+    RecordsByName,
     do_all,
     find_members,
     key_of,
@@ -98,10 +98,12 @@ def _remaining_value(book: CouponBook, values: Mapping[str, Any], name_of: NameO
     return remaining
 
 
-def book_names(call: Call, rows: Sequence[ImportRow]) -> Names[CouponBook]:
+def book_names(call: Call, rows: Sequence[ImportRow]) -> RecordsByName[CouponBook]:
     """The coupon books that rows name."""
     books_by_name = books.find_all_named(call.db, call.organization.organization_id, values_of(rows, "couponBook"))
-    return Names("couponBook", "coupon book", [(book, (book.coupon_book_key, book.name)) for book in books_by_name])
+    return RecordsByName(
+        "couponBook", "coupon book", [(book, (book.coupon_book_key, book.name)) for book in books_by_name]
+    )
 
 
 def import_coupon_codes(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:

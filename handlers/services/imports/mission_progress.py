@@ -9,7 +9,7 @@ from domain.missions.progress import MOST_ACHIEVEMENTS, Progress
 from domain.missions.records import Mission
 from domain.missions.state import MissionProgressState, ProgressCause
 from handlers.call import Call
-from handlers.services.imports.reading import Names, member_of, read_rows, values_of
+from handlers.services.imports.reading import RecordsByName, member_of, read_rows, values_of
 from handlers.services.imports.rows import ImportRow, NameOf
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import missions
@@ -37,7 +37,7 @@ def import_mission_progress(call: Call, job: ImportJob, rows: Sequence[ImportRow
         name: member for name, member in locked.items() if isinstance(name, str) and member.erased_at is None
     }
     missions_by_name = missions.find_all_named(call.db, organization_id, values_of(rows, "mission"))
-    names = Names(
+    names = RecordsByName(
         "mission",
         "mission",
         [(mission, (mission.mission_key, mission.code, mission.name)) for mission in missions_by_name],

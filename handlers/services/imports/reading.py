@@ -33,8 +33,8 @@ def read_rows(
     return items
 
 
-class Names(Generic[T]):
-    """The records that a field of rows names by key or by name; `records` are those with their keys and names."""
+class RecordsByName(Generic[T]):
+    """Finds the record that a field of a row refers to by key or name; `records` come with their keys and names."""
 
     def __init__(self, field: str, kind: str, records: Iterable[tuple[T, Sequence[str | None]]]) -> None:
         self._field = field
@@ -45,7 +45,7 @@ class Names(Generic[T]):
                 self._by_name.setdefault(name, []).append(record)
 
     def of(self, row: ImportRow, name_of: NameOf) -> T:
-        """The record that a row names; raises RowFault for none, and for a name that several have."""
+        """The record that a row refers to; raises RowFault if no record or several records have the name."""
         name = row.values[self._field]
         records = self._by_name.get(name) or self._by_name.get(name.lower(), [])
         if not records:

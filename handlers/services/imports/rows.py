@@ -43,9 +43,9 @@ class ImportRow:
 
 
 class RowReader:
-    """The rows of an import from where it is on; `db` is the connection that is read by, one after the other.
+    """Reads the rows of an import, beginning where the last step ended; each step sets its own connection as `db`.
 
-    A file that is packed has at most `limit` bytes when it is unpacked.
+    A compressed file may have at most `limit` bytes when decompressed.
     """
 
     def __init__(self, db: Connection, job: ImportJob, parts: Sequence[ImportPart], limit: int) -> None:

@@ -92,17 +92,18 @@ def _order(name: str, head: Head) -> tuple[datetime, int, int]:
 
 
 def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) -> list[TimelineRow]:
-    ids: dict[str, list[int]] = {}
+    """The rows with these (source, id), in their order; one query for each kind of facts."""
+    ids_by_kind: dict[str, list[int]] = {}
     for name, row_id in row_ids:
-        ids.setdefault(SOURCES[name].facts, []).append(row_id)
-    facts = {kind: timeline_facts.find_facts(db, member, kind, of_kind) for kind, of_kind in ids.items()}
+        ids_by_kind.setdefault(SOURCES[name].facts, []).append(row_id)
+    facts = {kind: timeline_facts.find_facts(db, member, kind, ids) for kind, ids in ids_by_kind.items()}
     points = facts.get(POINTS, {})
     sources = _sources(db, member.organization_id, points)
-    by = _actors(db, member.organization_id, facts)
+    actors = _actors(db, member.organization_id, facts)
     rows = []
     for name, row_id in row_ids:
         kind = SOURCES[name].facts
-        fact, actor = facts[kind][row_id], by.get((_ENTITIES.get(kind, ""), str(row_id)))
+        fact, actor = facts[kind][row_id], actors.get((_ENTITIES.get(kind, ""), str(row_id)))
         if kind == POINTS:
             rows.append(fact.row(sources[row_id], actor))
         else:
@@ -113,7 +114,7 @@ def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) ->
 def _actors(
     db: Connection, organization_id: int, facts: Mapping[str, Mapping[int, PointsFact]]
 ) -> dict[tuple[str, str], str]:
-    """The callers of the requests that no event tells of."""
+    """The callers of requests, by (entity, row id), for facts that no event caused."""
     entities = [
         (entity, str(row_id))
         for kind, entity in _ENTITIES.items()

@@ -17,11 +17,11 @@ from domain.expressions import (
     BOOL,
     EVENT_COST,
     Budget,
+    CharacterBudget,
     CostExceeded,
     Deadline,
     EvaluationError,
     ExpressionError,
-    Room,
     check,
     compile_expression,
     explain,
@@ -217,21 +217,21 @@ def test_faults_are_reported_up_to_a_number():
 
 def test_explanations_have_an_end():
     text = "event.payload.numbers.all(n, event.payload.nested == event.payload.nested)"
-    room = Room()
+    characters = CharacterBudget()
     for _ in range(20):
-        explain(parse(text), ENVIRONMENT, CONTEXT, room=room)
-    trace = explain(parse(text), ENVIRONMENT, CONTEXT, room=room)
+        explain(parse(text), ENVIRONMENT, CONTEXT, characters=characters)
+    trace = explain(parse(text), ENVIRONMENT, CONTEXT, characters=characters)
     assert len(str(trace)) < 5_000
 
 
 def test_an_explanation_takes_room_for_its_texts_and_its_values():
-    room = Room(1_000)
-    trace = explain(parse("event.description.size() > 3"), ENVIRONMENT, CONTEXT, room=room)
+    characters = CharacterBudget(1_000)
+    trace = explain(parse("event.description.size() > 3"), ENVIRONMENT, CONTEXT, characters=characters)
     [size] = trace["children"]
     [text] = size["children"]
     words = sum(len(part["expression"]) + len(part["labelledExpression"]) for part in (trace, size, text))
     # A number and a truth take 10, a text as much as is shown of it.
-    assert room.remaining == 1_000 - words - 10 - 10 - len(text["value"].removesuffix("…"))
+    assert characters.remaining == 1_000 - words - 10 - 10 - len(text["value"].removesuffix("…"))
 
 
 def test_the_deadline_ends_all_that_comes_after():

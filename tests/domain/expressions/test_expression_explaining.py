@@ -4,7 +4,17 @@ from datetime import UTC, datetime
 import pytest
 
 from domain.campaigns.variables import ENVIRONMENT as CAMPAIGNS
-from domain.expressions import BOOL, Budget, Environment, ExpressionError, Room, explain, label, parse, reason
+from domain.expressions import (
+    BOOL,
+    Budget,
+    CharacterBudget,
+    Environment,
+    ExpressionError,
+    explain,
+    label,
+    parse,
+    reason,
+)
 from domain.expressions.explain import shorten
 from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS
 
@@ -206,7 +216,7 @@ def test_an_operand_of_a_constant_is_a_part_of_a_trace():
 @pytest.mark.parametrize(("characters", "parts"), [(20, 0), (21, 1)])
 def test_a_part_is_left_out_where_the_whole_has_used_all_characters(characters, parts):
     # Both "count == 3" and "count is 3" have 10 characters.
-    found = explain(parse("count == 3"), ENVIRONMENT, CONTEXT, FUNCTIONS, room=Room(characters))
+    found = explain(parse("count == 3"), ENVIRONMENT, CONTEXT, FUNCTIONS, characters=CharacterBudget(characters))
     assert len(found.get("children", [])) == parts
 
 
@@ -339,11 +349,11 @@ def test_long_values_are_cut(value, expected):
 
 
 def test_nothing_is_shown_without_room():
-    assert shorten("abc", Room(1)) == "abc"
-    assert shorten("abc", Room(0)) == "…"
-    room = Room(100)
-    shorten(["ab", 5, "x" * 300], room)
-    assert room.remaining == 100 - 10 - 2 - 10 - 200
+    assert shorten("abc", CharacterBudget(1)) == "abc"
+    assert shorten("abc", CharacterBudget(0)) == "…"
+    characters = CharacterBudget(100)
+    shorten(["ab", 5, "x" * 300], characters)
+    assert characters.remaining == 100 - 10 - 2 - 10 - 200
 
 
 def test_only_traces_of_loops_use_up_their_number():

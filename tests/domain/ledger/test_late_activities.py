@@ -49,7 +49,7 @@ def session(*expiries, of=POINTS, at=NOON, issued=None, **held):
 def visit(opened, at=EXPIRED_AT - DAY, wallet=ANA, of=None):
     """Report a visit of a member; the amounts that it brings back."""
     before = len(opened.steps)
-    opened.be_active(of or opened.accounts[1], wallet, "visit", at)
+    opened.record_activity(of or opened.accounts[1], wallet, "visit", at)
     return [step.amount for step in opened.steps[before:] if step.transaction_type == REVERT]
 
 
@@ -108,7 +108,7 @@ def test_a_visit_brings_back_only_points_of_its_member_and_account():
 
 def test_an_activity_that_the_policy_does_not_count_brings_nothing_back():
     opened = session(expiry())
-    opened.be_active(POINTS, ANA, "purchase", EXPIRED_AT - DAY)
+    opened.record_activity(POINTS, ANA, "purchase", EXPIRED_AT - DAY)
     assert (balance(opened), opened.holding(ANA, 1).last_activity_date) == (0, LAST_VISIT)
 
 

@@ -312,7 +312,7 @@ def test_points_that_arrive_without_an_activity_live_on_if_the_balance_has_none_
 @pytest.mark.parametrize(("happened_at", "last"), [(NOON - 2 * DAY, None), (NOON - DAY, None), (NOON, NOON)])
 def test_the_first_activity_counts_if_it_is_later_than_the_last_transaction(happened_at, last):
     opened = LedgerSession({1: ACTIVE}, {(ANA, 1): Holding(last_transaction_date=NOON - DAY)}, {}, NOON)
-    opened.be_active(ACTIVE, ANA, "earn", happened_at)
+    opened.record_activity(ACTIVE, ANA, "earn", happened_at)
     assert opened.holding(ANA, 1).last_activity_date == last
 
 

@@ -29,7 +29,7 @@ def test_the_goal_is_achieved_by_the_count_that_reaches_it():
     achieved = []
     progress = Progress(3)
     for _ in range(7):
-        advance = progress.advanced(1, room=100)
+        advance = progress.advanced(1, remaining=100)
         achieved.append(advance.achieved)
         progress = advance.after
     assert achieved == [0, 0, 1, 0, 0, 1, 0]
@@ -37,11 +37,11 @@ def test_the_goal_is_achieved_by_the_count_that_reaches_it():
 
 
 def test_an_amount_achieves_as_often_as_it_covers_and_counts_nothing_beyond_its_room():
-    assert Progress(3, 2).advanced(8, room=9).after == Progress(3, 10, 3)
-    limited = Progress(3, 2).advanced(8, room=2)
+    assert Progress(3, 2).advanced(8, remaining=9).after == Progress(3, 10, 3)
+    limited = Progress(3, 2).advanced(8, remaining=2)
     assert (limited.after, limited.counted, limited.achieved) == (Progress(3, 6, 2), 4, 2)
-    assert Progress(3, 2).advanced(8, room=0).counted == 0
-    assert Progress(3, 2).advanced(0, room=1).counted == 0
+    assert Progress(3, 2).advanced(8, remaining=0).counted == 0
+    assert Progress(3, 2).advanced(0, remaining=1).counted == 0
 
 
 @pytest.mark.parametrize(("count", "counted"), [(0, 6), (1, 7), (2, 8), (3, 6)])
@@ -69,34 +69,34 @@ def test_another_goal_keeps_what_was_achieved_and_achieves_nothing(before, goal,
 def test_what_a_reversal_left_over_is_achieved_by_one_more_count_but_not_by_none():
     """Seven counts of which no goal is rewarded any more, and only one may still be."""
     left_over = Progress(3, 7, 0)
-    assert left_over.advanced(0, room=1).achieved == 0
-    advance = left_over.advanced(5, room=1)
+    assert left_over.advanced(0, remaining=1).achieved == 0
+    advance = left_over.advanced(5, remaining=1)
     assert (advance.counted, advance.after) == (1, Progress(3, 8, 1))
 
 
 def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieved_again():
-    assert Progress(3, 0, 1).advanced(1, room=9).after == Progress(3, 1, 1)
-    assert Progress(3, 0, 1).advanced(6, room=9).after == Progress(3, 6, 2)
+    assert Progress(3, 0, 1).advanced(1, remaining=9).after == Progress(3, 1, 1)
+    assert Progress(3, 0, 1).advanced(6, remaining=9).after == Progress(3, 6, 2)
 
 
 def test_what_another_event_achieved_is_not_rewarded_again():
     # Three counted, one reward; the first event is undone, another one takes its place.
     progress = Progress(3, 3, 1).taken_back(1, 0, goal=3)
-    advance = progress.advanced(1, room=100)
+    advance = progress.advanced(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
-    assert [advance.after.advanced(n, room=100).achieved for n in (2, 3)] == [0, 1]
+    assert [advance.after.advanced(n, remaining=100).achieved for n in (2, 3)] == [0, 1]
 
 
 def test_what_stands_of_an_undone_achievement_is_rewarded_with_the_next_count():
     # Five counted, the third had achieved and is undone: four stand, which are worth a reward.
     progress = Progress(3, 5, 1).taken_back(1, 1, goal=3)
     assert progress.times_achieved == 0
-    assert progress.advanced(1, room=100).achieved == 1
+    assert progress.advanced(1, remaining=100).achieved == 1
 
 
 def test_a_goal_that_is_broken_is_worth_what_it_took():
     # Three counted towards a goal of three, which is one of five now, and one since.
-    progress = Progress(3, 3, 1).towards(5).advanced(1, room=100).after
+    progress = Progress(3, 3, 1).towards(5).advanced(1, remaining=100).after
     assert progress.taken_back(1, 0, goal=5) == Progress(5, 5, 1)
     assert progress.taken_back(2, 1, goal=3) == Progress(5, 2, 0)
     assert progress.taken_back(9, 1, goal=3) == Progress(5)
@@ -115,12 +115,12 @@ def test_taking_back_ends_at_nothing():
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
-def test_an_amount_is_as_many_single_counts(progress, amount, room):
+def test_an_amount_is_as_many_single_counts(progress, amount, remaining):
     single, counted, achieved = progress, 0, 0
     for _ in range(amount):
-        step = single.advanced(1, room - achieved)
+        step = single.advanced(1, remaining - achieved)
         single, counted, achieved = step.after, counted + step.counted, achieved + step.achieved
-    at_once = progress.advanced(amount, room)
+    at_once = progress.advanced(amount, remaining)
     assert (at_once.after, at_once.counted, at_once.achieved) == (single, counted, achieved)
 
 

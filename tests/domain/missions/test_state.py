@@ -62,25 +62,28 @@ def test_a_count_that_achieves_nothing_leaves_the_last_achievement():
 def test_a_mission_is_achieved_so_many_times_in_all():
     twice = mission(max_repetitions=2)
     missions = state(counted=3, achieved=1)
-    assert missions.room(ANA, twice, NOON) == 1
+    assert missions.remaining_achievements(ANA, twice, NOON) == 1
     assert numbers(missions.count(twice, 9, cause())) == (3, 1, 6, 2)
-    assert missions.room(ANA, twice, NOON) == 0
+    assert missions.remaining_achievements(ANA, twice, NOON) == 0
     assert numbers(missions.count(twice, 1, cause())) == (0, 0, 6, 2)
-    assert state(achieved=3).room(ANA, twice, NOON) == 0
+    assert state(achieved=3).remaining_achievements(ANA, twice, NOON) == 0
 
 
 def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
     daily = mission(repetition_period="daily", period_limit=2, timezone="Asia/Tokyo")
     # At noon in London it is the 4th in Tokyo, at 16:00 the 5th.
     missions = state(in_period={(ANA, 1, date(2026, 3, 4)): 1})
-    assert missions.room(ANA, daily, NOON) == 1
-    assert missions.room(ANA, daily, NOON + timedelta(hours=4)) == 2
+    assert missions.remaining_achievements(ANA, daily, NOON) == 1
+    assert missions.remaining_achievements(ANA, daily, NOON + timedelta(hours=4)) == 2
     other_day = MissionProgressState({}, {})
     other_day.count(daily, 3, cause())
-    assert other_day.room(ANA, daily, NOON) == 1
+    assert other_day.remaining_achievements(ANA, daily, NOON) == 1
     missions.count(daily, 9, cause())
-    assert (missions.room(ANA, daily, NOON), missions.room(ANA, daily, NOON + DAY)) == (0, 2)
-    assert missions.room(ANA, mission(repetition_period="daily", timezone="Asia/Tokyo"), NOON) > 2
+    assert (
+        missions.remaining_achievements(ANA, daily, NOON),
+        missions.remaining_achievements(ANA, daily, NOON + DAY),
+    ) == (0, 2)
+    assert missions.remaining_achievements(ANA, mission(repetition_period="daily", timezone="Asia/Tokyo"), NOON) > 2
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_progress_has_begun_once_anything_is_counted_or_achieved(counted, achiev
 
 
 def test_no_mission_is_achieved_more_than_nine_billion_times():
-    assert state().room(ANA, mission(max_repetitions=2**53), NOON) == 9_000_000_000
+    assert state().remaining_achievements(ANA, mission(max_repetitions=2**53), NOON) == 9_000_000_000
 
 
 def test_an_event_that_counts_nothing_leaves_no_trace():
@@ -209,9 +212,9 @@ def test_a_reversed_count_is_taken_off():
     daily = mission(repetition_period="daily", period_limit=1)
     missions = state(counted=4, achieved=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
     reversed_count = tracking()
-    assert missions.room(ANA, daily, NOON) == 0
+    assert missions.remaining_achievements(ANA, daily, NOON) == 0
     assert numbers(missions.reverse(reversed_count, daily, 9)) == (-3, -1, 1, 0)
-    assert missions.room(ANA, daily, NOON) == 1
+    assert missions.remaining_achievements(ANA, daily, NOON) == 1
     assert missions.is_reversed(reversed_count)
     assert not missions.is_reversed(tracking(number=21))
     changes = missions.drain()

@@ -205,7 +205,7 @@ class MissionWork:
     ) -> Advance:
         if amount:
             compiled.refuse_closed(payment.cause.at, audience_keys)
-            if not self._state.room(payment.cause.member_id, compiled.mission, payment.cause.at):
+            if not self._state.remaining_achievements(payment.cause.member_id, compiled.mission, payment.cause.at):
                 raise MissionExhausted(
                     f"The mission {compiled.mission.name} has reached its maximum number of completions for the member."
                 )

@@ -62,22 +62,22 @@ class TierWork:
         points = partial(unit.tier_points, unit.members[member_id].wallet_id)
         if hold is not None and tier is not None:
             keys[tier.loyalty_tier_id] = tier.loyalty_tier_key
-            now = hold.place(schedule, points, unit.now)
+            new_tier = hold.place(schedule, points, unit.now)
         elif schedule is not None:
-            now = schedule.place_of(points, unit.now)
+            new_tier = schedule.place_of(points, unit.now)
         else:
             # The tiers of an inactive program do not depend on points.
-            now = None if program.default_tier_id is None else HeldTier(program.default_tier_id)
+            new_tier = None if program.default_tier_id is None else HeldTier(program.default_tier_id)
         used_schedule = schedule or without_points(program_id, program.loyalty_program_key)
-        return _tier_id(self._put(member_id, used_schedule, now, keys)), _tier_id(now)
+        return _tier_id(self._put(member_id, used_schedule, new_tier, keys)), _tier_id(new_tier)
 
     def hold(self, member_id: int, tier: KnownTier, hold: TierHold) -> HeldTier | None:
-        """Set a member's tier by a hold; returns the one before."""
+        """Set a member's tier by a hold; return the previous tier."""
         unit, program_id = self._unit, tier.loyalty_program_id
         schedule = self._schedule(program_id)
-        now = hold.place(schedule, partial(unit.tier_points, unit.members[member_id].wallet_id), unit.now)
+        new_tier = hold.place(schedule, partial(unit.tier_points, unit.members[member_id].wallet_id), unit.now)
         used_schedule = schedule or without_points(program_id, tier.loyalty_program_key)
-        return self._put(member_id, used_schedule, now, unit.configuration.tier_keys)
+        return self._put(member_id, used_schedule, new_tier, unit.configuration.tier_keys)
 
     def take_derived(self) -> list[DerivedEvent]:
         """Take a `member-tier-set` for every newly set tier."""
@@ -113,18 +113,18 @@ class TierWork:
         self._log.add(self._tracking(event, tier, params).after(before))
 
     def _put(
-        self, member_id: int, schedule: TierSchedule, now: HeldTier | None, keys: Mapping[int, str]
+        self, member_id: int, schedule: TierSchedule, new_tier: HeldTier | None, keys: Mapping[int, str]
     ) -> HeldTier | None:
-        """Set a member's tier and report it, unless it depends on points and stays; returns the one before."""
+        """Set a member's tier and report it, unless it depends on points and stays; return the previous tier."""
         member_program = member_id, schedule.loyalty_program_id
-        held_tier = self._assignments.stored_tier(member_program)
-        self._assignments.put(member_program, now)
-        before, after = _tier_id(held_tier), _tier_id(now)
-        is_manual, ends = (False, None) if now is None else (now.is_manual, now.expires_at)
+        previous_tier = self._assignments.stored_tier(member_program)
+        self._assignments.put(member_program, new_tier)
+        before, after = _tier_id(previous_tier), _tier_id(new_tier)
+        is_manual, ends = (False, None) if new_tier is None else (new_tier.is_manual, new_tier.expires_at)
         if is_manual or after != before:
             event = tier_event(member_id, schedule, keys, before, after, is_manual=is_manual, expires_at=ends)
             self._news.append(event)
-        return held_tier
+        return previous_tier
 
     def _tier_of_effect(self, params: Mapping[str, Any]) -> KnownTier:
         program_key, tier_key = params["loyaltyProgramKey"], params["loyaltyTierKey"]
@@ -166,8 +166,8 @@ class TierWork:
         is_restored = self._log.reverse(name, self._assignments, by.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_fixed):
             self._settle(tracking)
-        held_tier = self._assignments.stored_tier(tracking.member_program)
-        return reversed_tier(tracking, _tier_id(held_tier), is_restored)
+        current_tier = self._assignments.stored_tier(tracking.member_program)
+        return reversed_tier(tracking, _tier_id(current_tier), is_restored)
 
     def _settle(self, tracking: TierTracking) -> None:
         """Return a member whose tier depends on points to the tier of the present points."""
