@@ -70,23 +70,25 @@ def hours_faults(schedule: Mapping[str, Any] | None, *, names_days: bool) -> lis
 
 def _window_faults(windows: list[Mapping[str, Any]]) -> Iterator[FieldFault]:
     placed: list[tuple[Window, int]] = []
-    for place, window in enumerate(windows):
+    for position, window in enumerate(windows):
         if window["from"] == window["to"]:
             detail = f"from is {window['from']}, the same as to; a whole day is from 00:00 to 24:00"
-            yield FieldFault(detail, pointer=f"{_pointer(place)}/from")
+            yield FieldFault(detail, pointer=f"{_pointer(position)}/from")
         else:
-            placed.append((_window(window), place))
+            placed.append((_window(window), position))
     placed.sort()
     # After the last window of a week comes the first one of the next.
-    following = [(Window(*(minute + MINUTES_OF_WEEK for minute in first)), place) for first, place in placed[:1]]
-    for (one, place), (other, other_place) in pairwise(placed + following if len(placed) > 1 else placed):
+    following = [(Window(*(minute + MINUTES_OF_WEEK for minute in first)), position) for first, position in placed[:1]]
+    for (one, position), (other, other_position) in pairwise(placed + following if len(placed) > 1 else placed):
         if one.end > other.begin:
-            texts = [_window_text(windows[index]) for index in (place, other_place)]
-            yield FieldFault(f"schedule has overlapping windows, {' and '.join(texts)}", pointer=_pointer(other_place))
+            texts = [_window_text(windows[index]) for index in (position, other_position)]
+            yield FieldFault(
+                f"schedule has overlapping windows, {' and '.join(texts)}", pointer=_pointer(other_position)
+            )
 
 
-def _pointer(place: int) -> str:
-    return f"/{FIELD}/schedule/{place}"
+def _pointer(position: int) -> str:
+    return f"/{FIELD}/schedule/{position}"
 
 
 def _window_text(window: Mapping[str, Any]) -> str:

@@ -286,14 +286,15 @@ class ReferralUsageState:
     """In-memory state of the referral codes that a unit of work may use, and of their counts.
 
     `of_referrers` counts the logs of a member's codes in a program, by (program id, member id); `of_pairs` those of one
-    code and one referred member, by (code id, member id). `added` and `taken_back` are changes made by the work itself.
+    code and one referred member, by (code id, member id). `added_logs` and `removed_logs` are
+    changes made by the work itself.
     """
 
     codes: dict[int, ReferralCode]
     of_referrers: dict[tuple[int, int], int]
     of_pairs: dict[tuple[int, int], int]
-    added: list[CodeUse] = field(default_factory=list)
-    taken_back: list[ReferralLog] = field(default_factory=list)
+    added_logs: list[CodeUse] = field(default_factory=list)
+    removed_logs: list[ReferralLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._ids = {code.code: code.referral_code_id for code in self.codes.values()}
@@ -320,12 +321,12 @@ class ReferralUsageState:
 
     def add(self, use: CodeUse) -> None:
         """Count a use."""
-        self.added.append(use)
+        self.added_logs.append(use)
         self._count(use.code.referral_code_id, use.referred_member_id, 1)
 
     def reverse(self, log: ReferralLog) -> None:
         """Remove a stored use from the counts."""
-        self.taken_back.append(log)
+        self.removed_logs.append(log)
         self._count(log.referral_code_id, log.referred_member_id, -1)
 
     def _count(self, code_id: int, referred_member_id: int, change: int) -> None:

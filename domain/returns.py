@@ -38,11 +38,11 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
 
 
 class Rest(NamedTuple):
-    """The rest of an order after returns, with the remaining items and their places in the order."""
+    """The rest of an order after returns, with the remaining items and their positions in the order."""
 
     order: Order
     items: tuple[OrderItem, ...]
-    item_places: tuple[int, ...]
+    item_positions: tuple[int, ...]
 
 
 def rest_of(order: Order, items: Sequence[OrderItem]) -> Rest:
@@ -55,8 +55,8 @@ def rest_of(order: Order, items: Sequence[OrderItem]) -> Rest:
         discounted_total=_in_proportion(order.discounted_total, share, order.currency),
         sub_total=_in_proportion(order.sub_total, share, order.currency),
     )
-    places = tuple(place for place, item in enumerate(items) if not item.is_returned)
-    return Rest(rest, tuple(_rest_of_item(items[place], order.currency) for place in places), places)
+    positions = tuple(position for position, item in enumerate(items) if not item.is_returned)
+    return Rest(rest, tuple(_rest_of_item(items[position], order.currency) for position in positions), positions)
 
 
 def _rest_of_item(item: OrderItem, currency: str | None) -> OrderItem:
@@ -89,28 +89,28 @@ def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
     if total is not None and not lines:
         return Decimal(total)
     name = "without a productCode" if code is None else f"with the productCode {code}"
-    places = [place for place, line in enumerate(lines) if line.product_code == code]
-    if not places:
+    positions = [position for position, line in enumerate(lines) if line.product_code == code]
+    if not positions:
         raise ReturnExceedsOrder(f"The order has no item {name}.")
-    if all(lines[place].is_returned for place in places):
+    if all(lines[position].is_returned for position in positions):
         raise ReturnExceedsOrder(f"All of the item {name} has already been returned.")
-    if total is None and any(lines[place].total is None for place in places):
+    if total is None and any(lines[position].total is None for position in positions):
         raise PayloadMissing(f"The order does not say what the item {name} is worth, so its return needs a total.")
     returned_quantity = None if quantity is None else Decimal(quantity)
     if total is None:
-        return _take_quantity(lines, places, returned_quantity, name, by_quantity=True)
+        return _take_quantity(lines, positions, returned_quantity, name, by_quantity=True)
     if returned_quantity is not None:
-        _take_quantity(lines, places, returned_quantity, name, by_quantity=False)
-    return _take_total(lines, places, Decimal(total), name)
+        _take_quantity(lines, positions, returned_quantity, name, by_quantity=False)
+    return _take_total(lines, positions, Decimal(total), name)
 
 
 def _take_quantity(
-    lines: list[OrderItem], places: Sequence[int], quantity: Decimal | None, name: str, by_quantity: bool
+    lines: list[OrderItem], positions: Sequence[int], quantity: Decimal | None, name: str, by_quantity: bool
 ) -> Decimal:
     """Take a quantity, or all that is left; returns its value, if the quantity determines it."""
     worth, remaining_quantity = _ZERO, quantity
-    for place in places:
-        line = lines[place]
+    for position in positions:
+        line = lines[position]
         part = line.quantity_left if remaining_quantity is None else min(remaining_quantity, line.quantity_left)
         if remaining_quantity is not None:
             remaining_quantity -= part
@@ -119,7 +119,7 @@ def _take_quantity(
             raise ReturnExceedsOrder(
                 f"{part} of the item {name} are worth {share}; only {line.total_left} of its total is left."
             )
-        lines[place] = replace(
+        lines[position] = replace(
             line, returned_quantity=line.returned_quantity + part, returned_total=line.returned_total + share
         )
         worth += share
@@ -138,14 +138,14 @@ def _share(line: OrderItem, part: Decimal) -> Decimal:
     return (line.total or _ZERO) * part / (line.quantity or Decimal(1))
 
 
-def _take_total(lines: list[OrderItem], places: Sequence[int], total: Decimal, name: str) -> Decimal:
+def _take_total(lines: list[OrderItem], positions: Sequence[int], total: Decimal, name: str) -> Decimal:
     """Take items of the given value."""
     remaining_total = total
-    for place in places:
-        line = lines[place]
+    for position in positions:
+        line = lines[position]
         part = remaining_total if line.total is None else min(remaining_total, line.total_left)
         remaining_total -= part
-        lines[place] = replace(line, returned_total=line.returned_total + part)
+        lines[position] = replace(line, returned_total=line.returned_total + part)
     if remaining_total:
         raise ReturnExceedsOrder(
             f"The item {name} is to be returned at {total}; only {total - remaining_total} of its total is left."

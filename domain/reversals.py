@@ -39,7 +39,7 @@ class EventNotCancellable(Conflict):
 class RevertedTransaction:
     """The reversed `amount` of one transaction of an event, of which `overdraft` went into debt.
 
-    `missing` could not be taken back, since it was spent.
+    `missing` could not be reverted, since it was spent.
     """
 
     stored: Stored
@@ -52,7 +52,7 @@ class RevertedTransaction:
 
     @classmethod
     def of(cls, transaction: Stored, posting: Posting, due: Decimal) -> RevertedTransaction:
-        """The part of `transaction` that `posting` took back, out of the `due` amount."""
+        """The part of `transaction` that `posting` reverted, out of the `due` amount."""
         overdraft = -sum((entry.amount for entry in posting.entries if entry.is_overdraft), ZERO)
         is_release = posting.status == REVERTED
         shortfall = ZERO if is_release else due - posting.amount
@@ -100,13 +100,13 @@ class Extent:
 
     def of(self, amount: Decimal, decimals: int) -> Decimal:
         """The reversed part of an amount: the remaining part is rounded down to the digits of its account."""
-        standing = Fraction(amount) * (1 - self.share) * 10**decimals
-        return amount - Decimal(standing.numerator // standing.denominator).scaleb(-decimals)
+        remaining = Fraction(amount) * (1 - self.share) * 10**decimals
+        return amount - Decimal(remaining.numerator // remaining.denominator).scaleb(-decimals)
 
     def of_money(self, amount: Decimal, currency: str | None) -> Decimal:
         """The reversed part of an amount of money: the remaining part is rounded to the digits of its currency."""
-        standing = Fraction(amount) * (1 - self.share)
-        return amount - min(amount, round_money(Decimal(standing.numerator) / standing.denominator, currency))
+        remaining = Fraction(amount) * (1 - self.share)
+        return amount - min(amount, round_money(Decimal(remaining.numerator) / remaining.denominator, currency))
 
 
 WHOLE = Extent(Fraction(1), is_whole=True)
@@ -132,12 +132,12 @@ def amount_to_reverse(limit_count: Mapping[str, Any], extent: Extent, decimals: 
 
     Transactions and coupons are subtracted only with the whole event.
     """
-    amount, given_back = Decimal(limit_count["amount"]), Decimal(limit_count.get("givenBack", 0))
+    amount, reversed_amount = Decimal(limit_count["amount"]), Decimal(limit_count.get("givenBack", 0))
     if extent.is_whole:
-        return amount - given_back
+        return amount - reversed_amount
     if limit_count["type"] == MONEY:
-        return extent.of_money(amount, limit_count.get("currency")) - given_back
-    return extent.of(amount, decimals) - given_back if limit_count["type"] == POINTS else ZERO
+        return extent.of_money(amount, limit_count.get("currency")) - reversed_amount
+    return extent.of(amount, decimals) - reversed_amount if limit_count["type"] == POINTS else ZERO
 
 
 def negated_counts(events: Sequence[RevertedEvent]) -> list[Count]:

@@ -111,7 +111,7 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
 def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the dead letters."""
     organization_id = call.organization.organization_id
-    page = queue.find_page_dead(call.db, organization_id, query)
+    page = queue.find_page_of_dead_letters(call.db, organization_id, query)
     return listed(partial(dead_letter, include=query.get("include", ())))(page)
 
 

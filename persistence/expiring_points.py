@@ -86,7 +86,7 @@ def with_expiring(
 
 
 def _add_arrived(amounts: dict[datetime, Decimal], view: WalletView, end: datetime | None, now: datetime) -> None:
-    """Add what has become available and is not posted yet: it has no lots."""
+    """Add the expiries of mints that have become available and have no lots yet, since that is not posted."""
     for mint in view.arrived:
         moment = end_of_lot(mint.expires_at, end)
         if moment is not None and moment > now:

@@ -79,7 +79,7 @@ FROM (
 ) odd GROUP BY organization_id, wallet_id, ledger_account_id
 """
 
-# A revert takes back what it reverts: of a mint from what was minted, of a burn from what was burned.
+# A revert of a mint reduces what was minted, a revert of a burn what was burned.
 _WRONG_SUPPLY = f"""
 SELECT organization_id, format('account %s: counts %s minted and %s burned, its transactions minted %s and burned %s',
     ledger_account_id, trim_scale(coalesce(s.minted, 0)), trim_scale(coalesce(s.burned, 0)),

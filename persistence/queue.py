@@ -211,9 +211,9 @@ def requeue(db: Connection, event: LoyaltyEvent) -> bool:
     return db.exec_driver_sql(_REQUEUE, parameters).rowcount == 1
 
 
-def find_page_dead(db: Connection, organization_id: int, query: Mapping[str, Any]) -> Paged[DeadLetter]:
+def find_page_of_dead_letters(db: Connection, organization_id: int, query: Mapping[str, Any]) -> Paged[DeadLetter]:
     """A page of the dead-letter list."""
-    joined = queued_events.join(
+    queued_with_events = queued_events.join(
         events,
         (events.c.organization_id == queued_events.c.organization_id)
         & (events.c.loyalty_event_id == queued_events.c.loyalty_event_id),
@@ -226,7 +226,9 @@ def find_page_dead(db: Connection, organization_id: int, query: Mapping[str, Any
     queue_columns = (queued_events.c.attempts, queued_events.c.queued_at, queued_events.c.dead_at)
     page = Page.of(query)
     sorting = sorting_of(page.order, DEAD_ORDER_COLUMNS, events.c.loyalty_event_id)
-    return paged_columns(db, _dead_letter, (*EVENTS.columns, *queue_columns), joined, conditions, page, sorting)
+    return paged_columns(
+        db, _dead_letter, (*EVENTS.columns, *queue_columns), queued_with_events, conditions, page, sorting
+    )
 
 
 def _dead_letter(*row: Any) -> DeadLetter:

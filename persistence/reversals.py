@@ -114,14 +114,16 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
     return families
 
 
-def find_standing(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, dict[str, Stored]]:
+def find_active_transactions(
+    db: Connection, organization_id: int, event_ids: Collection[int]
+) -> dict[int, dict[str, Stored]]:
     """The transactions of these events that can be reverted, newest first, by event and systemUniqueKey."""
     rows = query(db, _STANDING, (organization_id, list(event_ids), organization_id))
     transactions_by_id = posting.find_stored(db, organization_id, [row[0] for row in rows])
-    standing: dict[int, dict[str, Stored]] = {}
+    active: dict[int, dict[str, Stored]] = {}
     for transaction_id, event_id, key in rows:
-        standing.setdefault(event_id, {})[key] = transactions_by_id[transaction_id]
-    return standing
+        active.setdefault(event_id, {})[key] = transactions_by_id[transaction_id]
+    return active
 
 
 def write_events(db: Connection, organization_id: int, changed_events: Iterable[LoyaltyEvent], at: datetime) -> None:

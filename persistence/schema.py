@@ -77,7 +77,7 @@ def pending(engine: Engine) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """How a database stands to this version: the migrations that it lacks, or the newer revision that it has.
+    """The schema of a database: the migrations that it lacks, or the newer revision that it has.
 
     The schema is usable if nothing is pending, and a newer one allows for this version.
     """
@@ -87,8 +87,8 @@ class SchemaState:
     is_usable: bool
 
 
-def state(engine: Engine) -> SchemaState:
-    """How the database stands to this version."""
+def find_state(engine: Engine) -> SchemaState:
+    """Compare the schema of the database with the one that this version needs."""
     with engine.connect() as connection:
         newer = _newer(connection)
         if newer is not None:

@@ -103,11 +103,11 @@ def faults_of_constants(
     for index, (effect, item) in enumerate(zip(compiled, effects.get("items", ()), strict=True)):
         values = {param.parameter.id: param.value for param in effect.params if param.program is None}
         computed = {param.parameter.id for param in effect.params} - values.keys()
-        places = {param["id"]: place for place, param in enumerate(item.get("params", ()))}
+        positions = {param["id"]: position for position, param in enumerate(item.get("params", ()))}
         for name, detail in _constant_faults(effect.effect.effect_id, values, computed, now):
             pointer = f"/effects/items/{index}/params"
-            if name in places:
-                pointer += f"/{places[name]}/value"
+            if name in positions:
+                pointer += f"/{positions[name]}/value"
             faults.append(FieldFault(detail, pointer=pointer))
     return faults
 

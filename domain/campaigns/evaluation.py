@@ -183,12 +183,12 @@ class Evaluator:
             else:
                 self._skip(campaign, action, computed, *blocked)
         verdict = decide(contest, [bid for _, _, bid in entries])
-        for place, ((campaign, action), computed, bid) in enumerate(entries):
-            if place not in verdict.won:
-                why = beaten_by(bid, entries[verdict.beaten[place]][2])
+        for position, ((campaign, action), computed, bid) in enumerate(entries):
+            if position not in verdict.won:
+                why = beaten_by(bid, entries[verdict.beaten[position]][2])
                 self._explain(campaign, action.action, False, why, self._trace(campaign, action))
             elif self._may_apply(campaign, action):
-                items = verdict.won[place]
+                items = verdict.won[position]
                 self._apply(campaign, action, computed, None if items is None else WonItems(bid, items))
 
     def _rule_holds(self, campaign: CompiledCampaign, action: CompiledAction) -> tuple[bool, bool]:
@@ -229,12 +229,12 @@ class Evaluator:
         campaign_id, moves_points = campaign.campaign.campaign_id, False
         grants: list[EffectGrant] | None = [] if campaign.campaign.on_return == REEVALUATE else None
         journal = self._counters.journal
-        for place, effect in enumerate(computed):
-            share, count_start = won and won.share(place), len(journal)
+        for position, effect in enumerate(computed):
+            share, count_start = won and won.share(position), len(journal)
             effect_result = self._effects.execute(campaign, effect, share)
             if grants is not None:
                 counts = range(count_start - self._journal_start, len(journal) - self._journal_start)
-                grants += grants_of(place, effect, effect_result, share, self._points.transaction_count, counts)
+                grants += grants_of(position, effect, effect_result, share, self._points.transaction_count, counts)
             if effect_result.status == FAILED and action.action.abort_evaluation_on_error:
                 self._aborted.add(campaign_id)
             if effect_result.status in (EXECUTED, PARTIAL, AUTHORIZED):

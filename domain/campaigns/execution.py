@@ -200,13 +200,13 @@ class EffectRunner:
         uses: list[LimitUse] = []
         discounts: list[Discount] = []
         basket = self._event.basket
-        for place, effect in enumerate(computed):
+        for position, effect in enumerate(computed):
             if effect.fault is not None:
                 continue
             if effect.effect_id == MINT_POINTS:
                 uses += self._points.uses_before_limits(campaign, effect.params)
             elif effect.effect_id == DISCOUNT and self._event.is_active:
-                discount = self._limited.discount_before_limits(effect.terms, won and won.share(place))
+                discount = self._limited.discount_before_limits(effect.terms, won and won.share(position))
                 uses.append(self._limited.use_of(discount))
                 if basket is not None:
                     basket.take(discount)

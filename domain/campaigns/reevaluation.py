@@ -94,13 +94,13 @@ def _beyond(amount: Decimal, granted_amount: Decimal) -> Extent:
 def reevaluate(
     actions: Sequence[ActionGrants],
     facts: EventFacts,
-    item_places: Sequence[int],
+    item_positions: Sequence[int],
     functions: Mapping[str, Any],
     deadline: Deadline,
 ) -> Reevaluation:
     """Evaluate the granted actions on the rest of an order, in the order in which they were evaluated first.
 
-    `facts` are those of the event, with the rest of the order in its variables and as its basket. `item_places` are the
+    `facts` are those of the event, with the rest of the order as variables and basket. `item_positions` are the
     places in the order of the items that are left.
     """
     reevaluation, budget = Reevaluation(), Budget(EVENT_COST, deadline)
@@ -122,7 +122,7 @@ def reevaluate(
             elif computed.fault is None and grant.transaction_number is not None:
                 reevaluation.add(grant, computed.params["amount"], computed.params.get("qualifyingAmount"))
             elif computed.fault is None and facts.basket is not None:
-                reevaluation.add(grant, _discount(computed, grant, facts.basket, item_places), None)
+                reevaluation.add(grant, _discount(computed, grant, facts.basket, item_positions), None)
     return reevaluation
 
 
@@ -136,11 +136,13 @@ def _holds(
     return rule is None or rule.run(variables, budget, functions) is True
 
 
-def _discount(computed: ComputedEffect, grant: EffectGrant, basket: Basket, item_places: Sequence[int]) -> Decimal:
+def _discount(computed: ComputedEffect, grant: EffectGrant, basket: Basket, item_positions: Sequence[int]) -> Decimal:
     """Take the grant's discount off the basket of the remaining order; return its amount, at most what was granted."""
     discount = basket.discount(computed.terms)
     if grant.items is not None:
-        discount = basket.part(discount, [item_places.index(place) for place in grant.items if place in item_places])
+        discount = basket.part(
+            discount, [item_positions.index(place) for place in grant.items if place in item_positions]
+        )
     discount = basket.cut(discount, min(discount.amount, grant.amount))
     basket.take(discount)
     return discount.amount

@@ -26,10 +26,10 @@ def sources_of(
     sources = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
     for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled, strict=True)):
         programs = {param.parameter.id: param.program for param in effect.params}
-        for place, param in enumerate(item.get("params", ())):
+        for position, param in enumerate(item.get("params", ())):
             program = programs[param["id"]]
             if program is not None:
-                sources.append((f"/effects/items/{index}/params/{place}/expression", program.analysis.node))
+                sources.append((f"/effects/items/{index}/params/{position}/expression", program.analysis.node))
     return sources
 
 

@@ -26,7 +26,7 @@ _ZERO = Decimal(0)
 class Stacking:
     """The group of an action: a stacking group by its key, or an exclusive group by its name, whose mode is FIRST.
 
-    The actions of a stacking group are evaluated together, at the place of the first one; those of an exclusive group
+    The actions of a stacking group are evaluated together, at the first of them; those of an exclusive group
     each at its own.
     """
 
@@ -83,15 +83,15 @@ class WonItems(NamedTuple):
     bid: Bid
     items: Collection[int]
 
-    def share(self, place: int) -> DiscountShare | None:
-        """The share of the discount of an effect, by its place in the action; None for other effects."""
-        discount = self.bid.discounts[place]
+    def share(self, position: int) -> DiscountShare | None:
+        """The share of the discount of an effect, by its position in the action; None for other effects."""
+        discount = self.bid.discounts[position]
         return None if discount is None else DiscountShare(discount, self.items)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The winners of a contest by the place of their bids, each with the items that it won; None is the whole order.
+    """The winners of a contest by the position of their bids, each with the items that it won; None is the whole order.
 
     `beaten` has the winner that decided against each of the others.
     """
@@ -106,9 +106,9 @@ def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
     if stacking.scope == PER_ITEM:
         won = _winners_of_items(stacking, bids)
     if not won and bids:
-        winner = _winner(stacking, {place: bid.worth for place, bid in enumerate(bids)})
+        winner = _winner(stacking, {position: bid.worth for position, bid in enumerate(bids)})
         won = {winner: None}
-    beaten = {place: _beater(bid, won, bids) for place, bid in enumerate(bids) if place not in won}
+    beaten = {position: _beater(bid, won, bids) for position, bid in enumerate(bids) if position not in won}
     return Verdict(won, beaten)
 
 
@@ -116,29 +116,29 @@ def _winners_of_items(stacking: Stacking, bids: Sequence[Bid]) -> dict[int, froz
     """The winners by the items that they win; empty if no bid is about items."""
     items: dict[int, set[int]] = {}
     for index in sorted(set().union(*(bid.items for bid in bids))):
-        worths = {place: worth for place, bid in enumerate(bids) if (worth := bid.worth_of(index))}
+        worths = {position: worth for position, bid in enumerate(bids) if (worth := bid.worth_of(index))}
         if worths:
             items.setdefault(_winner(stacking, worths), set()).add(index)
-    return {place: frozenset(indexes) for place, indexes in sorted(items.items())}
+    return {position: frozenset(indexes) for position, indexes in sorted(items.items())}
 
 
 def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
-    """The place of the winner; what gives nothing wins only if nothing gives more."""
+    """The position of the winner; what gives nothing wins only if nothing gives more."""
     if stacking.mode == FIRST:
         return min(worths)
-    giving = {place: worth for place, worth in worths.items() if worth} or worths
+    giving = {position: worth for position, worth in worths.items() if worth} or worths
     sign = 1 if stacking.mode == WORST else -1
-    return min(giving, key=lambda place: (sign * giving[place], place))
+    return min(giving, key=lambda position: (sign * giving[position], position))
 
 
 def _beater(bid: Bid, won: Mapping[int, Collection[int] | None], bids: Sequence[Bid]) -> int:
     """The winner that decided against a bid: that of the item off which it would take most."""
 
-    def lost_to(place: int) -> Decimal:
-        items = won[place]
+    def lost_to(position: int) -> Decimal:
+        items = won[position]
         return _ZERO if items is None else max((bid.worth_of(index) for index in items), default=_ZERO)
 
-    return max(won, key=lambda place: (lost_to(place), -place))
+    return max(won, key=lambda position: (lost_to(position), -position))
 
 
 def beaten_by(bid: Bid, winner: Bid) -> Reason:

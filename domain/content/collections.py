@@ -66,17 +66,17 @@ class ContentCollection:
         """The type of a field by `facetFields`, or else by the JSON Schema; None if neither gives one."""
         if field in self.facet_fields:
             return str(self.facet_fields[field].get("type", STRING))
-        described = self.properties.get(field)
-        if not isinstance(described, dict):
+        schema = self.properties.get(field)
+        if not isinstance(schema, dict):
             return None
-        kind = described.get("type")
-        if kind == "array" and isinstance(described.get("items"), dict):
-            described = described["items"]
-            kind = described.get("type")
+        kind = schema.get("type")
+        if kind == "array" and isinstance(schema.get("items"), dict):
+            schema = schema["items"]
+            kind = schema.get("type")
         if isinstance(kind, list):
             kinds = [type_name for type_name in kind if type_name != "null"]
             kind = kinds[0] if len(kinds) == 1 else None
-        if kind == "string" and described.get("format") in ("date", "date-time"):
+        if kind == "string" and schema.get("format") in ("date", "date-time"):
             return DATE
         return _TYPES.get(kind) if isinstance(kind, str) else None
 

@@ -169,8 +169,8 @@ def schedule_faults(schedule: Mapping[str, Any] | None, zones: frozenset[str]) -
     if schedule["timezone"] not in zones:
         detail = not_a_zone(schedule["timezone"])
         faults.append(FieldFault(detail, pointer="/dayOfWeekSchedule/timezone"))
-    for place, window in enumerate(schedule["schedule"]):
+    for position, window in enumerate(schedule["schedule"]):
         if window["fromHour"] > window["toHour"]:
             detail = "fromHour is after toHour; a window across midnight is two, one for each day"
-            faults.append(FieldFault(detail, pointer=f"/dayOfWeekSchedule/schedule/{place}/fromHour"))
+            faults.append(FieldFault(detail, pointer=f"/dayOfWeekSchedule/schedule/{position}/fromHour"))
     return faults

@@ -219,11 +219,11 @@ def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
     most = book.max_discount_per_period
     if most is None:
         return None
-    had, more = facts.discounted_in_period, attempt.amount_discounted
+    discounted, more = facts.discounted_in_period, attempt.amount_discounted
     # A use without a discount does not count against the limit, and a book that allows one is listed.
-    if not more or had + more <= most:
+    if not more or discounted + more <= most:
         return None
-    return f"The discount may come to {_plain(most)} {book.discount_period_type}, and has come to {_plain(had)}."
+    return f"The discount may come to {_plain(most)} {book.discount_period_type}, and has come to {_plain(discounted)}."
 
 
 def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:

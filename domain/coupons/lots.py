@@ -70,12 +70,12 @@ class CouponLot:
         remaining = self.remaining_value - discounted
         return replace(self, amount_used=self._used_at(remaining), remaining_value=remaining, updated_at=at)
 
-    def taken_back(self, amount: Decimal, at: datetime, *, owed: Decimal = ZERO) -> CouponLot:
+    def after_reverted_assignment(self, amount: Decimal, at: datetime, *, owed: Decimal = ZERO) -> CouponLot:
         """The lot after a reversal of `amount` of the assignment; `owed` is taken when its use is reverted."""
         after = replace(self, amount=self.amount - amount, amount_owed=owed, updated_at=at)
         return after._within_its_value(self.remaining_value)
 
-    def given_back(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
+    def after_reverted_use(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
         """The lot after the reversal of a use of `amount`, from which the owed amount is taken at once.
 
         That of a value coupon gives `discounted` back to the value.

@@ -103,19 +103,21 @@ class CouponService:
 
     def _refuse_assignment(self, member: Member, book: CouponBook, attempt: Attempt) -> None:
         """Raise the first reason of the book against an assignment."""
-        had = self._state.had(member.member_id, book.coupon_book_id)
+        totals = self._state.totals(member.member_id, book.coupon_book_id)
         reservations = [
             lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock
         ]
         stock, facts = self._state.stock_left(book), self._facts(member, book)
-        facts = replace(facts, assigned=had.assigned + len(reservations), stock_left=stock)
+        facts = replace(facts, assigned=totals.assigned + len(reservations), stock_left=stock)
         refuse_excluded(book, facts, attempt, _LEDGER_SAYS)
 
     def _refuse_use(self, member: Member, book: CouponBook, command: Use) -> None:
         """Raise the first reason of the book against a use."""
-        had = self._state.had(member.member_id, book.coupon_book_id)
-        used_or_locked = had.used + len(self._state.locks_of(member.member_id, book.coupon_book_id))
-        facts = replace(self._facts(member, book), used_in_period=used_or_locked, discounted_in_period=had.discounted)
+        totals = self._state.totals(member.member_id, book.coupon_book_id)
+        used_or_locked = totals.used + len(self._state.locks_of(member.member_id, book.coupon_book_id))
+        facts = replace(
+            self._facts(member, book), used_in_period=used_or_locked, discounted_in_period=totals.discounted
+        )
         without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
         attempt = Attempt(
             USE,
@@ -175,7 +177,7 @@ class CouponService:
         for count in range(int(command.amount), 0, -1):
             book = self._state.books[book.coupon_book_id]
             self._refuse_use(member, book, command)
-            lot = self._to_use(member, book, command, details, count)
+            lot = self._find_or_assign_lot(member, book, command, details, count)
             usages.append(self._use(member, book, lot, command.amount_discounted, details))
         return usages
 
@@ -204,14 +206,17 @@ class CouponService:
         )
         return self._record(book, member_coupon, amounts, details, key, transaction_id)
 
-    def _to_use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails, count: int) -> CouponLot:
-        """The lot to be used next: the unexpired one that expires soonest, of equals the oldest.
+    def _find_or_assign_lot(
+        self, member: Member, book: CouponBook, command: Use, details: UsageDetails, count: int
+    ) -> CouponLot:
+        """Find the lot to be used next, and assign one if the command allows it and the member has none.
 
-        `count` is the number of uses still to be made, including this one.
+        It is the unexpired lot that expires soonest, of equals the oldest. `count` is the number of remaining uses,
+        including this one.
         """
         lot = self._find_lot(member, book, command, count)
         if lot is None and command.auto_assign:
-            # Points in the details are for the call as a whole, and are charged by the use alone.
+            # Points in the details are for the whole call, and only the use charges them.
             new_details = UsageDetails(
                 description=details.description,
                 tags=details.tags,
@@ -265,7 +270,7 @@ class CouponService:
             transaction_id = self._charge.reverse(usage.ledger_transaction_id, details, key)
         if usage.is_use or lot is None:
             return self._take_back_use(usage, lot, details, key, transaction_id)
-        after = lot.taken_back(usage.amount_assigned, self._state.at)
+        after = lot.after_reverted_assignment(usage.amount_assigned, self._state.at)
         return self._take_back(usage, usage.amount_assigned, after, details, key, transaction_id)
 
     def reverse(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
@@ -278,13 +283,13 @@ class CouponService:
         if usage.is_use or lot is None:
             return self._take_back_use(usage, lot, details, self._new_key(), None)
         assigned = lot.unused_amount
-        after = lot.taken_back(assigned, self._state.at, owed=lot.amount - assigned)
+        after = lot.after_reverted_assignment(assigned, self._state.at, owed=lot.amount - assigned)
         if assigned == 0:
             self._state.keep_lot(after)
             return None
         return self._take_back(usage, assigned, after, details, self._new_key(), None)
 
-    def stands(self, usage_id: int) -> bool:
+    def is_active(self, usage_id: int) -> bool:
         """True if a usage can still be reverted."""
         usage = self._state.usages.get(usage_id)
         return usage is not None and usage.reversal_usage_id is None and usage.reverted_usage_id is None
@@ -307,7 +312,7 @@ class CouponService:
         """Return the used amount to the lot, and take from it the part that an earlier reversal owes."""
         after, due, used_amount = None, ZERO, usage.amount_used
         if lot is not None:
-            after = lot.given_back(usage.amount_used, self._state.at, usage.amount_discounted)
+            after = lot.after_reverted_use(usage.amount_used, self._state.at, usage.amount_discounted)
             due, used_amount = lot.amount_owed - after.amount_owed, lot.amount_used - after.amount_used
         reversal = self._take_back(usage, due, after, details, key, transaction_id, used_amount)
         assignment = None if after is None or after.amount else self._state.usages.get(after.coupon_lot_id)
@@ -325,7 +330,7 @@ class CouponService:
         transaction_id: int | None,
         used_amount: Decimal = ZERO,
     ) -> CouponUsage:
-        """Record a reversal that takes back `assigned` and gives back `used_amount`; `lot` is the lot after it."""
+        """Record a reversal of `assigned` and `used_amount`; `lot` is the lot after it."""
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
         member_coupon = self._state.move(usage.member_id, coupon, -assigned, -used_amount, lot)
         if usage.is_use:

@@ -37,7 +37,7 @@ PERSONAL = frozenset({LIST, GENERATED})
 
 
 @dataclass(frozen=True, slots=True)
-class Had:
+class UsageTotals:
     """Totals of a member and a book: assigned less reversals; used and discounted in the current periods."""
 
     assigned: Decimal = ZERO
@@ -45,7 +45,7 @@ class Had:
     discounted: Decimal = ZERO
 
 
-class Supply(LotSource, Protocol):
+class CodeSupply(LotSource, Protocol):
     """A source of further lots, and of codes: locked free ones of a list, or new ones for a generated book."""
 
     def more(self, book: CouponBook) -> list[Coupon]:
@@ -60,12 +60,12 @@ class CouponChanges(NamedTuple):
 
     books: list[CouponBook]
     coupons: list[Coupon]
-    held: list[MemberCoupon]
+    member_coupons: list[MemberCoupon]
     lots: list[CouponLot]
     usages: list[CouponUsage]
     locks: list[CouponLock]
     new_coupons: frozenset[int]
-    made: frozenset[int]
+    new_usage_ids: frozenset[int]
     original_books: Mapping[int, CouponBook]
     original_coupons: Mapping[int, Coupon]
 
@@ -77,23 +77,23 @@ class CouponState(UndoableState):
     Codes that were fetched remain available after a rollback.
     """
 
-    def __init__(self, at: datetime, supply: Supply, zone: tzinfo = UTC) -> None:
+    def __init__(self, at: datetime, supply: CodeSupply, zone: tzinfo = UTC) -> None:
         self.at = at
         self.zone = zone
         self.books: dict[int, CouponBook] = {}
         self.coupons: dict[int, Coupon] = {}
         self.shared: dict[int, int] = {}
-        self.held: dict[Place, MemberCoupon] = {}
+        self.member_coupons: dict[Place, MemberCoupon] = {}
         self.lots: dict[int, CouponLot] = {}
-        self.made: list[CouponUsage] = []
+        self.new_usages: list[CouponUsage] = []
         self.usages: dict[int, CouponUsage] = {}
         # The active locks of the members, and the number of all locks that reserve something of the stock of a book.
         self.locks: dict[int, CouponLock] = {}
-        self.reserved: dict[int, int] = {}
+        self.locked_stock: dict[int, int] = {}
         self.original_books: dict[int, CouponBook] = {}
         self.original_coupons: dict[int, Coupon] = {}
         self.new_coupons: set[int] = set()
-        self._had: dict[Place, Had] = {}
+        self._totals: dict[Place, UsageTotals] = {}
         self._by_code: dict[tuple[int, str | None], int] = {}
         self._lots_of_book: dict[Place, dict[int, None]] = {}
         self._lots_of_coupon: dict[Place, dict[int, None]] = {}
@@ -101,7 +101,7 @@ class CouponState(UndoableState):
         self._next_free: dict[int, int] = {}
         self._supply = supply
         self._reading = LotReading(supply)
-        super().__init__(self.made)
+        super().__init__(self.new_usages)
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -134,10 +134,10 @@ class CouponState(UndoableState):
             if book is not None and book.type not in PERSONAL:
                 self.shared[coupon.coupon_book_id] = coupon.coupon_id
 
-    def put_held(self, member_coupons: Iterable[MemberCoupon]) -> None:
+    def put_member_coupons(self, member_coupons: Iterable[MemberCoupon]) -> None:
         """Add what members have of coupons, except what is present already."""
         for member_coupon in member_coupons:
-            self.held.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
+            self.member_coupons.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 
     def put_lots(self, lots: Iterable[CouponLot]) -> None:
         """Add lots that may be used or reverted, except those present already; of a personal code all its lots."""
@@ -146,27 +146,27 @@ class CouponState(UndoableState):
                 self.lots[lot.coupon_lot_id] = lot
                 self._note_lot(lot)
 
-    def put_had(self, had: Mapping[Place, Had]) -> None:
+    def put_totals(self, totals: Mapping[Place, UsageTotals]) -> None:
         """Add members' totals of books, before the work changes anything of these."""
-        self._had.update(had)
+        self._totals.update(totals)
 
     def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
         """Add active locks, except locally changed ones, and the number by book that reserve stock."""
         changed_keys = self.changed_keys_of(self.locks)
         self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_keys})
         if not changed_keys:
-            self.reserved.update(reserved_stock)
+            self.locked_stock.update(reserved_stock)
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
-    def had(self, member_id: int, coupon_book_id: int) -> Had:
+    def totals(self, member_id: int, coupon_book_id: int) -> UsageTotals:
         """The present totals of the member and the book."""
-        return self._had.get((member_id, coupon_book_id), _NOTHING)
+        return self._totals.get((member_id, coupon_book_id), _NOTHING)
 
     def stock_left(self, book: CouponBook) -> Decimal | None:
         """The amount that a limit leaves to be assigned; None for a list, which ends when its codes run out."""
         stock = None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
-        return None if stock is None else stock - self.reserved.get(book.coupon_book_id, 0)
+        return None if stock is None else stock - self.locked_stock.get(book.coupon_book_id, 0)
 
     def locks_of(self, member_id: int, coupon_book_id: int, coupon_id: int | None = None) -> list[CouponLock]:
         """The member's active locks of the coupons of a book, or of one of them."""
@@ -219,7 +219,7 @@ class CouponState(UndoableState):
             coupon = self.coupons[shared]
         most = book.max_assigned_per_coupon
         # The coupon of a book of the type single is all of its stock; a personal one is locked itself.
-        reserved_stock = 0 if book.type in PERSONAL else self.reserved.get(book.coupon_book_id, 0)
+        reserved_stock = 0 if book.type in PERSONAL else self.locked_stock.get(book.coupon_book_id, 0)
         if coupon.code is not None and most is not None and coupon.total_assigned + reserved_stock + amount > most:
             raise OutOfStock(
                 f"A code may be assigned {most} times, and this one has been {coupon.total_assigned} times."
@@ -227,7 +227,7 @@ class CouponState(UndoableState):
         return coupon
 
     def _refuse_held(self, member_id: int, coupon: Coupon) -> None:
-        member_coupon = self.held.get((member_id, coupon.coupon_id))
+        member_coupon = self.member_coupons.get((member_id, coupon.coupon_id))
         own_assigned, own_used = (
             (ZERO, ZERO) if member_coupon is None else (member_coupon.amount_assigned, member_coupon.amount_used)
         )
@@ -259,7 +259,9 @@ class CouponState(UndoableState):
         """Add to a member's amounts of a coupon, and to the sums of coupon and book; `lot` is the lot afterwards."""
         if lot is not None:
             self.keep_lot(lot)
-        before = self.held.get((member_id, coupon.coupon_id)) or MemberCoupon.of_nothing(member_id, coupon, self.at)
+        before = self.member_coupons.get((member_id, coupon.coupon_id)) or MemberCoupon.of_nothing(
+            member_id, coupon, self.at
+        )
         after = replace(
             before,
             amount_assigned=before.amount_assigned + assigned,
@@ -269,17 +271,17 @@ class CouponState(UndoableState):
         )
         book, present_coupon = self.books[coupon.coupon_book_id], self.coupons[coupon.coupon_id]
         member_changes = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
-        had = self.had(member_id, book.coupon_book_id)
+        totals = self.totals(member_id, book.coupon_book_id)
         self.put_all(
             [
-                (self.held, (member_id, coupon.coupon_id), after),
+                (self.member_coupons, (member_id, coupon.coupon_id), after),
                 (
                     self.coupons,
                     coupon.coupon_id,
                     _with_changed_sums(present_coupon, assigned, used_amount, member_changes),
                 ),
                 (self.books, book.coupon_book_id, _with_changed_sums(book, assigned, used_amount, {})),
-                (self._had, (member_id, book.coupon_book_id), replace(had, assigned=had.assigned + assigned)),
+                (self._totals, (member_id, book.coupon_book_id), replace(totals, assigned=totals.assigned + assigned)),
             ]
         )
         return after
@@ -306,16 +308,16 @@ class CouponState(UndoableState):
         uses_since, discounts_since = period_starts(book, self.at, self.zone)
         if uses_since is None and discounts_since is None:
             return
-        had = self.had(member_id, book.coupon_book_id)
+        totals = self.totals(member_id, book.coupon_book_id)
         if uses_since is not None and used_at >= uses_since:
-            had = replace(had, used=had.used + used_amount)
+            totals = replace(totals, used=totals.used + used_amount)
         if discounts_since is not None and used_at >= discounts_since:
-            had = replace(had, discounted=had.discounted + discounted)
-        self.put(self._had, (member_id, book.coupon_book_id), had)
+            totals = replace(totals, discounted=totals.discounted + discounted)
+        self.put(self._totals, (member_id, book.coupon_book_id), totals)
 
     def keep(self, usage: CouponUsage) -> CouponUsage:
         """Add a new usage, which may be reverted in the same unit of work."""
-        self.made.append(usage)
+        self.new_usages.append(usage)
         self.put(self.usages, usage.coupon_usage_id, usage)
         return usage
 
@@ -329,7 +331,7 @@ class CouponState(UndoableState):
         book_id, is_active = lock.coupon_book_id, lock.is_active(self.at)
         self.put(self.locks, lock.coupon_lock_id, lock)
         if lock.reserves_stock:
-            self.put(self.reserved, book_id, self.reserved.get(book_id, 0) + (1 if is_active else -1))
+            self.put(self.locked_stock, book_id, self.locked_stock.get(book_id, 0) + (1 if is_active else -1))
             if self.books[book_id].type in PERSONAL:
                 locked_until = lock.expires_at if is_active else None
                 coupon = replace(self.coupons[lock.coupon_id], locked_until=locked_until)
@@ -349,16 +351,16 @@ class CouponState(UndoableState):
         changes = CouponChanges(
             books=_changed_records(self.books, keys),
             coupons=_changed_records(self.coupons, keys),
-            held=_changed_records(self.held, keys),
+            member_coupons=_changed_records(self.member_coupons, keys),
             lots=_changed_records(self.lots, keys),
             usages=_changed_records(self.usages, keys),
             locks=_changed_records(self.locks, keys),
             new_coupons=frozenset(self.new_coupons),
-            made=frozenset([usage.coupon_usage_id for usage in self.made]),
+            new_usage_ids=frozenset([usage.coupon_usage_id for usage in self.new_usages]),
             original_books=self.original_books,
             original_coupons=self.original_coupons,
         )
-        self.made.clear()
+        self.new_usages.clear()
         self.original_books, self.original_coupons = dict(self.books), dict(self.coupons)
         # Generated codes that were not assigned yet still have to be stored.
         self.new_coupons -= keys.get(id(self.coupons), set())
@@ -390,4 +392,4 @@ def _told_by(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[s
     return {"expired_at": member_coupon.expired_at, "custom_attributes": member_coupon.custom_attributes}
 
 
-_NOTHING = Had()
+_NOTHING = UsageTotals()

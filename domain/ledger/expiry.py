@@ -109,9 +109,9 @@ def policy_faults(policies: Iterable[Mapping[str, Any]]) -> list[FieldFault]:
     """The faults of policies: fields that the type of a policy does not have."""
     return [
         FieldFault(
-            f"{name} cannot be set on a policy of the type {LAST_TRANSACTION}", f"/expirationPolicies/{place}/{name}"
+            f"{name} cannot be set on a policy of the type {LAST_TRANSACTION}", f"/expirationPolicies/{position}/{name}"
         )
-        for place, policy in enumerate(policies)
+        for position, policy in enumerate(policies)
         if policy["expirationType"] == LAST_TRANSACTION
         for name in ("activities", "rounding")
         if name in policy

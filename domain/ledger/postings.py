@@ -157,7 +157,7 @@ class Capture:
 class Stored:
     """A stored transaction with the lots that it took; `entry_count` is where further entries begin.
 
-    `taken_back` is the amount taken back by partial reverts, `released` the amount they took off while it was pending.
+    `reverted_amount` is that of partial reverts, `released` the amount they released while it was pending.
     Parts of a burn were worth `fiat_returned`. `policy_expires_at` is its expiry by the account's policy,
     `order_external_id` its order, if known.
 
@@ -167,7 +167,7 @@ class Stored:
 
     Of a reverted mint: `missing` is what its revert could not take because it was spent, and the transaction
     `clamped_by` the last one that could not take all of it. Of a debit: `mints_to_repay` are such mints of its wallet,
-    whose missing amounts are paid from what a reversal of the debit gives back.
+    whose missing amounts are paid from the points that a reversal of the debit returns.
     """
 
     ledger_transaction_id: int
@@ -183,7 +183,7 @@ class Stored:
     external_event_date: datetime | None
     pending_expires_at: datetime | None
     entry_count: int
-    taken_back: Decimal = ZERO
+    reverted_amount: Decimal = ZERO
     uses: tuple[LotUse, ...] = ()
     released: Decimal = ZERO
     expired: Decimal = ZERO
@@ -204,7 +204,7 @@ class Stored:
 
     @property
     def debited_wallet_id(self) -> int:
-        """The wallet that it takes from; 0, which no wallet has, for a mint."""
+        """The wallet that it debits; 0, which no wallet has, for a mint."""
         return self.from_wallet_id or 0
 
     @property

@@ -217,9 +217,9 @@ def _expiry_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
         detail = "expiryRounding needs expiresInMonths or tierExpirations, whose end it rounds"
         faults.append(FieldFault(detail, pointer="/expiryRounding"))
     keys = [rule["loyaltyTierKey"] for rule in settings["tier_expirations"]]
-    for place, key in enumerate(keys):
-        if key in keys[:place]:
-            pointer = f"/tierExpirations/{place}/loyaltyTierKey"
+    for position, key in enumerate(keys):
+        if key in keys[:position]:
+            pointer = f"/tierExpirations/{position}/loyaltyTierKey"
             faults.append(FieldFault(f"tierExpirations names the tier {key} twice", pointer=pointer))
     return faults
 

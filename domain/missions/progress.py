@@ -69,7 +69,7 @@ class Progress:
         after = replace(self, counted=count, times_achieved=self.times_achieved + achieved)
         return Advance(self, after, min(amount, most), achieved)
 
-    def taken_back(self, reversed_count: int, achieved: int, goal: int) -> Progress:
+    def after_reversal(self, reversed_count: int, achieved: int, goal: int) -> Progress:
         """The progress without the counts and achievements of an event towards `goal`; never below zero.
 
         An achievement that this breaks is subtracted with the goal that it had then, which may differ from the present

@@ -147,7 +147,7 @@ class MissionProgressState:
         """Reverse the counts of an event."""
         place = (tracking.member_id, tracking.mission_id)
         before = self.progress(tracking.member_id, mission)
-        after = before.progress.taken_back(tracking.counted, tracking.achieved, tracking.goal_count)
+        after = before.progress.after_reversal(tracking.counted, tracking.achieved, tracking.goal_count)
         self._progress[place] = replace(before, progress=after)
         self._touched.add(place)
         self._reversed[tracking.mission_tracking_id] = by_event_id

@@ -97,8 +97,8 @@ def neighbours(name: str) -> tuple[GuideEntry | None, GuideEntry | None]:
     else:
         order = [entry for _, entries in contents() for entry in entries]
     around = [None, *order, None]
-    places = [place for place, entry in enumerate(around) if entry is not None and entry.name == name]
-    return (around[places[0] - 1], around[places[0] + 1]) if places else (None, None)
+    positions = [position for position, entry in enumerate(around) if entry is not None and entry.name == name]
+    return (around[positions[0] - 1], around[positions[0] + 1]) if positions else (None, None)
 
 
 @functools.cache

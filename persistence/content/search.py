@@ -150,7 +150,7 @@ class _Query:
             return self._by_record_field(first)
         columns = sorted_by(first)
         with_value = [
-            self._with_value(first, column, earlier_columns=columns[:place]) for place, column in enumerate(columns)
+            self._with_value(first, column, earlier_columns=columns[:index]) for index, column in enumerate(columns)
         ]
         return [*with_value, self._without_value(first, columns)]
 

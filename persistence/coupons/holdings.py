@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.locks import CouponLock
 from domain.coupons.lots import CouponLot, LotRange
-from domain.coupons.state import Had, Place
+from domain.coupons.state import Place, UsageTotals
 from domain.coupons.usages import MemberCoupon
 from persistence.connections import Prepared, defer, query
 from persistence.rows import (
@@ -50,7 +50,7 @@ _LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots
 
 # Once for each lot of which something is left, where the coupon is one member's, and otherwise once. By OFFSET the lots
 # of a coupon for all are not even looked at.
-_HELD_OF_COUPONS = Prepared(f"""
+_HELD_COUPONS = Prepared(f"""
 SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
 FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
 JOIN coupon_books b ON b.organization_id = h.organization_id AND b.coupon_book_id = h.coupon_book_id
@@ -188,14 +188,14 @@ def lock_book(db: Connection, book: CouponBook) -> CouponBook:
     return CouponBook(*row)
 
 
-Held = tuple[MemberCoupon, Coupon, CouponLot | None]
+HeldCoupon = tuple[MemberCoupon, Coupon, CouponLot | None]
 """A member's amounts of a coupon, and one of its lots with an amount left."""
 
 
 def shared_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> list[tuple[Coupon, MemberCoupon | None]]:
-    """The shared coupons of books, the first of each book last, and who has them."""
+    """The shared coupons of books, the oldest of each book last, each with an owner (None: nobody has it)."""
     values = (organization_id, list(member_ids), organization_id, list(book_ids))
     return [
         (
@@ -206,9 +206,9 @@ def shared_coupons(
     ]
 
 
-def held_of_coupons(
+def find_held_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], coupon_ids: Collection[int]
-) -> list[Held]:
+) -> list[HeldCoupon]:
     """Members' present and past amounts of these coupons, with all lots of personal ones."""
     values = (organization_id, organization_id, list(member_ids), list(coupon_ids))
     return [
@@ -217,7 +217,7 @@ def held_of_coupons(
             Coupon(*row[_COUNT_HELD:_COUNT_HELD_AND_COUPON]),
             None if row[_COUNT_HELD_AND_COUPON] is None else CouponLot(*row[_COUNT_HELD_AND_COUPON:]),
         )
-        for row in query(db, _HELD_OF_COUPONS, values)
+        for row in query(db, _HELD_COUPONS, values)
     ]
 
 
@@ -261,18 +261,18 @@ def assigned_of_books(
     return {(member_id, book_id): assigned for member_id, book_id, assigned in rows}
 
 
-def had_of_books(
+def find_usage_totals(
     db: Connection,
     organization_id: int,
     member_ids: Collection[int],
     assigned: Mapping[Place, Decimal],
     since: Mapping[int, tuple[datetime | None, datetime | None]],
-) -> dict[Place, Had]:
+) -> dict[Place, UsageTotals]:
     """Members' totals of books of which they were `assigned` some.
 
     `since` has the starts of each book's periods of uses and of discounts.
     """
-    totals = {place: Had(amount) for place, amount in assigned.items()}
+    totals = {place: UsageTotals(amount) for place, amount in assigned.items()}
     periods = [
         {"coupon_book_id": book_id, "uses_since": uses, "discounts_since": discounts}
         for book_id, (uses, discounts) in since.items()
@@ -282,7 +282,7 @@ def had_of_books(
         rows = query(db, _IN_PERIODS, (as_json(periods), organization_id, list(member_ids)))
         for member_id, book_id, used_amount, discounted in rows:
             place = member_id, book_id
-            totals[place] = Had(assigned.get(place, Decimal(0)), used_amount, discounted)
+            totals[place] = UsageTotals(assigned.get(place, Decimal(0)), used_amount, discounted)
     return totals
 
 

@@ -65,17 +65,17 @@ def find_uses_of_coupon(
     db: Connection, organization_id: int, member_id: int, coupon_id: int, limit: int
 ) -> list[CouponUsage]:
     """The member's last unreverted uses of a coupon, newest first."""
-    uses = _standing_uses(organization_id, member_id, coupon_id)
+    uses = _active_uses(organization_id, member_id, coupon_id)
     return USAGES.find_where(db, organization_id, *uses, order=[USAGES.id.desc()], limit=limit)
 
 
 def count_uses_of_coupon(db: Connection, organization_id: int, member_id: int, coupon_id: int) -> int:
     """The number of the member's unreverted uses of a coupon."""
-    standing = _standing_uses(organization_id, member_id, coupon_id)
-    return int(db.execute(select(func.count()).select_from(table).where(*standing)).scalar_one())
+    conditions = _active_uses(organization_id, member_id, coupon_id)
+    return int(db.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
-def _standing_uses(organization_id: int, member_id: int, coupon_id: int) -> tuple[ColumnElement[bool], ...]:
+def _active_uses(organization_id: int, member_id: int, coupon_id: int) -> tuple[ColumnElement[bool], ...]:
     return (
         table.c.organization_id == organization_id,
         table.c.member_id == member_id,

@@ -131,9 +131,9 @@ def write_lots(
 
 def find_extended(db: Connection, organization_id: int, steps: Sequence[Step]) -> list[list[Lot]]:
     """The lots that each of the steps will extend, when they are written."""
-    moves = [(place, move) for place, step in enumerate(steps) for move in step.lot_moves]
+    moves = [(position, move) for position, step in enumerate(steps) for move in step.lot_moves]
     extended = _allocate(db, organization_id, moves).extended
-    return [extended.get(place, []) for place in range(len(steps))]
+    return [extended.get(position, []) for position in range(len(steps))]
 
 
 def _allocate(db: Connection, organization_id: int, moves: Sequence[tuple[int, LotMove]]) -> Allocation:

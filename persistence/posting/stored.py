@@ -17,14 +17,14 @@ SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.statu
     t.pending_expires_at,
     (SELECT count(*) FROM ledger_entries e
      WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
-    parts.taken_back, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
+    parts.reverted_amount, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
     t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
     coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until,
     t.qualifying_amount AS qualifying, parts.fiat_returned, t.available_at, t.available_on AS awaited,
     t.policy_expires_at
 FROM ledger_transactions t
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS taken_back,
+    SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS reverted_amount,
         coalesce(sum(p.amount) FILTER (WHERE p.status = 2), 0) AS released,
         coalesce(sum(p.fiat_value) FILTER (WHERE p.status = 1), 0) AS fiat_returned
     FROM ledger_transactions p WHERE p.organization_id = t.organization_id

@@ -192,12 +192,12 @@ def _ids_of_steps(db: Connection, steps: Sequence[Step], reserved_ids: Sequence[
     """The ids of the steps' transactions: those of captured ones, then `reserved_ids`, then newly reserved ones."""
     ids: list[int] = []
     remaining_ids = list(reserved_ids)[::-1]
-    for place, step in enumerate(steps):
+    for position, step in enumerate(steps):
         if isinstance(step, Capture):
             ids.append(_stored_id(step.stored.ledger_transaction_id, ids))
             continue
         if not remaining_ids:
-            missing_count = len([later for later in steps[place:] if isinstance(later, Posting)])
+            missing_count = len([later for later in steps[position:] if isinstance(later, Posting)])
             remaining_ids = reserve_ids(db, ledger_transactions=missing_count)["ledger_transactions"][::-1]
         ids.append(remaining_ids.pop())
     return ids

@@ -21,7 +21,7 @@ FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_tra
 WHERE {OF.format("l")} AND (l.ledger_account_id <> t.ledger_account_id OR l.wallet_id <> t.to_wallet_id)
 """
 
-# What a revert gave back of an expired lot is a lot of its own, while the revert keeps the use of the expired one.
+# The amount of an expired lot that a revert returned is a lot of its own; the revert keeps its use of the expired one.
 _TOO_MUCH = f"""
 SELECT t.organization_id, format('transaction %s: gave %s in lots, but moved %s', t.ledger_transaction_id,
     trim_scale(made.amount), trim_scale(t.amount))

@@ -15,7 +15,7 @@ SELECT t.organization_id, t.member_id, t.mission_id,
 FROM mission_trackings t WHERE {OF.format("t")} GROUP BY t.organization_id, t.member_id, t.mission_id
 """
 
-# An import replaces what was counted before, so that a reversal of that may find less to take back.
+# An import replaces earlier counts, so a reversal of them may find less to subtract.
 _WRONG_ACHIEVEMENTS = f"""
 SELECT organization_id, format('member %s, mission %s: is achieved %s times, last at %s, by its trackings %s, at %s',
     member_id, mission_id, coalesce(h.times_achieved, 0), coalesce(CAST(h.last_achieved_at AS text), 'no time'),

@@ -155,7 +155,7 @@ def find_series(
         return []
     begin, end = days[0].begin, days[-1].end
     bounds = [day.begin for day in days]
-    pieces = _pieces_of([*bounds, end], begin, end)
+    pieces = _partial_quarters([*bounds, end], begin, end)
     level = DAY if all(floor(bound, DAY) == bound for bound in [*bounds, end]) else QUARTER_HOUR
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
@@ -186,14 +186,15 @@ def rest(query: FigureQuery, made_of: Cover, columns: str) -> list[str]:
     return parts
 
 
-def _pieces_of(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
-    """The quarters of an hour in which days begin or end, as far as they lie in the range."""
+def _partial_quarters(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
+    """The parts of quarters of an hour that the range includes, where a day begins or ends within the quarter."""
     pieces: dict[datetime, Piece] = {}
     for bound in bounds:
-        starts = floor(bound, QUARTER_HOUR)
-        if starts != bound:
-            ends = ceiling(bound, QUARTER_HOUR)
-            pieces[starts] = Piece(max(starts, begin), end if ends is None else min(ends, end))
+        quarter_begin = floor(bound, QUARTER_HOUR)
+        if quarter_begin != bound:
+            quarter_end = ceiling(bound, QUARTER_HOUR)
+            piece_end = end if quarter_end is None else min(quarter_end, end)
+            pieces[quarter_begin] = Piece(max(quarter_begin, begin), piece_end)
     return [piece for piece in pieces.values() if piece.begin < piece.end]
 
 

@@ -157,9 +157,9 @@ ledger_transactions = tenant_table(
     Column("fiat_currency", Text),
     Column("reverted_ledger_transaction_id", BigInteger),
     Column("reversal_ledger_transaction_id", BigInteger),
-    # A revert that takes back a part and leaves the reverted transaction unchanged.
+    # A partial revert, which leaves the reverted transaction unchanged.
     Column("is_partial", Boolean, nullable=False, server_default=text("false")),
-    # The amount of a reverted mint that could not be taken back, since it was spent, and the last revert to find it so.
+    # The spent amount of a reverted mint, which could not be clawed back, and the last revert that found it spent.
     exact("missing"),
     Column("clamped_by_ledger_transaction_id", BigInteger),
     # The amount of an unreverted mint that does not count as earned any more, since it was reverted in part.

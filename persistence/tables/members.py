@@ -68,7 +68,7 @@ past_member_tiers = record_table(
 )
 
 # Every request or effect that sets a member's tier, or gives it back to the evaluation by points (no
-# `loyalty_tier_id`). What an event set is kept with what there was before, so that it can be taken back.
+# `loyalty_tier_id`). A tier that an event set is kept with the previous one, so that it can be reverted.
 member_tier_trackings = record_table(
     "member_tier_trackings",
     TierTracking,

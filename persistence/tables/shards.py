@@ -34,9 +34,9 @@ def on_shards_too(table: str, statement: str, *, before: str = "", into: str = "
     """
     statement = dedent(statement).strip()
     text = statement.replace("'", "''")
-    for place, name in enumerate(values, start=1):
-        text = re.sub(rf"\b{name}\.", f"(${place}).", text)
-        text = re.sub(rf"\b{name}\b", f"${place}", text)
+    for position, name in enumerate(values, start=1):
+        text = re.sub(rf"\b{name}\.", f"(${position}).", text)
+        text = re.sub(rf"\b{name}\b", f"${position}", text)
     text = re.sub(r"\{(\w+)\}", r"' || shard_beside(TG_RELID, '\1') || '", text)
     plain = re.sub(r"\{(\w+)\}", r"\1", statement)
     into = f" INTO {into}" if into else ""

@@ -84,10 +84,10 @@ class Shop:
 
     def snapshot(self):
         return (
-            (dict(self.state.held), dict(self.state.lots)),
+            (dict(self.state.member_coupons), dict(self.state.lots)),
             {key: (coupon.total_assigned, coupon.total_usages) for key, coupon in self.state.coupons.items()},
             self.state.books[12].total_assigned,
-            list(self.state.made),
+            list(self.state.new_usages),
         )
 
 

@@ -244,7 +244,7 @@ def test_a_use_counts_for_the_code_its_owner_and_the_pair():
     log = ReferralLog(1, 9, 4, 2, 7, 8, 5, "key", {}, Decimal(5), NOON, NOON)
     state.reverse(log)
     assert (state.codes[4].total_usages, state.of_referrers, state.of_pairs) == (1, {(2, 7): 1}, {(4, 8): 0})
-    assert (len(state.added), state.taken_back) == (1, [log])
+    assert (len(state.added_logs), state.removed_logs) == (1, [log])
 
 
 def test_the_first_use_of_a_members_codes_is_allowed_by_a_limit_of_one_and_the_second_is_not():

@@ -107,20 +107,20 @@ def at_revision(engine: Engine, revision: str, note: str = "") -> None:
 
 
 def test_the_state_tells_what_is_pending(empty_database):
-    before = schema.state(empty_database)
+    before = schema.find_state(empty_database)
     assert not before.is_usable
     assert before.pending == tuple(schema.migrate(empty_database))
-    assert schema.state(empty_database) == schema.SchemaState((), None, True)
+    assert schema.find_state(empty_database) == schema.SchemaState((), None, True)
 
 
 def test_a_newer_database_is_used_if_it_was_only_expanded(empty_database):
     last = schema.migrate(empty_database)[-1]
     at_revision(empty_database, "9999", f"9999 is usable since {last}")
-    assert schema.state(empty_database) == schema.SchemaState((), "9999", True)
+    assert schema.find_state(empty_database) == schema.SchemaState((), "9999", True)
     assert schema.pending(empty_database) == []
     assert schema.migrate(empty_database) == []
     at_revision(empty_database, "9999", "9999 is usable since 9000")
-    assert schema.state(empty_database) == schema.SchemaState((), "9999", False)
+    assert schema.find_state(empty_database) == schema.SchemaState((), "9999", False)
     with pytest.raises(schema.SchemaError, match="9999"):
         schema.pending(empty_database)
 
@@ -139,7 +139,7 @@ def test_migrations_that_only_expand_are_noted_for_the_versions_before(
     with monkeypatch.context() as newer:
         newer.setattr(schema, "_DIRECTORY", directory)
         assert schema.migrate(empty_database)[-1] == "9002"
-    assert schema.state(empty_database) == schema.SchemaState((), "9002", True)
+    assert schema.find_state(empty_database) == schema.SchemaState((), "9002", True)
 
 
 # Without the triggers of a newer schema: 100 points of 1 March that were released on 15 March, as 1031 reported them.
@@ -194,7 +194,7 @@ def test_a_database_of_a_newer_version_is_left_alone(empty_database):
         schema.migrate(empty_database)
 
 
-@pytest.mark.parametrize("look", [schema.migrate, schema.pending, schema.state])
+@pytest.mark.parametrize("look", [schema.migrate, schema.pending, schema.find_state])
 @pytest.mark.parametrize("revision", ["0001", "0043"])
 def test_a_database_from_before_the_first_release_is_refused(empty_database, revision, look):
     schema.migrate(empty_database)

@@ -57,8 +57,8 @@ class Balances(UndoableState, ABC):
         self._holdings = dict(holdings)
         self._issued = dict(issued)
         self._settled: dict[int, int] = {}
-        # By transaction: amounts that partial reverts have taken back or off, and amounts of mints that were missing.
-        self._taken_back: dict[int, Decimal] = {}
+        # By transaction: amounts that partial reverts reverted or released, and missing amounts of mints.
+        self._reverted_amounts: dict[int, Decimal] = {}
         self._released: dict[int, Decimal] = {}
         self._fiat_returned: dict[int, Decimal] = {}
         self._missing: dict[int, Decimal] = {}
@@ -341,14 +341,14 @@ def refuse_untracked_expiry(account: LedgerAccount, expires_at: datetime | None)
         raise PointsNotTracked(f"expirationDate is given, but the ledger account {account.name} does not track points.")
 
 
-def lot_takes(
+def moves_from_lots(
     account: LedgerAccount,
     wallet_id: int,
     amount: Decimal,
     first_of: int | None = None,
     preferred: Iterable[LotUse] = (),
 ) -> tuple[LotMove, ...]:
-    """Lots of the wallet give `amount`, those of the transaction `first_of` first, then the `preferred` ones."""
+    """Moves that take `amount` out of lots: those of the transaction `first_of` first, then the `preferred` ones."""
     if not account.point_tracking_enabled or not amount:
         return ()
     lots = frozenset(use.ledger_lot_id for use in preferred)

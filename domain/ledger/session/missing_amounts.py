@@ -8,7 +8,7 @@ from typing import NamedTuple
 from domain.ledger.lots import LotMove, LotUse
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored
 from domain.ledger.records import REVERT, REVERTED, SETTLED, LedgerAccount
-from domain.ledger.session.balances import lot_takes, share_of
+from domain.ledger.session.balances import moves_from_lots, share_of
 from domain.ledger.session.movements import Movements
 
 
@@ -46,12 +46,12 @@ class MissingAmounts(Movements):
         """The amounts taken off pending mints, by transaction."""
         return self._released
 
-    def taken_back_of(self, transaction: Stored) -> Decimal:
-        """The amount that partial reverts have taken back of a transaction so far."""
-        return self._taken_back.get(transaction.ledger_transaction_id, transaction.taken_back)
+    def reverted_amount_of(self, transaction: Stored) -> Decimal:
+        """The amount of a transaction that partial reverts have reverted so far."""
+        return self._reverted_amounts.get(transaction.ledger_transaction_id, transaction.reverted_amount)
 
     def fiat_returned_of(self, transaction: Stored) -> Decimal:
-        """The fiat value that partial reverts have given back of a burn so far."""
+        """The fiat value of a burn that partial reverts have returned so far."""
         return self._fiat_returned.get(transaction.ledger_transaction_id, transaction.fiat_returned)
 
     def released_of(self, transaction: Stored) -> Decimal:
@@ -82,11 +82,11 @@ class MissingAmounts(Movements):
         return self.given_of(transaction) if transaction.qualifying is None else transaction.qualifying
 
     def missing_of(self, transaction: Stored) -> Decimal:
-        """The amount of a mint that could not be taken back yet."""
+        """The amount of a mint that could not be clawed back yet."""
         return self._missing.get(transaction.ledger_transaction_id, transaction.missing)
 
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
-        """The parts of mints taken back at once from what a revert or capture returned."""
+        """The parts of mints that were clawed back from what a revert or capture had just returned."""
         parts = (posting for posting in self.steps if isinstance(posting, Posting) and posting.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
@@ -155,7 +155,7 @@ class MissingAmounts(Movements):
             back = Returned(back.arrived - points, back.repaid - debt, back.expired)
             self.put(self._missing, mint.ledger_transaction_id, shortfall - points - debt)
             if points or debt:
-                moves = lot_takes(account, wallet_id, points, mint.ledger_transaction_id, preferred)
+                moves = moves_from_lots(account, wallet_id, points, mint.ledger_transaction_id, preferred)
                 details = _details_of(mint, transaction, step, self)
                 # Points that repaid debt become debt again.
                 self._take_part(account, mint, points, moves, details, debt, step)
@@ -173,7 +173,7 @@ class MissingAmounts(Movements):
         """Revert a settled mint in part: take `amount` from its wallet, and `debt` in addition."""
         debits, amount = self._debit(account, mint.credited_wallet_id, amount, debt), amount + debt
         entries = (*debits, Entry(None, amount))
-        self.put(self._taken_back, mint.ledger_transaction_id, self.taken_back_of(mint) + amount)
+        self.put(self._reverted_amounts, mint.ledger_transaction_id, self.reverted_amount_of(mint) + amount)
         posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 
@@ -191,7 +191,7 @@ def _details_of(mint: Stored, transaction: Stored, step: Posting | Capture, sess
     """The details of the partial revert of a mint, taken from the revert that made it possible."""
     # With the moment, the key cannot equal a key used by a client.
     # With the amount, it differs from that of another part of the same mint at this moment.
-    part = f"{session.at.timestamp():.6f}-{session.taken_back_of(mint)}"
+    part = f"{session.at.timestamp():.6f}-{session.reverted_amount_of(mint)}"
     key = f"missing-{mint.ledger_transaction_id}-after-{transaction.ledger_transaction_id}-{part}"
     if isinstance(step, Capture):
         return Details(key)

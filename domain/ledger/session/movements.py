@@ -15,8 +15,8 @@ from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed, PointsNo
 from domain.ledger.session.balances import (
     Balances,
     check_amount,
-    lot_takes,
     lot_transfers,
+    moves_from_lots,
     overdraft_of,
     refuse_untracked_expiry,
 )
@@ -172,7 +172,7 @@ class Movements(Balances):
                 entries=(*entries, Entry(None, amount)),
                 details=details,
                 burned=amount,
-                lot_moves=lot_takes(account, wallet_id, amount - shortfall),
+                lot_moves=moves_from_lots(account, wallet_id, amount - shortfall),
                 fiat_value=details.fiat.value,
             )
         )
@@ -341,7 +341,7 @@ class Movements(Balances):
                 to_wallet_id=to_wallet_id,
                 entries=tuple(entries),
                 details=details,
-                lot_moves=() if from_wallet_id is None else lot_takes(account, from_wallet_id, amount),
+                lot_moves=() if from_wallet_id is None else moves_from_lots(account, from_wallet_id, amount),
                 fiat_value=details.fiat.value,
                 pending_expires_at=expires_at,
                 held_until=held_until,

@@ -16,7 +16,7 @@ LATE_ACTIVITY = "late-activity"
 
 
 class Returns(MissingAmounts):
-    """A session that gives back what reverted and released debits had taken, and what an idle balance had lost."""
+    """A session that returns the points of reverted and released debits, and of idle balances that had expired."""
 
     def _restored(
         self, account: LedgerAccount, transaction: Stored, amount: Decimal, to_lots: Decimal, *, revives: bool = True
@@ -49,8 +49,8 @@ class Returns(MissingAmounts):
         return moves
 
     def _uses_left(self, transaction: Stored) -> tuple[LotUse, ...]:
-        """The lots of a debit without those that partial reverts of this unit of work have given back."""
-        returned_here = self.taken_back_of(transaction) - transaction.taken_back
+        """The lots of a debit without those that partial reverts of this unit of work have returned."""
+        returned_here = self.reverted_amount_of(transaction) - transaction.reverted_amount
         return split_uses(transaction.uses, max(ZERO, _total(transaction.uses) - returned_here))[0]
 
     def _available_of(self, transaction: Stored) -> Decimal:
@@ -104,9 +104,9 @@ class Returns(MissingAmounts):
 
     def _stored_as(self, posting: Posting) -> Stored:
         """A posting of this session as it will be stored; its id is known when it is written."""
-        place = next(place for place, step in enumerate(self.steps) if step is posting)
+        position = next(position for position, step in enumerate(self.steps) if step is posting)
         return Stored(
-            ledger_transaction_id=temporary_id(place),
+            ledger_transaction_id=temporary_id(position),
             ledger_account_id=posting.account.ledger_account_id,
             transaction_type=posting.transaction_type,
             status=posting.status,

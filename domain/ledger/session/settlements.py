@@ -18,7 +18,7 @@ from domain.ledger.refusals import (
     InsufficientBalance,
     NotRevertible,
 )
-from domain.ledger.session.balances import lot_takes, overdraft_of
+from domain.ledger.session.balances import moves_from_lots, overdraft_of
 from domain.ledger.session.confirmations import ConfirmationSession
 from domain.ledger.session.fiat_values import fiat_sum, rest_of
 from domain.ledger.session.missing_amounts import reversal
@@ -69,11 +69,11 @@ class LedgerSession(ConfirmationSession):
         if amount == self.unreverted_of(transaction):
             return self.revert(transaction, account, details)
         self._refuse_revert(transaction, account, details, None)
-        before, returned_before = self._available_of(transaction), self.taken_back_of(transaction)
+        before, returned_before = self._available_of(transaction), self.reverted_amount_of(transaction)
         details = replace(details, fiat=Fiat(currency=transaction.fiat_currency))
         posting = replace(self._give_back(transaction, account, details, amount, fiat), is_partial=True)
         transaction_id = transaction.ledger_transaction_id
-        self.put(self._taken_back, transaction_id, returned_before + amount)
+        self.put(self._reverted_amounts, transaction_id, returned_before + amount)
         fiat_returned = fiat_sum(self.fiat_returned_of(transaction), fiat)
         self.put(self._fiat_returned, transaction_id, fiat_returned)
         self._add_step(posting)
@@ -133,7 +133,7 @@ class LedgerSession(ConfirmationSession):
         details: Details,
         unearned: Decimal | None = None,
     ) -> Posting | None:
-        """Revert a mint in part, so that `amount` of it is taken back in total, or as much as is available.
+        """Revert a mint in part, so that `amount` of it is reverted in total, or as much as is available.
 
         The set-aside amount of a pending mint is lowered. The missing amount of a settled one is recorded. `unearned`
         of its qualifying points do not count any more; it equals `amount` unless some has expired, or others qualify.
@@ -144,7 +144,7 @@ class LedgerSession(ConfirmationSession):
             return None
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
-        due = amount - self.taken_back_of(transaction) - self.released_of(transaction)
+        due = amount - self.reverted_amount_of(transaction) - self.released_of(transaction)
         if status == PENDING:
             return self._lower(transaction, account, due, details) if due > 0 else None
         is_less_earned = self._unearn(transaction, account, amount if unearned is None else unearned)
@@ -154,7 +154,7 @@ class LedgerSession(ConfirmationSession):
         taking = min(due, self.holding(wallet_id, account.ledger_account_id).available)
         if not taking and due == self.missing_of(transaction) and not is_less_earned:
             return None
-        moves = lot_takes(account, wallet_id, taking, first_of=transaction.ledger_transaction_id)
+        moves = moves_from_lots(account, wallet_id, taking, first_of=transaction.ledger_transaction_id)
         posting = self._take_part(account, transaction, taking, moves, details)
         self._note_missing(transaction, posting, due - taking)
         return posting
@@ -207,7 +207,7 @@ class LedgerSession(ConfirmationSession):
             else:
                 raise InsufficientBalance(f"Only {available} of the {amount} points to take back are left.")
         entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
-        moves = lot_takes(account, wallet_id, amount - shortfall, first_of=transaction.ledger_transaction_id)
+        moves = moves_from_lots(account, wallet_id, amount - shortfall, first_of=transaction.ledger_transaction_id)
         return reversal(
             transaction, account, details, amount, (*entries, Entry(None, amount)), lot_moves=moves, minted=-amount
         )
@@ -247,7 +247,7 @@ class LedgerSession(ConfirmationSession):
         debit = self._debit(account, receiver, amount, ZERO)
         balance, to_lots = self._credit(account, sender, amount)
         moves = (
-            *lot_takes(account, receiver, amount, first_of=transaction.ledger_transaction_id),
+            *moves_from_lots(account, receiver, amount, first_of=transaction.ledger_transaction_id),
             *self._restored(account, transaction, transaction.amount, to_lots),
         )
         entries = (*debit, Entry(sender, amount, balance.current))
@@ -256,7 +256,7 @@ class LedgerSession(ConfirmationSession):
     def unreverted_of(self, transaction: Stored) -> Decimal:
         """The part of a transaction that is not reverted yet."""
         return max(
-            ZERO, self.reversible_of(transaction) - self.taken_back_of(transaction) - self.released_of(transaction)
+            ZERO, self.reversible_of(transaction) - self.reverted_amount_of(transaction) - self.released_of(transaction)
         )
 
 

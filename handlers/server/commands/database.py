@@ -54,8 +54,8 @@ def migrate(check: bool, as_json: bool) -> None:
 
 
 def _check(engine: Engine, as_json: bool) -> None:
-    """Print how the schema of the database stands to this version, which the exit code tells too."""
-    state = schema.state(engine)
+    """Print whether the schema of the database fits this version; the exit code says it, too."""
+    state = schema.find_state(engine)
     if as_json:
         print_json({"isUsable": state.is_usable, "pending": list(state.pending), "newer": state.newer})
     elif state.newer:

@@ -19,8 +19,8 @@ from handlers.server.configuration_files.yaml_files import FaultyFiles, RecordFi
 
 CREATE, UPDATE = "create", "update"
 
-# The place of each kind in their order.
-_PLACES = {kind.name: place for place, kind in enumerate(KINDS)}
+# The position of each kind in their order.
+_POSITIONS = {kind.name: position for position, kind in enumerate(KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class ConfigurationOutcome:
 
     def add(self, change: Change) -> None:
         """Add a change; the second one of a record includes the first, and leaves it what it is."""
-        for place, before in enumerate(self.changes):
+        for position, before in enumerate(self.changes):
             if before.ref == change.ref:
-                self.changes[place] = change if before.action == UPDATE else before
+                self.changes[position] = change if before.action == UPDATE else before
                 return
         self.changes.append(change)
 
@@ -73,7 +73,7 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Conf
     records, outcome = ConfigurationRecords.read(calls), ConfigurationOutcome()
     names_in_files = {file.ref for file in files}
     postponed: list[RecordFile] = []
-    for file in sorted(files, key=lambda file: (_PLACES[file.ref.kind], file.ref.name)):
+    for file in sorted(files, key=lambda file: (_POSITIONS[file.ref.kind], file.ref.name)):
         first = _without_unknown(records, file)
         if first is not file:
             postponed.append(file)
@@ -285,4 +285,4 @@ def _is_same(current: Any, desired: Any) -> bool:
 
 def _order(ref_and_stored: tuple[Ref, StoredRecord]) -> tuple[int, str]:
     ref, _ = ref_and_stored
-    return _PLACES[ref.kind], ref.name
+    return _POSITIONS[ref.kind], ref.name

@@ -10,7 +10,7 @@ from domain.coupons.conditions import condition_reads_orders, context_of
 from domain.coupons.eligibility import MemberFacts, exclusions_of_list
 from domain.coupons.locks import CouponLock
 from domain.coupons.lots import period_starts
-from domain.coupons.state import Had
+from domain.coupons.state import UsageTotals
 from domain.coupons.usages import CouponUsage
 from domain.ledger.views import WalletView
 from domain.members import Member
@@ -25,7 +25,7 @@ from persistence.coupons import books, holdings, member_books, usages
 from persistence.coupons.member_books import Amounts
 from persistence.paging import Page, Paged
 
-_NONE, _NOT_HAD = Amounts(), Had()
+_NONE, _NO_TOTALS = Amounts(), UsageTotals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,9 @@ class _MemberView:
         zone = call.organization.zone
         since = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
         assigned = {(member.member_id, book_id): amount.assigned for book_id, amount in amounts.items()}
-        had = holdings.had_of_books(call.db, member.organization_id, [member.member_id], assigned, since)
+        totals_of_books = holdings.find_usage_totals(
+            call.db, member.organization_id, [member.member_id], assigned, since
+        )
         locked, reserved_stock = self._locks(books)
         stock = self._stock(books, reserved_stock) if with_stock_only else {}
         views = self._views() if any(_asks_for_points(book) for book in books) else []
@@ -119,7 +121,7 @@ class _MemberView:
         available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in views}
         visible = []
         for book in books:
-            totals = had.get((member.member_id, book.coupon_book_id), _NOT_HAD)
+            totals = totals_of_books.get((member.member_id, book.coupon_book_id), _NO_TOTALS)
             amounts_of_book = amounts.get(book.coupon_book_id, _NONE)
             locks = locked.get(book.coupon_book_id, ())
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")

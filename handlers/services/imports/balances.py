@@ -132,7 +132,7 @@ def _post(call: Call, job: ImportJob, read: Sequence[_BalanceRow], failed: list[
     for balance_row in read:
         try:
             member = _member(members, balance_row, name_of)
-            if _is_new(job, balance_row, posted, name_of):
+            if _register_key(job, balance_row, posted, name_of):
                 to_post.append((balance_row, member))
         except RowFault as fault:
             failed.append(balance_row.row.failed(fault.reason, fault.column))
@@ -148,8 +148,8 @@ def _member(members: Mapping[Any, Member], balance_row: _BalanceRow, name_of: Na
     return member
 
 
-def _is_new(job: ImportJob, balance_row: _BalanceRow, posted: ResultsByKey[int], name_of: NameOf) -> bool:
-    """True for a key that was not used before; a row with a known key is done if the import may meet it again."""
+def _register_key(job: ImportJob, balance_row: _BalanceRow, posted: ResultsByKey[int], name_of: NameOf) -> bool:
+    """Register the key of a row; return False for a row that was posted before, if the import may repeat rows."""
     digest = balance_row.details.request_digest
     if balance_row.key not in posted:
         # Posted with the others of the import: its id does not matter.

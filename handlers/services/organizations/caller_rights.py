@@ -43,13 +43,13 @@ def permitted_callers(
     if organization_and_rights is None:
         raise NotFound(f"There is no organization {organization_id}.")
     organization, rights, record = organization_and_rights
-    for place, request in enumerate(requests):
-        caller_or_refusal = callers[place]
+    for position, request in enumerate(requests):
+        caller_or_refusal = callers[position]
         if isinstance(caller_or_refusal, Caller):
             try:
-                callers[place] = _limited(db, organization_id, request, caller_or_refusal, rights, scopes)
+                callers[position] = _limited(db, organization_id, request, caller_or_refusal, rights, scopes)
             except Refusal as refusal:
-                callers[place] = refusal
+                callers[position] = refusal
     return organization, callers, record
 
 

@@ -95,7 +95,7 @@ class EarningsReader:
 
     def _coupons(self) -> list[CouponEarning]:
         unit, amounts = self._run.unit, dict[str, Decimal]()
-        for usage in unit.coupons.loader.state.made if unit.uses("coupons") else ():
+        for usage in unit.coupons.loader.state.new_usages if unit.uses("coupons") else ():
             if usage.member_id == self._run.member.member_id and usage.amount_assigned > 0:
                 key = usage.coupon_book_key
                 amounts[key] = amounts.get(key, _ZERO) + usage.amount_assigned

@@ -28,19 +28,23 @@ class _Occasion(NamedTuple):
 _Occasions = Mapping[str, Collection[_Occasion]]
 
 
-def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: Collection[CounterKey]) -> Counters:
+def open_limits(
+    unit: UnitOfWork, tracked: Sequence[TrackedEvent], reversed_counters: Collection[CounterKey]
+) -> Counters:
     """Load the counters of all limits that may count the events or possible derived events, and cooldowns.
 
     Counters of all members are locked unless this is a dry run; a member's own are protected by the member's lock.
-    `given_back` are counters that are needed whatever the campaigns are now: they are locked as a whole, since a part
-    cannot tell how much there is to give back.
+    `reversed_counters` are loaded even if no campaign uses them now. They are locked as a whole, since no shard of a
+    counter knows how much can be subtracted.
     """
     limited = [campaign for campaign in unit.plans.campaigns if campaign.limits]
     applications = _applications(unit) if unit.plans.have_cooldowns else None
-    if not (limited or given_back):
+    if not (limited or reversed_counters):
         return Counters({}, applications=applications)
     occasions = _occasions(unit, tracked, limited)
-    ceilings: dict[CounterKey, Ceiling | None] = {key: None for key in given_back if key.member_id == ALL_MEMBERS}
+    ceilings: dict[CounterKey, Ceiling | None] = {
+        key: None for key in reversed_counters if key.member_id == ALL_MEMBERS
+    }
     gives_back = bool(ceilings)
     campaign_ids: set[int] = set()
     starts: set[date] = set()
@@ -55,7 +59,9 @@ def open_limits(unit: UnitOfWork, tracked: Sequence[TrackedEvent], given_back: C
                 campaign_ids |= {campaign.campaign.campaign_id, ALL_CAMPAIGNS}
                 starts |= own_starts
     db, organization_id = unit.db, unit.organization_id
-    used_amounts = limit_counters.read(db, organization_id, [key for key in given_back if key.member_id != ALL_MEMBERS])
+    used_amounts = limit_counters.read(
+        db, organization_id, [key for key in reversed_counters if key.member_id != ALL_MEMBERS]
+    )
     if campaign_ids:
         used_amounts |= limit_counters.find_of_members(db, organization_id, unit.members, campaign_ids, starts)
     if not ceilings:

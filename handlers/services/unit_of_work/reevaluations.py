@@ -38,7 +38,7 @@ def reevaluations(
         facts = replace(facts, context=variables, basket=basket)
         actions = granted_actions(event.grants)
         by_event[event.loyalty_event_id] = reevaluate(
-            actions, facts, rest.item_places, unit.configuration.functions, deadline
+            actions, facts, rest.item_positions, unit.configuration.functions, deadline
         )
         # It is the purchase of no event of this unit.
         unit.basket = None

@@ -59,7 +59,7 @@ class Participant(Protocol):
     def take_derived(self) -> Sequence[DerivedEvent]:
         """Returns the derived events of this subject, each once."""
 
-    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+    def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
         """Reverse the effects of a stored event here, as far as possible; the ledger reverses points."""
 
     def flush(self) -> None:
@@ -75,7 +75,7 @@ class Reversals:
         families = reversals.find_families(db, organization_id, event_ids) if event_ids else {}
         self._families = {root: [event.loyalty_event_id for event in family] for root, family in families.items()}
         self._events = {event.loyalty_event_id: event for family in families.values() for event in family}
-        self._transactions = reversals.find_standing(db, organization_id, self._events) if families else {}
+        self._transactions = reversals.find_active_transactions(db, organization_id, self._events) if families else {}
         self._changed: set[int] = set()
 
     def __bool__(self) -> bool:
@@ -110,7 +110,7 @@ class Reversals:
         """True if the event exists and is not reversed yet."""
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
-    def reverse(self, event_ids: Sequence[int], by: Reversal, unit: UnitOfWork) -> list[RevertedEvent]:
+    def reverse(self, event_ids: Sequence[int], reversal: Reversal, unit: UnitOfWork) -> list[RevertedEvent]:
         """Reverse events, newest first, each with those that it caused. Returns the reversed parts of each.
 
         Of other events than the last one, only those with effects are returned. A partial reversal covers only points
@@ -121,7 +121,7 @@ class Reversals:
         family = [self._events[related_id] for event_id in event_ids for related_id in self._families[event_id]]
         unreversed = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
         try:
-            posted = [self._take(event, by, session, numbers) for event in unreversed]
+            posted = [self._revert_points(event, reversal, session, numbers) for event in unreversed]
         except Refusal:
             session.rollback_to(savepoint)
             raise
@@ -129,77 +129,78 @@ class Reversals:
             RevertedEvent(
                 event,
                 transactions,
-                self._reverse_counters(event, by, session, unit.counters),
-                _reversed(event, by, unit) if by.extent.is_whole else (),
+                self._reverse_counters(event, reversal, session, unit.counters),
+                _reverse_other_effects(event, reversal, unit) if reversal.extent.is_whole else (),
             )
             for event, transactions in zip(unreversed, posted, strict=True)
         ]
-        is_told = by.extent.is_whole or any(
+        is_reported = reversal.extent.is_whole or any(
             reverted_event.transactions or reverted_event.limits for reverted_event in reverted_events
         )
-        main = set(self._families[event_ids[-1]]) if is_told else set()
+        main = set(self._families[event_ids[-1]]) if is_reported else set()
         return [
             reverted_event
             for reverted_event in reverted_events
-            if reverted_event.event.loyalty_event_id in main or _gave(reverted_event)
+            if reverted_event.event.loyalty_event_id in main or _has_reversed_effects(reverted_event)
         ]
 
-    def _take(
-        self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, numbers: Iterator[int]
+    def _revert_points(
+        self, event: LoyaltyEvent, reversal: Reversal, session: LedgerSession, numbers: Iterator[int]
     ) -> tuple[RevertedTransaction, ...]:
-        taken_back = []
-        reevaluation = by.reevaluations.get(event.loyalty_event_id, UNCHANGED)
+        """Revert the ledger transactions of an event, or the share of them that the reversal covers."""
+        reverted_transactions = []
+        reevaluation = reversal.reevaluations.get(event.loyalty_event_id, UNCHANGED)
         for key, transaction in self._transactions.get(event.loyalty_event_id, {}).items():
             account, number = session.accounts[transaction.ledger_account_id], next(numbers)
             details = Details(
-                system_unique_key=f"{by.key}:undo-{number}",
-                description=by.description,
-                external_event_date=by.external_event_date,
-                loyalty_event_id=by.loyalty_event_id,
+                system_unique_key=f"{reversal.key}:undo-{number}",
+                description=reversal.description,
+                external_event_date=reversal.external_event_date,
+                loyalty_event_id=reversal.loyalty_event_id,
             )
-            before = session.taken_back_of(transaction) + session.released_of(transaction)
-            if by.extent.is_whole:
+            before = session.reverted_amount_of(transaction) + session.released_of(transaction)
+            if reversal.extent.is_whole:
                 total = session.reversible_of(transaction)
-                posting = session.revert(transaction, account, details, by.allow_overdraft, burn_available=True)
-                taken_back.append(RevertedTransaction.of(transaction, posting, total - before))
+                posting = session.revert(transaction, account, details, reversal.allow_overdraft, burn_available=True)
+                reverted_transactions.append(RevertedTransaction.of(transaction, posting, total - before))
                 # The reversed points may be missing from other mints.
                 for part in session.parts_of(posting):
                     if part.reverts is not None:
-                        taken_back.append(RevertedTransaction.of(part.reverts, part, part.amount))
+                        reverted_transactions.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
-                place = transaction_number(event.loyalty_event_key, key)
-                of_points, of_qualifying = reevaluation.extents_of(place, by.extent)
+                number_of_transaction = transaction_number(event.loyalty_event_key, key)
+                of_points, of_qualifying = reevaluation.extents_of(number_of_transaction, reversal.extent)
                 total = of_points.of(session.reversible_of(transaction), account.decimals)
                 unearned = of_qualifying.of(session.qualifying_of(transaction), account.decimals)
                 revert = session.reverse_part(transaction, account, total, details, unearned)
                 if revert is not None and (revert.amount or total > before):
-                    taken_back.append(RevertedTransaction.of(transaction, revert, total - before))
-        return tuple(taken_back)
+                    reverted_transactions.append(RevertedTransaction.of(transaction, revert, total - before))
+        return tuple(reverted_transactions)
 
     def _reverse_counters(
-        self, event: LoyaltyEvent, by: Reversal, session: LedgerSession, counters: Counters
+        self, event: LoyaltyEvent, reversal: Reversal, session: LedgerSession, counters: Counters
     ) -> tuple[Count, ...]:
         """Subtract the event's counts from the counters, and record that on the event."""
         counts: list[Count] = []
-        remaining: list[Mapping[str, Any]] = []
-        reevaluation = by.reevaluations.get(event.loyalty_event_id, UNCHANGED)
-        for place, counter in enumerate(event.limit_counters):
-            extent = reevaluation.counts.get(place, by.extent)
+        new_counters: list[Mapping[str, Any]] = []
+        reevaluation = reversal.reevaluations.get(event.loyalty_event_id, UNCHANGED)
+        for position, counter in enumerate(event.limit_counters):
+            extent = reevaluation.counts.get(position, reversal.extent)
             amount = amount_to_reverse(counter, extent, self._decimals(event, counter, session))
             if amount > 0:
                 key = counter_key(counter, event.member_id)
                 counts.append(Count(key, amount, counter["campaignId"], counter.get("currency")))
                 counters.reverse(counts[-1])
                 total = Decimal(counter.get("givenBack", 0)) + amount
-                remaining.append({**counter, "givenBack": exact_number(total)})
+                new_counters.append({**counter, "givenBack": exact_number(total)})
             else:
-                remaining.append(counter)
-        reversal = None
-        if by.extent.is_whole:
-            reversal = by.loyalty_event_id
+                new_counters.append(counter)
+        reversal_event_id = None
+        if reversal.extent.is_whole:
+            reversal_event_id = reversal.loyalty_event_id
             counters.applications.remove(event.loyalty_event_id)
         self._events[event.loyalty_event_id] = replace(
-            event, limit_counters=tuple(remaining), reversal_loyalty_event_id=reversal
+            event, limit_counters=tuple(new_counters), reversal_loyalty_event_id=reversal_event_id
         )
         self._changed.add(event.loyalty_event_id)
         return tuple(counts)
@@ -223,12 +224,12 @@ class Reversals:
         )
 
 
-def _gave(reverted_event: RevertedEvent) -> bool:
+def _has_reversed_effects(reverted_event: RevertedEvent) -> bool:
     """True if any effect of an event was reversed."""
     return bool(reverted_event.transactions or reverted_event.limits or reverted_event.others)
 
 
-def _reversed(event: LoyaltyEvent, by: Reversal, unit: UnitOfWork) -> tuple[ReversedPart, ...]:
+def _reverse_other_effects(event: LoyaltyEvent, reversal: Reversal, unit: UnitOfWork) -> tuple[ReversedPart, ...]:
     """Reverse the effects of one event except points and limits."""
     participants = unit.all_participants()
-    return tuple(part for participant in participants for part in participant.reverse(event.loyalty_event_id, by))
+    return tuple(part for participant in participants for part in participant.reverse(event.loyalty_event_id, reversal))

@@ -187,12 +187,12 @@ class UnitOfWork(LockedMembers):
     ) -> None:
         """Load limits, points and tiers, in the order of `persistence.locks`; locked unless this is a dry run."""
         accounts = self.configuration.accounts if account_ids is None else account_ids
-        counters_given_back: Collection[Any] = ()
+        reversed_counters: Collection[Any] = ()
         if self.reversals:
             accounts = {*accounts, *self.reversals.ledger_account_ids}
-            counters_given_back = self.reversals.counter_keys
-        if self.plans.have_limits or counters_given_back:
-            self.counters = open_limits(self, tracked, counters_given_back)
+            reversed_counters = self.reversals.counter_keys
+        if self.plans.have_limits or reversed_counters:
+            self.counters = open_limits(self, tracked, reversed_counters)
         lock = not self.is_dry_run
         self.ledger = posting.open_session(
             self.db, self.organization, self.ledger_ids, accounts, self.now, lock=lock, since=since

@@ -67,7 +67,7 @@ def test_a_lot_has_left_what_is_not_used():
     assert lot().unused_amount == 2
     assert lot(amount=Decimal(0)).unused_amount == 0
     assert lot().after_use(Decimal(2), NOON).unused_amount == 0
-    assert lot().taken_back(Decimal(2), NOON, owed=Decimal(1)).amount_owed == 1
+    assert lot().after_reverted_assignment(Decimal(2), NOON, owed=Decimal(1)).amount_owed == 1
 
 
 @pytest.mark.parametrize(("expired_at", "expected"), [(None, False), (NOON, True)])
@@ -77,7 +77,7 @@ def test_a_lot_expires_at_its_moment(expired_at, expected):
 
 def test_a_use_that_comes_back_pays_what_the_lot_owes():
     owing = lot(amount=Decimal(3), amount_used=Decimal(2), amount_owed=Decimal(1))
-    after = owing.given_back(Decimal(2), NOON)
+    after = owing.after_reverted_use(Decimal(2), NOON)
     assert (after.amount, after.amount_used, after.amount_owed, after.updated_at) == (2, 0, 0, NOON)
 
 
@@ -102,19 +102,19 @@ def test_a_use_of_value_coupons_uses_up_those_that_the_rest_does_not_need(amount
     after = before.after_use(Decimal(1), NOON, Decimal(taken))
     assert (after.amount_used, after.remaining_value, after.is_begun) == (used, Decimal(left), True)
     assert not before.is_begun
-    back = after.given_back(Decimal(used), NOON, Decimal(taken))
+    back = after.after_reverted_use(Decimal(used), NOON, Decimal(taken))
     assert (back.amount_used, back.remaining_value) == (0, remaining)
 
 
 def test_what_is_left_of_a_reversed_assignment_has_no_value():
-    gone = card(7).taken_back(Decimal(1), NOON)
+    gone = card(7).after_reverted_assignment(Decimal(1), NOON)
     assert (gone.amount, gone.remaining_value) == (0, 0)
-    assert gone.given_back(Decimal(0), NOON, Decimal(5)).remaining_value == 0
-    owing = card(0, amount_used=Decimal(1)).taken_back(Decimal(0), NOON, owed=Decimal(1))
+    assert gone.after_reverted_use(Decimal(0), NOON, Decimal(5)).remaining_value == 0
+    owing = card(0, amount_used=Decimal(1)).after_reverted_assignment(Decimal(0), NOON, owed=Decimal(1))
     assert (owing.amount, owing.amount_owed, owing.unused_amount) == (1, 1, 0)
-    after = owing.given_back(Decimal(1), NOON, Decimal(5))
+    after = owing.after_reverted_use(Decimal(1), NOON, Decimal(5))
     assert (after.amount, after.amount_used, after.amount_owed, after.remaining_value) == (0, 0, 0, 0)
-    of_two = card(20, 2).taken_back(Decimal(1), NOON)
+    of_two = card(20, 2).after_reverted_assignment(Decimal(1), NOON)
     assert (of_two.amount, of_two.remaining_value) == (1, 12)
 
 
@@ -128,7 +128,7 @@ def test_a_value_is_what_its_standing_uses_leave_whatever_was_reverted(amount, m
             standing.append(Decimal(number))
         elif not is_use and standing:
             taken = standing.pop(number % len(standing))
-            cards = cards.given_back(Decimal(0), NOON, taken)
+            cards = cards.after_reverted_use(Decimal(0), NOON, taken)
         left = 12 * amount - sum(standing)
         assert (cards.remaining_value, cards.amount) == (left, amount)
         assert cards.amount_used == amount - ceil(left / 12)

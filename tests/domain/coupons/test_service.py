@@ -62,7 +62,7 @@ def test_what_was_done_since_a_mark_is_taken_back():
     shop.state.rollback_to(savepoint)
     assert shop.snapshot()[0] == before[0]
     assert shop.snapshot()[2:] == before[2:]
-    assert shop.service.stands(1)
+    assert shop.service.is_active(1)
 
 
 def test_what_expires_soonest_is_used_first():
@@ -91,7 +91,7 @@ def test_the_limits_of_a_period_are_passed_only_by_bypassing():
     with pytest.raises(UsageLimitReached):
         shop.use()
     assert len(shop.use(bypass=True, amount_discounted=Decimal(4))) == 1
-    assert (shop.state.had(1, 12).used, shop.state.had(1, 12).discounted) == (2, 8)
+    assert (shop.state.totals(1, 12).used, shop.state.totals(1, 12).discounted) == (2, 8)
 
 
 def lots(shop):
@@ -156,7 +156,7 @@ def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used):
         assert (reversal.amount_used, reversal.amount_assigned) == (-1, -1)
     assert lots(shop) == [(0, 0)]
     assert shop.state.books[12].total_assigned == 0
-    assert not shop.service.stands(assigned.coupon_usage_id)
+    assert not shop.service.is_active(assigned.coupon_usage_id)
 
 
 def test_a_code_of_one_member_tells_of_its_lots():
@@ -195,7 +195,7 @@ def test_nothing_is_left_of_what_was_reverted_altogether():
     shop = Shop()
     assigned = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 4})
     shop.service.revert(assigned.coupon_usage_id, NOTHING)
-    held = shop.state.held[1, assigned.coupon_id]
+    held = shop.state.member_coupons[1, assigned.coupon_id]
     assert (held.amount_assigned, held.expired_at, held.custom_attributes) == (0, None, {})
     assert shop.state.coupons[assigned.coupon_id].expired_at is None
 
@@ -245,7 +245,7 @@ def test_what_is_missing_is_assigned_first_without_points_of_the_call():
     shop.use(auto_assign=True, details=own)
     # The points of the call are those of the use; the assignment costs nothing then.
     assert shop.charge.taken == [3, 0, 0, 7]
-    assigned, used = shop.state.made[-2:]
+    assigned, used = shop.state.new_usages[-2:]
     assert (assigned.description, assigned.external_id, used.external_id) == ("Why", None, "till-1")
 
 
@@ -254,9 +254,9 @@ def test_a_usage_is_reverted_once_and_a_reversal_never():
     assigned = shop.assign()
     reversal = shop.service.revert(assigned.coupon_usage_id, NOTHING)
     assert (reversal.reverted_usage_id, reversal.amount_assigned) == (assigned.coupon_usage_id, -1)
-    assert not shop.service.stands(assigned.coupon_usage_id)
-    assert not shop.service.stands(reversal.coupon_usage_id)
-    assert not shop.service.stands(99)
+    assert not shop.service.is_active(assigned.coupon_usage_id)
+    assert not shop.service.is_active(reversal.coupon_usage_id)
+    assert not shop.service.is_active(99)
     with pytest.raises(UsageReverted, match="has already been reverted"):
         shop.service.revert(assigned.coupon_usage_id, NOTHING)
     with pytest.raises(UsageNotRevertible, match="is a reversal"):
@@ -268,10 +268,10 @@ def test_a_reverted_use_returns_its_discount():
     shop = Shop(max_discount_per_period=Decimal(9), max_usages_per_period=1, **daily)
     shop.assign(amount=Decimal(2))
     [used] = shop.use(amount_discounted=Decimal(4))
-    assert (used.amount_discounted, shop.state.had(1, 12).discounted, shop.state.had(1, 12).used) == (4, 4, 1)
+    assert (used.amount_discounted, shop.state.totals(1, 12).discounted, shop.state.totals(1, 12).used) == (4, 4, 1)
     reversal = shop.service.revert(used.coupon_usage_id, NOTHING)
     assert (reversal.amount_discounted, reversal.amount_used) == (-4, -1)
-    assert (shop.state.had(1, 12).discounted, shop.state.had(1, 12).used) == (0, 0)
+    assert (shop.state.totals(1, 12).discounted, shop.state.totals(1, 12).used) == (0, 0)
 
 
 def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():

@@ -11,7 +11,7 @@ import pytest
 from domain.coupons.books import Coupon, UnknownCoupon
 from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.refusals import OutOfStock
-from domain.coupons.state import CouponState, Had
+from domain.coupons.state import CouponState, UsageTotals
 from domain.coupons.usages import CodeHeld
 from tests.builders.coupon_values import coupon_book
 
@@ -63,9 +63,9 @@ def test_a_coupon_that_is_present_keeps_its_state():
 def test_what_members_have_is_read_once():
     opened = state(coupon())
     held = opened.move(ANA, coupon(), ONE, ZERO, None)
-    opened.put_held([replace(held, amount_assigned=Decimal(9))])
-    assert opened.held[ANA, 1].amount_assigned == 1
-    opened.put_held([replace(held, member_id=BEN, amount_assigned=Decimal(9))])
+    opened.put_member_coupons([replace(held, amount_assigned=Decimal(9))])
+    assert opened.member_coupons[ANA, 1].amount_assigned == 1
+    opened.put_member_coupons([replace(held, member_id=BEN, amount_assigned=Decimal(9))])
     assert opened.move(BEN, coupon(), ONE, ZERO, None).amount_assigned == 10
 
 
@@ -193,15 +193,15 @@ def test_a_code_of_a_list_belongs_to_one_member():
 
 def test_a_movement_adds_to_the_member_the_coupon_and_the_book():
     opened = state(coupon())
-    opened.put_had({(ANA, 12): Had(assigned=Decimal(2), used=Decimal(4))})
+    opened.put_totals({(ANA, 12): UsageTotals(assigned=Decimal(2), used=Decimal(4))})
     opened.move(ANA, coupon(), Decimal(3), ONE, None)
     held = opened.move(ANA, coupon(), -ONE, ZERO, None)
     assert (held.amount_assigned, held.amount_used, held.member_coupon_id, held.updated_at) == (2, 1, 0, NOW)
     assert (held.organization_id, held.coupon_book_id, held.created_at, held.custom_attributes) == (1, 12, NOW, {})
     assert (opened.coupons[1].total_assigned, opened.coupons[1].total_usages) == (2, 1)
     assert (opened.books[12].total_assigned, opened.books[12].total_usages) == (2, 1)
-    assert opened.had(ANA, 12) == Had(assigned=Decimal(4), used=Decimal(4))
-    assert opened.had(BEN, 12) == Had()
+    assert opened.totals(ANA, 12) == UsageTotals(assigned=Decimal(4), used=Decimal(4))
+    assert opened.totals(BEN, 12) == UsageTotals()
 
 
 DAILY = {"max_usages_per_period": 5, "usage_period_type": "daily"}
@@ -212,23 +212,23 @@ MIDNIGHT = NOW.replace(hour=0)
 @pytest.mark.parametrize(
     ("settings", "used_at", "had"),
     [
-        ({}, NOW, Had()),
-        (DAILY, NOW, Had(used=ONE)),
-        (DAILY, MIDNIGHT, Had(used=ONE)),
-        (DAILY, MIDNIGHT - timedelta(microseconds=1), Had()),
-        (MONTHLY, NOW, Had(discounted=Decimal(7))),
-        (MONTHLY, NOW.replace(day=1, hour=0), Had(discounted=Decimal(7))),
-        (MONTHLY, NOW.replace(month=1), Had()),
-        (DAILY | MONTHLY, NOW.replace(day=5), Had(discounted=Decimal(7))),
-        (DAILY | MONTHLY, NOW, Had(used=ONE, discounted=Decimal(7))),
+        ({}, NOW, UsageTotals()),
+        (DAILY, NOW, UsageTotals(used=ONE)),
+        (DAILY, MIDNIGHT, UsageTotals(used=ONE)),
+        (DAILY, MIDNIGHT - timedelta(microseconds=1), UsageTotals()),
+        (MONTHLY, NOW, UsageTotals(discounted=Decimal(7))),
+        (MONTHLY, NOW.replace(day=1, hour=0), UsageTotals(discounted=Decimal(7))),
+        (MONTHLY, NOW.replace(month=1), UsageTotals()),
+        (DAILY | MONTHLY, NOW.replace(day=5), UsageTotals(discounted=Decimal(7))),
+        (DAILY | MONTHLY, NOW, UsageTotals(used=ONE, discounted=Decimal(7))),
     ],
 )
 def test_a_use_counts_in_the_periods_in_which_it_took_place(settings, used_at, had):
     opened = state(**settings)
     opened.count_use(ANA, opened.books[12], ONE, Decimal(7), used_at)
-    assert opened.had(ANA, 12) == had
+    assert opened.totals(ANA, 12) == had
     opened.count_use(ANA, opened.books[12], -ONE, Decimal(-7), used_at)
-    assert opened.had(ANA, 12) == Had()
+    assert opened.totals(ANA, 12) == UsageTotals()
 
 
 def test_changes_are_taken_once():
@@ -238,11 +238,11 @@ def test_changes_are_taken_once():
         opened.move(ANA, opened.coupons[number], ONE, ZERO, None)
     changes = opened.take_changes()
     assert [each.coupon_id for each in changes.coupons] == [1, 2, 3]
-    assert [each.coupon_id for each in changes.held] == [1, 2, 3]
+    assert [each.coupon_id for each in changes.member_coupons] == [1, 2, 3]
     assert ([each.coupon_book_id for each in changes.books], changes.new_coupons) == ([12], {3})
     assert (changes.original_coupons.keys(), changes.original_books[12].total_assigned) == ({1, 2}, 0)
     again = opened.take_changes()
-    assert (again.books, again.coupons, again.held, again.new_coupons) == ([], [], [], frozenset())
+    assert (again.books, again.coupons, again.member_coupons, again.new_coupons) == ([], [], [], frozenset())
 
 
 def test_a_lot_that_is_present_keeps_its_state():

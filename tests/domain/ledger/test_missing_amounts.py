@@ -41,7 +41,7 @@ def test_the_missing_part_is_taken_when_a_hold_is_captured_in_part():
     capture = opened.capture(stored(status=PENDING, mints_to_repay=(mint,)), POINTS, Decimal(7))
     [part] = opened.parts_of(capture)
     assert (part.amount, part.details.description, part.details.loyalty_event_id) == (3, None, None)
-    assert (opened.missing_of(mint), opened.taken_back_of(mint), held(opened)) == (1, 3, (0, 0, 0))
+    assert (opened.missing_of(mint), opened.reverted_amount_of(mint), held(opened)) == (1, 3, (0, 0, 0))
 
 
 def test_the_oldest_mint_gets_what_comes_back_first():
@@ -84,7 +84,7 @@ def test_the_expired_part_of_a_mint_itself_is_missing_no_more():
     opened = session(TRACKED)
     opened.revert(stored(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     # 3 of the 8 points are gone, and 5 are taken of the 7 that arrive.
-    assert (opened.missing_of(mint), opened.taken_back_of(mint), held(opened)) == (0, 5, (2, 0, 0))
+    assert (opened.missing_of(mint), opened.reverted_amount_of(mint), held(opened)) == (0, 5, (2, 0, 0))
 
 
 @pytest.mark.parametrize(("short", "other"), [(ANA, BEN), (BEN, ANA)])

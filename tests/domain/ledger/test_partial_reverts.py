@@ -22,7 +22,7 @@ def test_a_part_of_a_mint_is_taken_back_up_to_the_total_that_is_named():
     part = opened.reverse_part(stored(MINT), POINTS, Decimal(4), KEY)
     assert (part.amount, part.is_partial, entries(part), held(opened)) == (4, True, [(ANA, -4), (None, 4)], (26, 0, 0))
     assert opened.reverse_part(stored(MINT), POINTS, Decimal(7), KEY).amount == 3
-    assert (opened.taken_back_of(stored(MINT)), opened.unearned, opened.holding(ANA, 1).earned) == (7, {8: 7}, 23)
+    assert (opened.reverted_amount_of(stored(MINT)), opened.unearned, opened.holding(ANA, 1).earned) == (7, {8: 7}, 23)
     assert opened.reverse_part(stored(MINT), POINTS, Decimal(7), KEY) is None
     # A revert of the whole takes the rest.
     assert opened.revert(stored(MINT), POINTS, KEY).amount == 3

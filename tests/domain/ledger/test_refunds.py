@@ -83,7 +83,7 @@ def test_the_money_of_refunds_adds_up_to_the_last_digit():
 
 
 def test_a_revert_gives_back_what_earlier_refunds_have_left():
-    opened, paid = session(), burn(taken_back=Decimal(40), fiat_returned=Decimal(4))
+    opened, paid = session(), burn(reverted_amount=Decimal(40), fiat_returned=Decimal(4))
     step = opened.revert(paid, POINTS, Details("k"))
     assert (step.amount, step.burned, step.fiat_value) == (60, -60, 6)
 
@@ -97,7 +97,10 @@ def test_refunds_go_to_the_lots_that_expire_last_each_lot_once():
 
 def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
     """Of 100 points 40 were given back, to the lots that expire last, before this unit of work."""
-    opened, paid = session(TRACKED), burn(taken_back=Decimal(40), uses=(SOON, LotUse(2, Decimal(30), NOON + 2 * DAY)))
+    opened, paid = (
+        session(TRACKED),
+        burn(reverted_amount=Decimal(40), uses=(SOON, LotUse(2, Decimal(30), NOON + 2 * DAY))),
+    )
     assert restored(refund(opened, paid, 35, 3)) == ({2: 30, 1: 5}, 8)
     assert restored(refund(opened, paid, 25, 3, "k2")) == ({1: 25}, None)
 

@@ -138,7 +138,7 @@ class RandomSteps:
                 )
         self.holdings.update(opened.changed_holdings())
         for name, changed in (
-            ("taken_back", opened._taken_back),
+            ("reverted_amount", opened._reverted_amounts),
             ("released", opened.released_amounts),
             ("missing", opened._missing),
             ("unearned", opened.unearned),

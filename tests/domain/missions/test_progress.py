@@ -81,7 +81,7 @@ def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieve
 
 def test_what_another_event_achieved_is_not_rewarded_again():
     # Three counted, one reward; the first event is undone, another one takes its place.
-    progress = Progress(3, 3, 1).taken_back(1, 0, goal=3)
+    progress = Progress(3, 3, 1).after_reversal(1, 0, goal=3)
     advance = progress.advanced(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
     assert [advance.after.advanced(n, remaining=100).achieved for n in (2, 3)] == [0, 1]
@@ -89,7 +89,7 @@ def test_what_another_event_achieved_is_not_rewarded_again():
 
 def test_what_stands_of_an_undone_achievement_is_rewarded_with_the_next_count():
     # Five counted, the third had achieved and is undone: four stand, which are worth a reward.
-    progress = Progress(3, 5, 1).taken_back(1, 1, goal=3)
+    progress = Progress(3, 5, 1).after_reversal(1, 1, goal=3)
     assert progress.times_achieved == 0
     assert progress.advanced(1, remaining=100).achieved == 1
 
@@ -97,21 +97,21 @@ def test_what_stands_of_an_undone_achievement_is_rewarded_with_the_next_count():
 def test_a_goal_that_is_broken_is_worth_what_it_took():
     # Three counted towards a goal of three, which is one of five now, and one since.
     progress = Progress(3, 3, 1).towards(5).advanced(1, remaining=100).after
-    assert progress.taken_back(1, 0, goal=5) == Progress(5, 5, 1)
-    assert progress.taken_back(2, 1, goal=3) == Progress(5, 2, 0)
-    assert progress.taken_back(9, 1, goal=3) == Progress(5)
-    assert Progress(5, 5, 1).towards(2).taken_back(1, 1, goal=5) == Progress(2, 1, 0)
+    assert progress.after_reversal(1, 0, goal=5) == Progress(5, 5, 1)
+    assert progress.after_reversal(2, 1, goal=3) == Progress(5, 2, 0)
+    assert progress.after_reversal(9, 1, goal=3) == Progress(5)
+    assert Progress(5, 5, 1).towards(2).after_reversal(1, 1, goal=5) == Progress(2, 1, 0)
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
 def test_towards_the_same_goal_taking_back_is_subtraction(progress, counted, achieved):
-    after = progress.taken_back(counted, achieved, progress.goal)
+    after = progress.after_reversal(counted, achieved, progress.goal)
     assert after.counted == max(0, progress.counted - counted)
     assert after.times_achieved == max(0, progress.times_achieved - achieved)
 
 
 def test_taking_back_ends_at_nothing():
-    assert Progress(3, 1, 0).taken_back(2, 1, goal=3) == Progress(3)
+    assert Progress(3, 1, 0).after_reversal(2, 1, goal=3) == Progress(3)
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))

@@ -95,7 +95,7 @@ class BadgeWork:
             for tracking in self._loaded.take_news()
         ]
 
-    def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
+    def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Reverse the trackings of an event, as far as balances allow; reports no events of it."""
         if not self._badges:
             return []
@@ -106,7 +106,9 @@ class BadgeWork:
             revertible = badges.find_revertible(unit.db, self._organization_id, unit.members, event_ids=event_ids)
             self._balances.register(revertible)
         return [
-            reversed_badge(tracking, self._balances.reverse(tracking.badge_tracking_id, badge, by.loyalty_event_id))
+            reversed_badge(
+                tracking, self._balances.reverse(tracking.badge_tracking_id, badge, reversal.loyalty_event_id)
+            )
             for tracking in self._balances.unreverted(event_id)
             if (badge := self._badges.get(tracking.badge_id)) is not None
         ]

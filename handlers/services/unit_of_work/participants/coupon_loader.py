@@ -91,10 +91,10 @@ class CouponLoader:
             for coupon, member_coupon in holdings.shared_coupons(self._db, organization_id, members, shared):
                 state.put_coupons([coupon])
                 if member_coupon is not None:
-                    state.put_held([member_coupon])
+                    state.put_member_coupons([member_coupon])
                     place = member_coupon.member_id, member_coupon.coupon_book_id
                     assigned[place] = assigned.get(place, ZERO) + member_coupon.amount_assigned
-        state.put_had(holdings.had_of_books(self._db, organization_id, members, assigned, since))
+        state.put_totals(holdings.find_usage_totals(self._db, organization_id, members, assigned, since))
         self._load_locks(books)
 
     def _load_locks(self, books: Collection[CouponBook]) -> None:
@@ -131,14 +131,14 @@ class CouponLoader:
         if missing_ids:
             self.load(ids=sorted(missing_ids), others=members)
         coupon_ids = {usage.coupon_id for usage in usages_}
-        self._put(holdings.held_of_coupons(self._db, self._organization_id, members, coupon_ids))
+        self._put(holdings.find_held_coupons(self._db, self._organization_id, members, coupon_ids))
         self.state.usages.update({usage.coupon_usage_id: usage for usage in usages_})
         self._put_moved_lots(usages_)
 
-    def _put(self, held_coupons: Iterable[holdings.Held]) -> None:
+    def _put(self, held_coupons: Iterable[holdings.HeldCoupon]) -> None:
         for member_coupon, coupon, lot in held_coupons:
             self.state.put_coupons([coupon])
-            self.state.put_held([member_coupon])
+            self.state.put_member_coupons([member_coupon])
             self.state.put_lots([] if lot is None else [lot])
 
     def _put_moved_lots(self, usages_: Collection[CouponUsage]) -> None:
@@ -165,15 +165,15 @@ class CouponLoader:
         """Further lots, in the order of use; if a code belongs to one member, all of its remaining lots."""
         lots = holdings.next_lots(self._db, self._organization_id, among, after, self.state.at, limit)
         if self.state.books[among.coupon_book_id].type in PERSONAL:
-            new = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.held}
-            self._put(holdings.held_of_coupons(self._db, self._organization_id, after.keys(), new) if new else ())
+            new = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.member_coupons}
+            self._put(holdings.find_held_coupons(self._db, self._organization_id, after.keys(), new) if new else ())
         return lots
 
     def _take(self, coupons: Collection[Coupon]) -> None:
         self.state.put_coupons(coupons)
         members = self._unit.members
         ids = [coupon.coupon_id for coupon in coupons]
-        self._put(holdings.held_of_coupons(self._db, self._organization_id, members, ids) if ids else ())
+        self._put(holdings.find_held_coupons(self._db, self._organization_id, members, ids) if ids else ())
 
     def _make(self, book: CouponBook, count: int) -> list[Coupon]:
         """New codes.
@@ -206,7 +206,14 @@ class CouponLoader:
     def flush(self) -> None:
         """Store the changes, in a fixed number of statements."""
         db, organization_id, changes = self._db, self._organization_id, self.state.take_changes()
-        if not (changes.books or changes.coupons or changes.usages or changes.held or changes.lots or changes.locks):
+        if not (
+            changes.books
+            or changes.coupons
+            or changes.usages
+            or changes.member_coupons
+            or changes.lots
+            or changes.locks
+        ):
             return
         fresh = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupons]
         codes = Counter([coupon.coupon_book_id for coupon in fresh])
@@ -225,9 +232,9 @@ class CouponLoader:
             holdings.add_to_books(db, organization_id, additions)
         if shared:
             holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
-        new_usages = [usage for usage in changes.usages if usage.coupon_usage_id in changes.made]
-        linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.made]
-        statements = holdings.statements_to_store(changes.held, changes.lots)
+        new_usages = [usage for usage in changes.usages if usage.coupon_usage_id in changes.new_usage_ids]
+        linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.new_usage_ids]
+        statements = holdings.statements_to_store(changes.member_coupons, changes.lots)
         if changes.locks:
             statements += holdings.statements_to_store_locks(changes.locks)
         defer_joined(db, usages.additions_of(new_usages) + usages.links_of(organization_id, linked) + statements)

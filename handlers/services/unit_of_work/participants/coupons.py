@@ -139,7 +139,7 @@ class CouponWork:
 
     def facts(self, member: Member, book: CouponBook) -> MemberFacts:
         """The facts of a member that decide about a loaded book, but for the coupons that the member has unused."""
-        unit, had = self._unit, self.loader.state.had(member.member_id, book.coupon_book_id)
+        unit, totals = self._unit, self.loader.state.totals(member.member_id, book.coupon_book_id)
         account = self._charge.account_of(book)
         points = Decimal(0)
         if account is not None:
@@ -147,9 +147,9 @@ class CouponWork:
         return replace(
             _facts_of(unit, member, book),
             stock_left=self.loader.state.stock_left(book),
-            assigned=had.assigned,
-            used_in_period=had.used,
-            discounted_in_period=had.discounted,
+            assigned=totals.assigned,
+            used_in_period=totals.used,
+            discounted_in_period=totals.discounted,
             points=points,
         )
 
@@ -198,19 +198,19 @@ class CouponWork:
 
     def take_derived(self) -> Sequence[DerivedEvent]:
         """Take the new assignments and uses; the use of a codeless book is reported as that of a benefit."""
-        usages = self.loader.state.made[self._reported_count :]
+        usages = self.loader.state.new_usages[self._reported_count :]
         self._reported_count += len(usages)
         return [self._reported(usage) for usage in usages if usage.reverted_usage_id is None]
 
-    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+    def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
         """Reverse the assignments and uses of an event, newest first; the used part of an assignment stays.
 
         So do uses that are not restored. `persistence.reversals` leaves out the points that these burned.
         """
         details = UsageDetails(
-            description=by.description,
-            loyalty_event_id=by.loyalty_event_id,
-            external_event_date=by.external_event_date,
+            description=reversal.description,
+            loyalty_event_id=reversal.loyalty_event_id,
+            external_event_date=reversal.external_event_date,
         )
         by_id = self.loader.state.usages
         of_event = [usage.coupon_usage_id for usage in by_id.values() if usage.loyalty_event_id == event_id]
@@ -218,7 +218,7 @@ class CouponWork:
         for usage_id in sorted(of_event, reverse=True):
             usage = by_id[usage_id]
             is_restored = not usage.is_use or self.loader.state.books[usage.coupon_book_id].restore_on_cancel
-            if is_restored and self._service.stands(usage_id):
+            if is_restored and self._service.is_active(usage_id):
                 parts.append(self._reversed(usage, self._service.reverse(usage_id, details)))
         return parts
 

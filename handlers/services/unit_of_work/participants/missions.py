@@ -150,13 +150,13 @@ class MissionWork:
         achieved, self._to_report = self._to_report, []
         return [DerivedEvent(move.member_id, MISSION_ACHIEVED, achieved_payload(move)) for move in achieved]
 
-    def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
+    def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Reverse the progress of a stored event; the participants that paid its rewards reverse those."""
         parts = []
         for tracking in self._by_event.get(event_id, ()):
             if not self._state.is_reversed(tracking):
                 mission = self._mission(tracking.mission_id)
-                advance = self._state.reverse(tracking, mission, by.loyalty_event_id)
+                advance = self._state.reverse(tracking, mission, reversal.loyalty_event_id)
                 parts.append(ReversedPart(MISSIONS, reversed_mission(mission, tracking, advance)))
         return parts
 

@@ -36,7 +36,7 @@ class OutboxWork:
         """Empty: a notification is no event."""
         return ()
 
-    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+    def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
         """Empty: the cancellation of the event is reported instead."""
         return ()
 

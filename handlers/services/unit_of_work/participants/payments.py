@@ -148,7 +148,7 @@ class PaymentWork:
         """Empty: what happens to a payment is no event."""
         return ()
 
-    def reverse(self, event_id: int, by: Reversal) -> Sequence[ReversedPart]:
+    def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
         """Empty: payments are refunded with their orders."""
         return ()
 

@@ -231,22 +231,22 @@ class ReferralWork:
         """Empty: only rewards of referrals are reported."""
         return []
 
-    def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
+    def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Reverse the uses of codes by an event: they no longer count."""
         parts = []
         for log in self._logs.pop(event_id, ()):
             self._state.reverse(log)
-            self._reversed[log.referral_log_id] = by.loyalty_event_id
+            self._reversed[log.referral_log_id] = reversal.loyalty_event_id
             parts.append(reversed_referral(log, self._state.codes[log.referral_code_id].code))
         return parts
 
     def flush(self) -> None:
         """Store new uses and reversals, with three statements at most."""
         db, organization_id, now = self._unit.db, self._unit.organization_id, self._unit.now
-        additions, taken_back = self._state.added, self._state.taken_back
+        additions, removed_logs = self._state.added_logs, self._state.removed_logs
         changes = Counter(use.code.referral_code_id for use in additions)
-        changes.subtract(log.referral_code_id for log in taken_back)
+        changes.subtract(log.referral_code_id for log in removed_logs)
         referrals.add_logs(db, additions, now)
         referrals.reverse_logs(db, organization_id, self._reversed, now)
         referrals.count_usages(db, organization_id, changes, now)
-        self._state.added, self._state.taken_back, self._reversed = [], [], {}
+        self._state.added_logs, self._state.removed_logs, self._reversed = [], [], {}

@@ -84,7 +84,7 @@ class TierWork:
         news, self._news = self._news, []
         return news
 
-    def reverse(self, event_id: int, by: Reversal) -> list[ReversedPart]:
+    def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Return the tiers that the event changed, unless they were set or moved since.
 
         A tier that depended on points depends on them again at once; if the points have moved meanwhile, that is
@@ -95,7 +95,7 @@ class TierWork:
             self._knows_reversible = True
             reversible = unit.reversals.event_ids
             self._log.register(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
-        return [self._reversed(tracking, by) for tracking in self._log.unreverted(event_id)]
+        return [self._reverse_tracking(tracking, reversal) for tracking in self._log.unreverted(event_id)]
 
     def flush(self) -> None:
         """Store the new changes except the assignments themselves, with two statements at most."""
@@ -161,9 +161,9 @@ class TierWork:
             tier_hold=params["tierHold"],
         )
 
-    def _reversed(self, tracking: TierTracking, by: Reversal) -> ReversedPart:
+    def _reverse_tracking(self, tracking: TierTracking, reversal: Reversal) -> ReversedPart:
         name = tracking.member_tier_tracking_id
-        is_restored = self._log.reverse(name, self._assignments, by.loyalty_event_id)
+        is_restored = self._log.reverse(name, self._assignments, reversal.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_fixed):
             self._settle(tracking)
         current_tier = self._assignments.stored_tier(tracking.member_program)
