@@ -75,6 +75,7 @@ def test_a_dry_run_shows_what_changes_and_why(window):
     assert tier.split("\t") == ["Tier", "Silver", "Gold"]
     why = window.text(".campaigns")
     assert "mint-points amount 12 recipient member evaluated" in why
+    assert "A bean for each unit spent" in why
     assert "hours of event date is less than 9: false" in why
     assert "curl -sS -X POST" in window.text("#code")
     assert window.faults() == []

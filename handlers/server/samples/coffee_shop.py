@@ -128,7 +128,7 @@ class CoffeeShop:
         def campaign(code: str, name: str, effect: dict[str, Any], rule: str | None = None, **more: Any) -> None:
             record = self._admin("createCampaign", {"code": code, "name": name, **more})["campaign"]
             rules = {} if rule is None else {"rules": {"expression": rule}}
-            action = {"effects": {"items": [effect]}, "status": "running", "priority": 1, **rules}
+            action = {"name": name, "effects": {"items": [effect]}, "status": "running", "priority": 1, **rules}
             self._admin("createAction", action, campaignId=record["campaignId"])
 
         def mint(amount: dict[str, Any]) -> dict[str, Any]:
