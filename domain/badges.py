@@ -60,7 +60,7 @@ class BadgeTracking:
     """One change of a member's badge balance; `amount_assigned` is the amount added, negative if taken away.
 
     `updated_total_assigned` is the balance after the change. A reversal and the tracking that it reverts refer to each
-    other; `missing` is what the reversal could not take from the member yet, negative if it could not give it.
+    other; `missing` is the amount that the reversal could not unassign yet, negative if it could not assign it.
     """
 
     organization_id: int
@@ -161,9 +161,9 @@ class BadgeBalances:
     A missing entry in `balances` is a balance of zero. `new_name` returns the id and the key of the next tracking, each
     id greater than those before. Nothing is assigned to, or unassigned from, members who are `inactive`.
 
-    A reversal takes away at most what the member holds; the rest is its missing amount. It is taken when an earlier
-    unassignment is reverted and would give badges back, as it would have been if that revert had come first. An amount
-    that a reversal could not give above the maximum is given in the same way, when an earlier assignment is reverted.
+    A reversal of an assignment unassigns at most the member's balance; the rest is its missing amount. The revert of an
+    earlier unassignment first settles that missing amount, and returns only the rest to the member. A reversal of an
+    unassignment cannot exceed the maximum; in the same way, the revert of an earlier assignment settles what it lacks.
     """
 
     def __init__(

@@ -22,12 +22,12 @@ class Duration:
 
     @property
     def longest(self) -> timedelta:
-        """An exact time that is at least as long, from whatever moment and in whatever zone it is counted."""
+        """An upper bound of the exact time, for any start and any time zone."""
         # Clocks that are changed, and zones that skip a day, make calendar days longer than 24 hours.
         return timedelta(days=31 * self.months + self.days + 2, seconds=self.seconds)
 
     def after(self, moment: datetime, zone: tzinfo) -> datetime:
-        """The moment so much later, in UTC; months and days are counted by the calendar of `zone`."""
+        """The moment after this duration, in UTC; months and days are counted by the calendar of `zone`."""
         later = add_days(add_months(moment, self.months, zone), self.days, zone)
         try:
             return later + timedelta(seconds=self.seconds)

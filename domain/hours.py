@@ -39,7 +39,7 @@ class WeeklyHours:
     def is_open(self, at: datetime, zone: tzinfo) -> bool:
         """True if the wall clock of the zone is within a window.
 
-        An hour that clocks skip never comes, and one that they repeat comes twice.
+        When clocks change, an hour may be skipped or occur twice.
         """
         local = local_time(at, zone)
         minute = local.weekday() * MINUTES_OF_DAY + local.hour * 60 + local.minute

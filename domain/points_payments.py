@@ -172,7 +172,7 @@ def captured_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> T
 
 
 def refunded_part(rate: PointRate, rest: Tendered, points: Decimal | None, value: Decimal | None) -> Tendered:
-    """A refund of points or of a value, of what is left of a payment; the last one is all of it.
+    """A refund of points or of a value, out of the unrefunded part of a payment; the last one is all of it.
 
     Raises RefundExceedsPayment.
     """

@@ -104,7 +104,7 @@ class Quote:
 
 
 def quote_of(redemption: RedemptionPolicy, order_total: Decimal, balance: Decimal) -> Quote:
-    """The quote for an order, from what is available of a balance."""
+    """The quote for an order, given the available balance."""
     points = redemption.max_points(order_total, balance)
     reason = None if points else (BELOW_MINIMUM if balance > 0 else NO_POINTS)
     return Quote(points, redemption.value_of(points), balance, redemption.min_points, redemption.multiple_of, reason)

@@ -345,7 +345,7 @@ def refuse_referral(
     is_in_audience: bool,
     is_referred_active: bool = True,
 ) -> None:
-    """Refuse uses that the program never rewards, whatever its counts; `at` is when the event happened.
+    """Refuse uses that the program never rewards, regardless of its counts; `at` is when the event happened.
 
     Raises ReferralProgramInactive, SelfReferral, MemberInactive or NotInReferralAudience.
     """

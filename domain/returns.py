@@ -132,7 +132,7 @@ def _take_quantity(
 
 
 def _share(line: OrderItem, part: Decimal) -> Decimal:
-    """The value of `part` of a line; for the last part all that is left, however the others were rounded."""
+    """The value of `part` of a line; for the last part, all that is left after rounding the others."""
     if part == line.quantity_left:
         return line.total_left
     return (line.total or _ZERO) * part / (line.quantity or Decimal(1))

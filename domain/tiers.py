@@ -129,7 +129,7 @@ class TierFloor:
 class HeldTier:
     """A member's stored tier in a program; `is_manual` while a tier hold decides it, and not the points.
 
-    Without a `floor` the hold is fixed: the tier stays until `expires_at`, whatever the points. Then it is evaluated
+    Without a `floor` the hold is fixed: the tier stays until `expires_at`, regardless of points. Then it is evaluated
     again. A tier by points of a period ends when so many points do not count any more.
     """
 
@@ -144,11 +144,11 @@ class HeldTier:
 
     @property
     def is_fixed(self) -> bool:
-        """True for a tier that was set whatever the points."""
+        """True for a tier that was set regardless of points."""
         return self.is_manual and self.floor is None
 
     def holds(self, at: datetime) -> bool:
-        """True while the tier stays, whatever the points."""
+        """True while the tier stays, regardless of points."""
         return self.is_fixed and not self.has_lapsed(at)
 
     def hold(self, at: datetime) -> str | None:
@@ -181,7 +181,7 @@ class MemberTier:
 
 @dataclass(frozen=True, slots=True)
 class TierHold:
-    """A tier that a member is to have until `expires_at` or for good: at least (a floor), or whatever the points."""
+    """A tier that a member is to have until `expires_at` or for good: at least (a floor), or regardless of points."""
 
     loyalty_tier_id: int
     expires_at: datetime | None = None
@@ -225,7 +225,7 @@ class TierAssignments:
         return self._held.get(member_program)
 
     def put(self, member_program: MemberProgram, tier: HeldTier | None) -> None:
-        """Assign a member to a tier, or to none, whatever the points."""
+        """Assign a member to a tier, or to none, regardless of points."""
         self.changed[member_program] = tier
         if tier is None:
             self._held.pop(member_program, None)

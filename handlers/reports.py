@@ -48,28 +48,28 @@ def report_coupons_over_time(call: Call, query: Mapping[str, Any]) -> DailySerie
 @operation("reportTopCouponBooks", answer=results(TOP_BOOK))
 def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
     """The coupon books with the most assignments, or uses."""
-    asked_range = _range(call, query)
+    date_range = _range(call, query)
     return books.find_top(
-        call.db, _organization(call), asked_range.begin, asked_range.end, query["limit"], by_usage=query["orderByUsage"]
+        call.db, _organization(call), date_range.begin, date_range.end, query["limit"], by_usage=query["orderByUsage"]
     )
 
 
 @operation("reportCouponBooksByTag", answer=results(BOOK_BY_TAG))
 def report_coupon_books_by_tag(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
     """The coupon books that carry a tag, each with its amounts assigned, used and discounted."""
-    asked_range = _range(call, query)
-    return books.find_by_tag(call.db, _organization(call), asked_range.begin, asked_range.end, query.get("tag"))
+    date_range = _range(call, query)
+    return books.find_by_tag(call.db, _organization(call), date_range.begin, date_range.end, query.get("tag"))
 
 
 @operation("reportTopMembers", answer=results(TOP_MEMBER))
 def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.TopMember]:
     """The members with the largest minted amounts."""
-    asked_range = _range(call, query)
+    date_range = _range(call, query)
     return wallets.find_top(
         call.db,
         _organization(call),
-        asked_range.begin,
-        asked_range.end,
+        date_range.begin,
+        date_range.end,
         query["limit"],
         tag=query.get("tag"),
         ledger_account_id=_account_id(call, query),
@@ -85,13 +85,13 @@ def report_tag_series(call: Call, query: Mapping[str, Any]) -> DailySeries:
 @operation("reportTagTotal", answer=tag_total)
 def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The amount minted by transactions that carry a tag."""
-    asked_range = _range(call, query)
+    date_range = _range(call, query)
     return figures.find_sum(
         call.db,
         _organization(call),
         MINTS,
-        asked_range.begin,
-        asked_range.end,
+        date_range.begin,
+        date_range.end,
         label=query.get("tag", ""),
         subject=_account_id(call, query),
     ).a
@@ -100,9 +100,9 @@ def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
 @operation("reportLedgerAccountTotals", answer=received)
 def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> wallets.Received:
     """The amount minted in an account, and the number of members who received it."""
-    asked_range = _range(call, query)
+    date_range = _range(call, query)
     return wallets.find_received(
-        call.db, _organization(call), asked_range.begin, asked_range.end, account.ledger_account_id
+        call.db, _organization(call), date_range.begin, date_range.end, account.ledger_account_id
     )
 
 
@@ -113,18 +113,16 @@ def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     if event_type not in BUILT_IN_EVENT_TYPES and EVENT_TYPES.find(call.db, _organization(call), event_type) is None:
         fault = f"eventType {event_type} is neither a built-in event type nor one of the organization's own."
         raise InvalidRequest([FieldFault(fault, parameter="eventType")])
-    asked_range = _range(call, query)
-    return figures.find_sum(
-        call.db, _organization(call), EVENTS, asked_range.begin, asked_range.end, label=event_type
-    ).a
+    date_range = _range(call, query)
+    return figures.find_sum(call.db, _organization(call), EVENTS, date_range.begin, date_range.end, label=event_type).a
 
 
 @operation("reportDiscounts", answer=discounts)
 def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
     """The worth of coupons when they were assigned and used."""
-    asked_range = _range(call, query)
+    date_range = _range(call, query)
     return books.find_discounts(
-        call.db, _organization(call), asked_range.begin, asked_range.end, query.get("discountType")
+        call.db, _organization(call), date_range.begin, date_range.end, query.get("discountType")
     )
 
 

@@ -19,7 +19,7 @@ _t, _p = ledger_transactions, ledger_transactions.alias("p")
 def find_hold_states(
     db: Connection, organization_id: int, transaction_ids: Collection[int], until: int | None = None
 ) -> Mapping[int, HoldState]:
-    """The states of transactions that hold points, by id; of what was given back, that `until` a later transaction."""
+    """The states of transactions that hold points, by id; of returned amounts, that `until` a later transaction."""
     last = [] if until is None else [_p.c.ledger_transaction_id <= until]
     reverts = (
         select(

@@ -126,11 +126,11 @@ class Sorting:
     def position(
         self, row: Sequence[Any], order: str | None, page: int, total_count: int, rows_before: int | None = None
     ) -> Position:
-        """The position behind a row, of which the values of `columns` are given."""
+        """The position behind the row with these values of `columns`."""
         return Position(self.listing, order, page, total_count, [_json_value(value) for value in row], rows_before)
 
     def after(self, position: Position, limit: int) -> Iterator[Section]:
-        """The sections in which the rows after a position are found, one after the other.
+        """The sections that contain the rows after a position, in order.
 
         Raises InvalidRequest for a position of another list, and for values that the columns cannot have.
         """

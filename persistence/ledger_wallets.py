@@ -53,7 +53,7 @@ def balances_of_wallets(
 ) -> dict[int, list[WalletView]]:
     """The balances of each wallet at `now`, by wallet id, the default account first; one query for all.
 
-    Every active account, and inactive ones of which the wallet ever had something.
+    It covers every active account, and the inactive ones that the wallet ever had a balance on.
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
     rows = _RELEVANT_VIEWS.rows(db, organization_id=organization_id, wallet_ids=list(balances), now=now)

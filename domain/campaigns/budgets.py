@@ -96,7 +96,7 @@ class LimitBudget:
                 self.alerts += self.of(campaign).count(use, self._counters)
 
     def count_event(self, campaign: CompiledCampaign) -> None:
-        """Count the event, once however many effects it has."""
+        """Count the event, once for all its effects."""
         campaign_id = campaign.campaign.campaign_id
         if campaign.limits and campaign_id not in self._counted_campaign_ids:
             self._counted_campaign_ids.add(campaign_id)

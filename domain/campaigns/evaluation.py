@@ -305,7 +305,7 @@ class Evaluator:
 
     def _explain_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
         if self._explaining and action.node is not None:
-            trace = self._told_of(action.node, campaign.zone)
+            trace = self._explain_node(action.node, campaign.zone)
             trace_reason = reason(trace)
             if trace_reason is None:
                 # The rule itself may hold: the evaluations before it have used up the cost of the event.
@@ -320,9 +320,9 @@ class Evaluator:
         """The value of every part of the action's rule, if a trace is requested."""
         if not (self._explaining and self._tracing) or action.node is None:
             return None
-        return self._told_of(action.node, campaign.zone)
+        return self._explain_node(action.node, campaign.zone)
 
-    def _told_of(self, node: Node, zone: tzinfo) -> Trace:
+    def _explain_node(self, node: Node, zone: tzinfo) -> Trace:
         """The values of a rule and its parts; all explanations of the event share a budget, a deadline and a length."""
         if self._explanation_budgets is None:
             self._explanation_budgets = Budget(EVENT_COST, self._deadline), CharacterBudget()

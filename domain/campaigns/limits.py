@@ -31,9 +31,10 @@ class LimitRule:
     """At most `limit` of something in a period: of one member, at one location, or of all.
 
     The `type` says what: transactions (events with an effect), minted points, money in the `currency`, or assigned
-    coupons. The `ledger_account_id` ALL_ACCOUNTS counts points minted into any account. Rules with one `shared_key`
-    count together, whatever campaign they are of. Locations have the limits of `location_limits`, by code, else the
-    `limit`. Alerts are reported at the `alert_shares`, in percent. `written` is the rule in the form of the API.
+    coupons. The `ledger_account_id` ALL_ACCOUNTS counts points minted into any account. Rules with the same
+    `shared_key` share their counters, even across campaigns. Locations have the limits of `location_limits`, by code,
+    else the `limit`. Alerts are reported at the `alert_shares`, in percent. `written` is the rule in the form of the
+    API.
     """
 
     scope: str

@@ -96,8 +96,8 @@ def _own_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, st
         yield from _texts(_keyed(right, hidden), left)
         yield from _texts(_variable_of(left, key_variables), right)
     elif node.function in ("==", "!="):
-        yield from _texts(_element_of(left, hidden, key_variables), right)
-        yield from _texts(_element_of(right, hidden, key_variables), left)
+        yield from _texts(_variable_of_keys(left, hidden, key_variables), right)
+        yield from _texts(_variable_of_keys(right, hidden, key_variables), left)
 
 
 def _texts(variable: str | None, node: Node) -> Iterator[NamedKey]:
@@ -116,8 +116,8 @@ def _variable_of(node: Node, key_variables: Mapping[str, str]) -> str | None:
     return key_variables.get(node.name) if isinstance(node, Identifier) else None
 
 
-def _element_of(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> str | None:
-    """The variable of which the node is one key, or all keys."""
+def _variable_of_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> str | None:
+    """The variable that the node reads a key of, or all keys; None if it reads none."""
     if isinstance(node, FunctionCall) and node.target is None and node.function == "[]":
         variable = _keyed(node.args[0], hidden)
         return variable if variable in LISTS else None
@@ -211,7 +211,7 @@ def _programs(effects: Collection[CompiledEffect]) -> Iterator[Node]:
 
 
 def reads_orders(program: Program) -> bool:
-    """True if an expression reads what the earlier orders of a member say."""
+    """True if an expression depends on earlier orders of the member."""
     return _reads_orders(program.analysis, program.analysis.node)
 
 

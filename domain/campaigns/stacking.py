@@ -123,12 +123,12 @@ def _winners_of_items(stacking: Stacking, bids: Sequence[Bid]) -> dict[int, froz
 
 
 def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
-    """The position of the winner; what gives nothing wins only if nothing gives more."""
+    """The position of the winner; a bid worth nothing wins only if no bid is worth more."""
     if stacking.mode == FIRST:
         return min(worths)
-    giving = {position: worth for position, worth in worths.items() if worth} or worths
+    candidates = {position: worth for position, worth in worths.items() if worth} or worths
     sign = 1 if stacking.mode == WORST else -1
-    return min(giving, key=lambda position: (sign * giving[position], position))
+    return min(candidates, key=lambda position: (sign * candidates[position], position))
 
 
 def _beater(bid: Bid, won: Mapping[int, Collection[int] | None], bids: Sequence[Bid]) -> int:

@@ -72,7 +72,7 @@ def _threshold(part: Node, variable: str) -> TotalThreshold | None:
 
 
 def _readings(part: Node) -> Iterator[tuple[str, Node, Node]]:
-    """A comparison as it is written, and turned around."""
+    """A comparison, and the same one with its sides swapped."""
     if isinstance(part, FunctionCall) and is_operator(part) and len(part.args) == 2:
         left, right = part.args
         yield part.function, left, right

@@ -51,7 +51,7 @@ class Search:
 
 
 class SearchReader:
-    """Reads the parameters of a search one after the other and collects all faults."""
+    """Reads the parameters of a search and collects all faults."""
 
     def __init__(self, collection: ContentCollection) -> None:
         self._collection = collection

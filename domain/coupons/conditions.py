@@ -77,7 +77,7 @@ def holds(condition: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
 
 
 def condition_reads_orders(condition: Mapping[str, Any]) -> bool:
-    """True if a stored condition reads what the earlier orders of the member say."""
+    """True if a stored condition depends on earlier orders of the member."""
     return reads_orders(_program_of(condition))
 
 

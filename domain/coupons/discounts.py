@@ -15,7 +15,7 @@ def discount_of(book: CouponBook, total: Decimal | None, remaining: Decimal | No
     """The discount on an order of `total`, rounded half away from zero to hundredths; None if it is not known.
 
     A book says what it gives by `discountAmount` where its `discountType` is an amount or a percentage. It gives at
-    most `maxDiscountPerUse`, and the total. A value coupon gives what is `remaining` of it, a new one its whole value.
+    most `maxDiscountPerUse`, and the total. A value coupon gives its `remaining` value, a new one its whole value.
     """
     if book.is_value_coupon and book.face_value is not None:
         most = [limit for limit in (book.max_discount_per_use, total) if limit is not None]

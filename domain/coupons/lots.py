@@ -95,12 +95,12 @@ class CouponLot:
         return after._within_its_value(remaining)
 
     def _used_at(self, remaining: Decimal) -> Decimal:
-        """The number of value coupons of which nothing is left when so much remains of the value of all."""
+        """The number of coupons that are used up when `remaining` is left of the value of all."""
         whole, part = divmod(remaining, self.value or ONE)
         return max(ZERO, self.amount - whole - (ONE if part else ZERO))
 
     def _within_its_value(self, remaining: Decimal | None) -> CouponLot:
-        """The lot with a remaining value, as far as what is left of its assignment can have it."""
+        """The lot with a remaining value, which is at most the value of the coupons that remain assigned."""
         if self.value is None or remaining is None:
             return self
         return replace(self, remaining_value=min(remaining, self.unused_amount * self.value))

@@ -135,7 +135,7 @@ class CouponState(UndoableState):
                 self.shared[coupon.coupon_book_id] = coupon.coupon_id
 
     def put_member_coupons(self, member_coupons: Iterable[MemberCoupon]) -> None:
-        """Add what members have of coupons, except what is present already."""
+        """Add members' amounts of coupons; those that are present already stay."""
         for member_coupon in member_coupons:
             self.member_coupons.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 
@@ -267,10 +267,10 @@ class CouponState(UndoableState):
             amount_assigned=before.amount_assigned + assigned,
             amount_used=before.amount_used + used_amount,
             updated_at=self.at,
-            **({} if lot is None else _last_of(lot)),
+            **({} if lot is None else _last_lot_data(lot)),
         )
         book, present_coupon = self.books[coupon.coupon_book_id], self.coupons[coupon.coupon_id]
-        member_changes = _told_by(self._left_of(member_id, coupon), after) if book.type in PERSONAL else {}
+        member_changes = _next_lot_data(self._unused_lots(member_id, coupon), after) if book.type in PERSONAL else {}
         totals = self.totals(member_id, book.coupon_book_id)
         self.put_all(
             [
@@ -296,7 +296,7 @@ class CouponState(UndoableState):
         self._lots_of_book.setdefault((lot.member_id, lot.coupon_book_id), {})[lot.coupon_lot_id] = None
         self._lots_of_coupon.setdefault((lot.member_id, lot.coupon_id), {})[lot.coupon_lot_id] = None
 
-    def _left_of(self, member_id: int, coupon: Coupon) -> list[CouponLot]:
+    def _unused_lots(self, member_id: int, coupon: Coupon) -> list[CouponLot]:
         """The lots of a personal code that have an amount left."""
         ids = self._lots_of_coupon.get((member_id, coupon.coupon_id), ())
         return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.unused_amount > 0]
@@ -304,7 +304,7 @@ class CouponState(UndoableState):
     def count_use(
         self, member_id: int, book: CouponBook, used_amount: Decimal, discounted: Decimal, used_at: datetime
     ) -> None:
-        """Count a use in the periods in which it took place; negative figures take one back."""
+        """Count a use in the periods in which it took place; negative amounts revert one."""
         uses_since, discounts_since = period_starts(book, self.at, self.zone)
         if uses_since is None and discounts_since is None:
             return
@@ -378,14 +378,14 @@ def _with_changed_sums(record: Any, assigned: Decimal, used_amount: Decimal, cha
     return replace(record, total_assigned=assigned, total_usages=used_amount, **changes)
 
 
-def _last_of(lot: CouponLot) -> dict[str, Any]:
-    """Data kept of a coupon's last lot; none for one that was reversed entirely and never used."""
+def _last_lot_data(lot: CouponLot) -> dict[str, Any]:
+    """The data to keep of a coupon's last lot; empty if the lot was reversed entirely and never used."""
     if not lot.amount and not lot.amount_used:
         return {"expired_at": None, "custom_attributes": {}}
     return {"expired_at": lot.expired_at, "custom_attributes": lot.custom_attributes}
 
 
-def _told_by(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[str, Any]:
+def _next_lot_data(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[str, Any]:
     """The final expiry of a personal coupon, and the data of the lot that is used next."""
     if lots:
         return {"expired_at": last_expiry(lots), "custom_attributes": min(lots, key=order_of_use).custom_attributes}

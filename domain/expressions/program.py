@@ -146,5 +146,5 @@ def _call(node: FunctionCall) -> str:
 
 
 def name_of_field(field: str) -> str:
-    """The field as it is written after a dot: in back quotes unless it is a plain name."""
+    """The text of a field after a dot: in back quotes unless it is a plain name."""
     return field if _NAME.fullmatch(field) and field not in _WORDS else f"`{field}`"

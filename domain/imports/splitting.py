@@ -40,7 +40,7 @@ def is_gzip(beginning: bytes) -> bool:
 
 
 def unpacked(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
-    """The content of a file that gzip has packed, also of several one after the other.
+    """The decompressed content of a gzip file, which may consist of several concatenated members.
 
     Raises FileFault for a file that is damaged, and for more than `limit` bytes.
     """

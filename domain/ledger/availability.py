@@ -57,7 +57,7 @@ class Wait:
 # Without slots of its own, so that it can be added to requests that have others.
 @dataclass(frozen=True, kw_only=True)
 class TermsOfAvailability:
-    """The fields of a request that say when what is minted becomes available."""
+    """The fields of a request that say when minted points become available."""
 
     __slots__ = ()
 
@@ -114,7 +114,7 @@ class Availability:
 
     @property
     def event_types(self) -> Sequence[str]:
-        """The types of events for one of which the points wait."""
+        """The event types that the points wait for; one event of any of them is enough."""
         return () if self.on is None else self.on["eventTypes"]
 
     def wait(self, happened_at: datetime, zone: tzinfo, order_external_id: str | None = None) -> Wait | None:

@@ -38,7 +38,8 @@ class ExpiringPoints:
 
 
 def expiring_points(amounts: Mapping[datetime, Decimal], now: datetime, zone: tzinfo) -> ExpiringPoints:
-    """The expiring points of a balance, of which these amounts expire at moments after `now`; months are of `zone`."""
+    """The expiring points of a balance; `amounts` are those that expire at moments after `now`; months are of
+    `zone`."""
     by_month: dict[str, Decimal] = {}
     for moment, amount in amounts.items():
         month = _month(local_time(moment - _INSTANT, zone).date())

@@ -16,7 +16,7 @@ DEFAULT_TIME = "10:00"
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice of what expires on a local day, due at a moment so many days before it."""
+    """A notice of the points that expire on a local day; it is due at `moment`, `days_before` days earlier."""
 
     moment: datetime
     day: date
@@ -43,7 +43,7 @@ class NoticeSchedule:
         return cls(account.expiry_calendar(zone).zone, tuple(document["daysBefore"]), at)
 
     def due(self, after: datetime, until: datetime) -> list[Notice]:
-        """The notices due after a moment and until another, in order: the last one alone of each day not yet past."""
+        """The notices due in the period, in order; of each day of expiry that is not past, only the last notice."""
         first, last = (local_time(moment, self.zone).date() for moment in (after, until))
         notices: dict[date, Notice] = {}
         for number in range((last - first).days + 1):
@@ -53,22 +53,26 @@ class NoticeSchedule:
                 # A later moment is fewer days before.
                 expiry_day = day + timedelta(days=days_before)
                 notices[expiry_day] = Notice(moment, expiry_day, days_before)
-        coming = (notice for notice in notices.values() if notice.day >= last)
-        return sorted(coming, key=lambda notice: (notice.moment, notice.day))
+        upcoming_notices = (notice for notice in notices.values() if notice.day >= last)
+        return sorted(upcoming_notices, key=lambda notice: (notice.moment, notice.day))
 
     def next_of(self, expires_at: datetime, after: datetime) -> datetime | None:
-        """The moment of the first notice after a moment of what expires at another; None if there is no more."""
+        """The moment of the first notice, later than `after`, of points that expire at `expires_at`; None if there is
+        none."""
         day = local_time(expires_at, self.zone).date()
         moments = (self._moment(day - timedelta(days=days_before)) for days_before in self.days_before)
         return min((moment for moment in moments if after < moment < expires_at), default=None)
 
     def window(self, days_before: int, after: datetime, until: datetime) -> tuple[datetime, datetime]:
-        """The moments of expiry of which a notice, so many days before, may be due after a moment and until another."""
+        """The range of expiries whose notice, sent `days_before` days earlier, may be due between `after` and
+        `until`."""
         first, last = (local_time(moment, self.zone).date() for moment in (after, until))
         if self._moment(first) <= after:
             first += timedelta(days=1)
-        between = timedelta(days=days_before)
-        return start_of_day(first + between, self.zone), start_of_day(last + between + timedelta(days=1), self.zone)
+        days_between = timedelta(days=days_before)
+        return start_of_day(first + days_between, self.zone), start_of_day(
+            last + days_between + timedelta(days=1), self.zone
+        )
 
     def bounds(self, day: date) -> tuple[datetime, datetime]:
         """The first moment of a local day, and that of the next one."""

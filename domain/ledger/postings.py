@@ -98,12 +98,12 @@ class Entry:
 class Posting:
     """A transaction to be posted; `minted` and `burned` are added to the account's supply.
 
-    `is_extension`: a mint of 0 that extends the expiry of lots.
-    `is_partial`: it reverts a part of `reverts`, which keeps its status. `pending_expires_at`: the expiry of the value
-    of a pending mint, if it is not the account's own policy. `part_of`: the step that it belongs to, such as the expiry
-    of what a revert has given back. `held_until`: when the hold of a pending transaction ends, if it ends by time.
-    `ends_hold`: it is the release of such a hold. `qualifying`: the points of a mint that count as earned, unless it is
-    the amount. A mint with a `wait` is not available yet; `policy_expires_at` is its expiry by the account's policy.
+    `is_extension`: a mint of 0 that extends the expiry of lots. `is_partial`: it reverts a part of `reverts`, which
+    keeps its status. `pending_expires_at`: the expiry of the value of a pending mint, if it is not the account's own
+    policy. `part_of`: the step that it belongs to, such as the expiry of points that a revert returned. `held_until`:
+    when the hold of a pending transaction ends, if it ends by time. `ends_hold`: it is the release of such a hold.
+    `qualifying`: the points of a mint that count as earned, unless it is the amount. A mint with a `wait` is not
+    available yet; `policy_expires_at` is its expiry by the account's policy.
     """
 
     account: LedgerAccount
@@ -161,13 +161,14 @@ class Stored:
     Parts of a burn were worth `fiat_returned`. `policy_expires_at` is its expiry by the account's policy,
     `order_external_id` its order, if known.
 
-    Of a mint: `lots` are those that it made, of which `expired` has expired. The `qualifying` points count as earned,
-    the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`. A mint that is not
-    available at once has `available_at`, or `awaited` terms while it waits for an event, at most until `held_until`.
+    Of a mint: `lots` are those that it created; `expired` is their expired amount. The `qualifying` points count as
+    earned, the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`. A mint
+    that is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
+    `held_until`.
 
-    Of a reverted mint: `missing` is what its revert could not take because it was spent, and the transaction
-    `clamped_by` the last one that could not take all of it. Of a debit: `mints_to_repay` are such mints of its wallet,
-    whose missing amounts are paid from the points that a reversal of the debit returns.
+    Of a reverted mint: `missing` is the spent amount that its revert could not claw back, and `clamped_by` the last
+    transaction that could not claw back all of it. Of a debit: `mints_to_repay` are such mints of its wallet, whose
+    missing amounts are paid from the points that a reversal of the debit returns.
     """
 
     ledger_transaction_id: int

@@ -47,7 +47,7 @@ class LedgerAccount:
 
     `timezone` is the zone of all dates of expiry, None that of the organization. `tier_expirations` replace
     `expires_in_months` for members of tiers. An activity that is at most `late_activity_days` late reverts
-    the expiry of an idle balance, and what a revert gives back to a lot that has expired lives for
+    the expiry of an idle balance, and points that a revert returns to an expired lot live for
     `restored_expiry_days`. `points_expiring` are notices of points that will expire, None for those of the
     organization.
     """

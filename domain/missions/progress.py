@@ -30,7 +30,7 @@ class Progress:
     times_achieved: int = 0
 
     @classmethod
-    def standing(cls, goal: int, count: int, times_achieved: int) -> Progress:
+    def from_counts(cls, goal: int, count: int, times_achieved: int) -> Progress:
         """The progress of a member with this count towards the present goal, which was achieved so often before.
 
         The count of an achieved goal may stay at the goal, as `counter` has it, or be 0.

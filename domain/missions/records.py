@@ -152,8 +152,8 @@ class MissionExhausted(Conflict):
 class Reward:
     """The reward of an achieved mission, or why it was not given: `refusal` is a problem object.
 
-    `paid` is what was given of the amount in spite of it. `code` is that of the assigned coupon, `wait` that of points
-    which are not available yet.
+    `paid` is the part of the amount that was paid nevertheless. `code` is that of the assigned coupon, `wait` that of
+    points which are not available yet.
     """
 
     kind: str

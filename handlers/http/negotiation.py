@@ -10,7 +10,7 @@ from handlers.http.problems import HttpProblem
 class AnswerTypes:
     """The media types of an operation's success, JSON first if it has JSON.
 
-    An operation with one media type sends it whatever the client accepts, as most servers do.
+    An operation with one media type sends it even if the client does not accept it, as most servers do.
     """
 
     def __init__(self, success: Mapping[str, Any]) -> None:

@@ -62,7 +62,7 @@ class Configuration:
     These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
-    one; `reads_orders` if one reads what the earlier orders of a member say; `reads_order_after` if one reads
+    one; `reads_orders` if one depends on earlier orders of the member; `reads_order_after` if one reads
     `orderAfter`; `discounts_orders` if it does, or an effect is a discount. `member_accounts` are the accounts whose
     points can move tiers or expire by them. `schedules_of_periods` are those tier schedules whose points count for a
     period, and move members. `activity_types` are the types of events that keep points alive.
@@ -268,7 +268,7 @@ class _Rules:
 
     @property
     def read_orders(self) -> bool:
-        """True if an expression reads what the earlier orders of a member say."""
+        """True if an expression depends on earlier orders of the member."""
         return any(map(campaign_reads_orders, self.campaigns)) or any(map(_counts_by_orders, self.missions))
 
     @cached_property

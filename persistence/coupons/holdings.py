@@ -268,7 +268,7 @@ def find_usage_totals(
     assigned: Mapping[Place, Decimal],
     since: Mapping[int, tuple[datetime | None, datetime | None]],
 ) -> dict[Place, UsageTotals]:
-    """Members' totals of books of which they were `assigned` some.
+    """Members' totals of the books in `assigned`, which has the amount of each.
 
     `since` has the starts of each book's periods of uses and of discounts.
     """

@@ -104,7 +104,7 @@ def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict
 
 
 def find_page(db: Connection, member: Member, query: Mapping[str, Any], now: datetime) -> Paged[CouponUsage]:
-    """A page of a member's usages; with `unusedOnly`, of assignments of which something can be used at `now`."""
+    """A page of a member's usages; with `unusedOnly`, of assignments that have something usable at `now`."""
     filters = {name: value for name, value in query.items() if name != "unusedOnly"}
     conditions = [table.c.member_id == member.member_id]
     if query.get("unusedOnly"):

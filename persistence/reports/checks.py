@@ -21,7 +21,7 @@ _MINTED = (
 _CHANGES = f"SELECT * FROM report_changes r WHERE {_OF.format('r')}"
 
 
-def _wrong(keys: str, figures: tuple[str, ...], words: str, summands: str) -> str:
+def _nonzero_sums_query(keys: str, figures: tuple[str, ...], words: str, summands: str) -> str:
     """A query that finds where the sums of `summands`, rows with the keys and figures, are not zero."""
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
     differs = " OR ".join(f"sum({figure}) <> 0" for figure in figures)
@@ -53,7 +53,7 @@ def _differences(
         UNION ALL SELECT organization_id, {keys}, {columns} FROM ({of_changes}) c
         UNION ALL SELECT organization_id, {keys}, {negated} FROM ({of_records}) r
     """
-    wrong = _wrong(keys, figures, f"{words}: differs from its records", summands)
+    wrong = _nonzero_sums_query(keys, figures, f"{words}: differs from its records", summands)
     return f"WITH recorded AS MATERIALIZED ({recorded}), changes AS MATERIALIZED ({_CHANGES}) {wrong}"
 
 
@@ -71,7 +71,7 @@ def _unlike_parts(
         CROSS JOIN {levels_of(levels, "k.bucket")} WHERE {_OF.format("k")} AND k.level = {QUARTER_HOUR} AND {only}
         GROUP BY 1, 2, 3, {of_parts}
     """
-    return _wrong(f"level, bucket, {others}", figures, f"{words}: differs from its parts", summands)
+    return _nonzero_sums_query(f"level, bucket, {others}", figures, f"{words}: differs from its parts", summands)
 
 
 _FIGURES, _WALLET_FIGURES = ("a", "b", "c", "d"), ("minted", "mints")

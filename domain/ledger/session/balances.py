@@ -358,7 +358,7 @@ def moves_from_lots(
 def lot_transfers(
     account: LedgerAccount, from_wallet_id: int, to_wallet_id: int, amount: Decimal, to_lots: Decimal
 ) -> tuple[LotMove, ...]:
-    """Lots of one wallet give `amount`, of which `to_lots` become lots of the other."""
+    """The moves that take `amount` out of lots of one wallet, and put `to_lots` of it into lots of the other."""
     if not account.point_tracking_enabled or not amount:
         return ()
     return (MoveLots(from_wallet_id, to_wallet_id, account.ledger_account_id, amount, to_lots),)
@@ -366,11 +366,11 @@ def lot_transfers(
 
 def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
     """The amount of a settled mint or transfer that went into lots that had expired by then."""
-    arrived: Iterable[NewLot | LotUse] = ()
+    new_lots: Iterable[NewLot | LotUse] = ()
     if isinstance(move, NewLot):
-        arrived = (move,)
+        new_lots = (move,)
     elif isinstance(move, SettleLots):
         # Lots are given in this order: the first to expire repaid debt.
         kept_amount = sum((use.amount for use in move.kept), ZERO)
-        _, arrived = split_uses(move.kept, kept_amount - move.to_lots)
-    return sum((lot.amount for lot in arrived if lot.expires_at is not None and lot.expires_at <= at), ZERO)
+        _, new_lots = split_uses(move.kept, kept_amount - move.to_lots)
+    return sum((lot.amount for lot in new_lots if lot.expires_at is not None and lot.expires_at <= at), ZERO)

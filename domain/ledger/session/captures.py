@@ -164,23 +164,24 @@ class CaptureSession(Returns):
         return entries if amount else (), tuple(moves)
 
     def _expire_arrived(self, capture: Capture, moment: datetime) -> None:
-        """Expire what a capture has given to a wallet at a moment, but has expired by now."""
+        """Expire the lots of a capture that had expired by the time they reached the wallet."""
         amount = sum((expired_on_arrival(move, self.at) for move in capture.lot_moves), ZERO)
         if amount:
             self.expire_arrived(capture, amount, moment)
 
     def expire_arrived(self, capture: Capture, amount: Decimal, moment: datetime) -> None:
-        """Burn what is left of what a capture of this unit of work has given, which expired at a moment."""
+        """Burn points that a capture of this unit of work credited and that expired at `moment`."""
         account, wallet_id = capture.account, capture.stored.credited_wallet_id
         transaction_id = capture.stored.ledger_transaction_id
         before = self._expired_on_arrival.get(transaction_id, ZERO)
         self.put(self._expired_on_arrival, transaction_id, before + amount)
-        arrived = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id, expires=True)
+        expired_lots = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id, expires=True)
         key = f"expiry-on-capture-{transaction_id}-{self.at.timestamp():.6f}"
-        self._expire(account, wallet_id, amount, (arrived,), moment, key, capture)
+        self._expire(account, wallet_id, amount, (expired_lots,), moment, key, capture)
 
     def left_of(self, capture: Capture) -> Decimal:
-        """The amount that a mint gave when it became available in this unit of work, unless it expired on arrival."""
+        """The amount of a captured mint that went into lots in this unit of work, less the part that had expired by
+        then."""
         released_amount = sum((move.amount for move in capture.lot_moves if isinstance(move, NewLot)), ZERO)
         return released_amount - self._expired_on_arrival.get(capture.stored.ledger_transaction_id, ZERO)
 

@@ -20,5 +20,5 @@ def fiat_sum(fiat: Decimal, other: Decimal) -> Decimal:
 
 
 def rest_of(fiat: Decimal | None, returned_fiat: Decimal) -> Decimal | None:
-    """The rest of a fiat value, of which a part was given back."""
+    """The rest of a fiat value after returns."""
     return None if fiat is None else _WIDE.subtract(fiat, returned_fiat)

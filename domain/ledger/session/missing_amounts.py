@@ -63,7 +63,7 @@ class MissingAmounts(Movements):
         return transaction.amount - self.released_of(transaction) + transaction.released
 
     def reversible_of(self, transaction: Stored) -> Decimal:
-        """The amount that a transaction gave or was to give, less its expired part, which is gone already."""
+        """The amount of a transaction, pending or not, less the part that has expired."""
         expired = transaction.expired + self._expired_on_arrival.get(transaction.ledger_transaction_id, ZERO)
         expired += sum((self._expired.get(lot, ZERO) for lot in transaction.lots), ZERO)
         return self.given_of(transaction) - expired
@@ -74,7 +74,7 @@ class MissingAmounts(Movements):
         return {i: amount for i, amount in self._unearned.items() if self._settled.get(i) != REVERTED}
 
     def given_of(self, transaction: Stored) -> Decimal:
-        """The amount that a transaction was to give at first, including what has expired."""
+        """The original amount of a transaction, including the part that has expired."""
         return self.amount_of(transaction) + self.released_of(transaction)
 
     def qualifying_of(self, transaction: Stored) -> Decimal:

@@ -39,8 +39,8 @@ class LedgerSession(ConfirmationSession):
     ) -> Posting:
         """Revert a transaction by a new one, linked both ways; a pending one is released.
 
-        If a mint was spent, `allow_overdraft` takes the missing part into debt; `burn_available` takes what is
-        available and records the missing part. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
+        If a mint was spent, `allow_overdraft` takes the missing part into debt; `burn_available` burns the available
+        part and records the rest as missing. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
         OverdraftLimitExceeded, SupplyExceeded, FiatNotAllowed or FiatExceedsBurn.
         """
         self._refuse_revert(transaction, account, details, partial_fiat)
@@ -64,7 +64,8 @@ class LedgerSession(ConfirmationSession):
     ) -> Posting:
         """Give back a part of a settled burn, worth `fiat`, to the lots that expire last; the last part reverts it.
 
-        The amount is at most what is left of the burn. Raises AlreadyReverted, AccountInactive or SupplyExceeded.
+        The amount is at most the unreverted part of the burn. Raises AlreadyReverted, AccountInactive or
+        SupplyExceeded.
         """
         if amount == self.unreverted_of(transaction):
             return self.revert(transaction, account, details)
@@ -151,12 +152,12 @@ class LedgerSession(ConfirmationSession):
         if due <= 0:
             # A partial revert of zero records points that do not count as earned any more, though they have expired.
             return self._take_part(account, transaction, ZERO, (), details) if is_less_earned else None
-        taking = min(due, self.holding(wallet_id, account.ledger_account_id).available)
-        if not taking and due == self.missing_of(transaction) and not is_less_earned:
+        taken_amount = min(due, self.holding(wallet_id, account.ledger_account_id).available)
+        if not taken_amount and due == self.missing_of(transaction) and not is_less_earned:
             return None
-        moves = moves_from_lots(account, wallet_id, taking, first_of=transaction.ledger_transaction_id)
-        posting = self._take_part(account, transaction, taking, moves, details)
-        self._note_missing(transaction, posting, due - taking)
+        moves = moves_from_lots(account, wallet_id, taken_amount, first_of=transaction.ledger_transaction_id)
+        posting = self._take_part(account, transaction, taken_amount, moves, details)
+        self._note_missing(transaction, posting, due - taken_amount)
         return posting
 
     def _lower(self, transaction: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:

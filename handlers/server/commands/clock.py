@@ -72,7 +72,7 @@ def start(organization: str, starts_at: datetime | None, as_json: bool) -> None:
 )
 @json_option
 def advance(organization: str, to: datetime | None, by: str | None, as_json: bool) -> None:
-    """Let time pass, and do what is due on the way.
+    """Let time pass, and do the work that becomes due on the way.
 
     A failed advance goes on if it is repeated; `show` tells where it led to.
     """

@@ -54,7 +54,7 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
     former = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
     if former and not replace:
         raise click.ClickException(f"{folder} holds files of an export already: --replace replaces them")
-    with _told_faults(as_json), migrated_engine(load_settings()) as engine:
+    with _printed_faults(as_json), migrated_engine(load_settings()) as engine:
         api = _api(engine)
         records_by_ref = transactions.run(
             engine, lambda db: exported(api, api.within(db, named_organization(db, organization)))
@@ -83,7 +83,7 @@ def validate(folder: Path, as_json: bool) -> None:
     from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
 
     # Nothing is read from a database, so none has to be there.
-    with _told_faults(as_json), command_engine(load_settings(database_url="postgresql://")) as engine:
+    with _printed_faults(as_json), command_engine(load_settings(database_url="postgresql://")) as engine:
         files = read_folder(folder)
         faults = validated(_api(engine), files)
         if faults:
@@ -138,7 +138,7 @@ def _apply(folder: Path, organization: str, as_json: bool, *, is_kept: bool) -> 
     from handlers.server.configuration_files.yaml_files import read_folder
 
     outcomes: list[ConfigurationOutcome] = []
-    with _told_faults(as_json):
+    with _printed_faults(as_json):
         files = read_folder(folder)
         with migrated_engine(load_settings()) as engine:
             api = _api(engine)
@@ -170,7 +170,7 @@ def _api(engine: Any) -> LocalApi:
 
 
 @contextmanager
-def _told_faults(as_json: bool) -> Iterator[None]:
+def _printed_faults(as_json: bool) -> Iterator[None]:
     """Print the faults of files, one a line or as JSON, without a traceback."""
     from handlers.server.configuration_files.yaml_files import FaultyFiles
 

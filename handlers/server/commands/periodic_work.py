@@ -106,7 +106,7 @@ def release_answers(as_json: bool) -> None:
 @click.option("--organization", type=click.IntRange(1), help="Send for the triggers of this organization only.")
 @json_option
 def deliver(organization: int | None, as_json: bool) -> None:
-    """Send what is due to the receivers of webhooks.
+    """Send due messages to the receivers of webhooks.
 
     Then it ends; workers do the same all the time. It may be interrupted and started again at any time, beside them:
     what was under way is sent again after a minute.

@@ -22,7 +22,7 @@ _NAME = "Coffee Shop"
 def sample(name: str, organization: str | None, as_json: bool) -> None:
     """Fill a test organization with a program and members.
 
-    Prints what there is to see, their history too. The only SAMPLE is `coffee-shop`.
+    Prints which records were made, and the commands or addresses that show them. The only SAMPLE is `coffee-shop`.
     """
     from domain.organizations import TEST
     from domain.problems import Refusal

@@ -14,10 +14,10 @@ from handlers.services.imports.reading import (
     RecordsByName,
     do_all,
     find_members,
+    keep_new_keys,
     key_of,
     member_of,
     read_rows,
-    unused,
     values_of,
 )
 from handlers.services.imports.rows import ImportRow, NameOf, check_body
@@ -74,7 +74,7 @@ def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
     items = read_rows(job, rows, failed, name_of, read)
     keys = [key_of(job, row) for row, _ in items]
     trackings = TRACKINGS.find_all(call.db, organization.organization_id, system_unique_key=keys)
-    new_items = unused(job, items, (tracking.system_unique_key for tracking in trackings), failed, name_of)
+    new_items = keep_new_keys(job, items, (tracking.system_unique_key for tracking in trackings), failed, name_of)
     do_all(new_items, failed, lambda grants: assign_badges([call] * len(grants), grants))
     return failed
 

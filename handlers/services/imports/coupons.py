@@ -16,10 +16,10 @@ from handlers.services.imports.reading import (
     RecordsByName,
     do_all,
     find_members,
+    keep_new_keys,
     key_of,
     member_of,
     read_rows,
-    unused,
     values_of,
 )
 from handlers.services.imports.rows import ImportRow, NameOf, check_body, moment_in
@@ -53,7 +53,7 @@ def import_coupons(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_o
     items = read_rows(job, rows, failed, name_of, read)
     keys = [key_of(job, row) for row, _ in items]
     usages = USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys)
-    new_items = unused(job, items, (usage.system_unique_key for usage in usages), failed, name_of)
+    new_items = keep_new_keys(job, items, (usage.system_unique_key for usage in usages), failed, name_of)
     do_all(new_items, failed, lambda requests: assign_coupons([call] * len(requests), requests))
     return failed
 

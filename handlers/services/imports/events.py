@@ -10,7 +10,15 @@ from domain.problems import InvalidRequest
 from handlers.call import INTEGRATION, Call
 from handlers.messages.events import incoming_event
 from handlers.services.events.track import track
-from handlers.services.imports.reading import detail_of, do_all, find_members, key_of, member_of, read_rows, unused
+from handlers.services.imports.reading import (
+    detail_of,
+    do_all,
+    find_members,
+    keep_new_keys,
+    key_of,
+    member_of,
+    read_rows,
+)
 from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_at, moment_in
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events
@@ -41,7 +49,7 @@ def import_events(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
     items = read_rows(job, rows, failed, name_of, read)
     keys = [key_of(job, row) for row, _ in items]
     existing_keys = events.find_answered(call.db, call.organization.organization_id, keys)
-    new_items = unused(job, items, existing_keys, failed, name_of)
+    new_items = keep_new_keys(job, items, existing_keys, failed, name_of)
     for begin in range(0, len(new_items), _TRACKED_AT_ONCE):
         do_all(new_items[begin : begin + _TRACKED_AT_ONCE], failed, lambda incoming: _tracked(call, incoming))
     return failed

@@ -199,11 +199,11 @@ def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict
             member_ids=(before.member_id,),
         )
     if not call.is_quiet:
-        _tell(call, [(before, after[before.member_id]) for before, _ in different])
+        _report_changes(call, [(before, after[before.member_id]) for before, _ in different])
 
 
-def _tell(call: Call, changes: Sequence[tuple[Member, Member]]) -> None:
-    """Tell campaigns and triggers of members, given as before and after the change, as `updateMember` does."""
+def _report_changes(call: Call, changes: Sequence[tuple[Member, Member]]) -> None:
+    """Report changed members, each as (before, after), to campaigns and triggers, as `updateMember` does."""
     incoming = []
     for before, after in changes:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}

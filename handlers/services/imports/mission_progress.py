@@ -75,4 +75,4 @@ def _progress(row: ImportRow, mission: Mission, name_of: NameOf) -> Progress:
     if not 0 <= count <= most:
         column = name_of("count")
         raise RowFault(f"{column} is {count}, not between 0 and {most}; the mission has the goal {goal}.", column)
-    return Progress.standing(goal, count, times_achieved)
+    return Progress.from_counts(goal, count, times_achieved)

@@ -80,14 +80,15 @@ def key_of(job: ImportJob, row: ImportRow) -> str:
     return row.values.get("systemUniqueKey") or f"import-{job.import_id}-{row.line}"
 
 
-def unused(
+def keep_new_keys(
     job: ImportJob,
     items: Iterable[tuple[ImportRow, T]],
     existing_keys: Iterable[str],
     failed: list[FailedRow],
     name_of: NameOf,
 ) -> list[tuple[ImportRow, T]]:
-    """The rows to import; rows with one of the `existing_keys` fail, unless the import may repeat them."""
+    """Return the rows to import; add rows with one of the `existing_keys` to `failed`, unless the import may repeat
+    them."""
     keys = set(existing_keys)
     new_items = []
     for row, request in items:

@@ -174,7 +174,7 @@ class Importer:
         db, now = call.db, call.now
         reader = self._reader_of(db, job, current)
         try:
-            rows = _about_one_member_each(job, reader.peek(at_once))
+            rows = _rows_of_distinct_members(job, reader.peek(at_once))
         except FileFault as fault:
             self._end(db, job, FAILED, now, str(fault))
             return
@@ -312,10 +312,10 @@ def _address(job: ImportJob) -> tuple[int, int]:
     return job.organization_id, job.import_id
 
 
-def _about_one_member_each(job: ImportJob, rows: Sequence[ImportRow]) -> list[ImportRow]:
-    """The rows before the first one about a member whom an earlier one is about, if each member takes one row.
+def _rows_of_distinct_members(job: ImportJob, rows: Sequence[ImportRow]) -> list[ImportRow]:
+    """The first rows, up to the first repeated member, if the import is of members.
 
-    The next set of rows then sees what these have done.
+    The next set of rows then sees the changes of these.
     """
     if job.kind != MEMBERS:
         return list(rows)

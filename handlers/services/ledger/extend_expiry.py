@@ -80,7 +80,7 @@ class _Work:
             return self._post(unit, wallet_ids)
 
     def _post(self, unit: UnitOfWork, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
-        """Post a transaction for each wallet of which lots are extended."""
+        """Post a transaction for each wallet with extended lots."""
         ledger, savepoint = unit.ledger, unit.ledger.savepoint()
         first = len(ledger.steps)
         for wallet_id in wallet_ids:

@@ -94,7 +94,7 @@ class MovementBatch:
     def post_all(self, account_ids: Collection[int], *, atomic: bool = False) -> list[MovementOutcome]:
         """Post the movements, which are on these accounts, and flush the unit."""
         self._answer_used_keys()
-        sets = self._positions_by_set()
+        sets = self._fail_refused_sets_and_group_others()
         postings: dict[int, Posting] = {}
         ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved)
         dates = [m.external_event_date for m in self.movements if m.external_event_date is not None]
@@ -138,8 +138,8 @@ class MovementBatch:
             except Refusal as refusal:
                 self._outcomes[position] = refusal
 
-    def _positions_by_set(self) -> list[list[int]]:
-        """The positions of the movements to post, those of a set together; a set with a refused item is left out.
+    def _fail_refused_sets_and_group_others(self) -> list[list[int]]:
+        """Fail the sets with a refused item; return the positions of the other movements, grouped by set.
 
         So interleaved sets have the same result as sets posted one after the other.
         """
@@ -179,7 +179,7 @@ class MovementBatch:
         return postings
 
     def _fail_set(self, set_id: str | None) -> None:
-        """Refuse the other items of a set of which one is refused."""
+        """Refuse the other items of a set that has a refused item."""
         for position, movement in enumerate(self.movements):
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
                 self._outcomes[position] = SetFailed("Another item of the set was refused.")

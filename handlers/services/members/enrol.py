@@ -108,7 +108,7 @@ def enrol_accepted(call: Call, new: Sequence[NewMember]) -> list[Enrolment]:
         REFERRAL_CODES.find_values(call.db, call.organization.organization_id, code=codes) if codes else set()
     )
     records = view_members(call, new_members, with_balances=True)
-    tell_created(call, records)
+    report_created(call, records)
     return [
         Enrolment(
             member.loyalty_member_id, record, code_outcomes or _unknown_code(member.referral_code, existing_codes)
@@ -128,7 +128,7 @@ def _unknown_code(code: str | None, existing_codes: Collection[str]) -> list[dic
 def add_members(call: Call, unit: UnitOfWork, new: Sequence[NewMember]) -> list[Member]:
     """Insert members, who are locked in the unit of work.
 
-    The caller tracks `created_event` of each, then tells triggers by `tell_created`.
+    The caller tracks `created_event` of each, then tells triggers by `report_created`.
     """
     members_with_tiers = insert_members(call, new)
     unit.adopt(members_with_tiers)
@@ -174,8 +174,8 @@ def created_event(call: Call, member: Member) -> IncomingEvent:
     return reported_event(call, member, MEMBER_CREATED, {})
 
 
-def tell_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
-    """Tell the triggers that listen of new members, given as their records with balances."""
+def report_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
+    """Report new members, as records with balances, to the triggers that listen."""
     entities_changed(call, MEMBER_ENTITY, CREATED, lambda: map(MEMBER.dump, records))
 
 

@@ -39,11 +39,11 @@ class AdvanceRequest:
 
     member: Member
     mission: Mission
-    asked: MissionAdvance
+    advance: MissionAdvance
 
     def cause(self, call: Call) -> ProgressCause:
         """The cause of the progress by a call; a request without a key gets one."""
-        advance = self.asked
+        advance = self.advance
         return ProgressCause(
             organization_id=call.organization.organization_id,
             member_id=self.member.member_id,
@@ -101,7 +101,7 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
 def _advance(
     call: Call, request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork, audience_keys: Collection[str]
 ) -> Mapping[str, Any]:
-    move, mission_id = request.asked, request.mission.mission_id
+    move, mission_id = request.advance, request.mission.mission_id
     progress, advance = unit.missions.advance(mission_id, move.amount, cause, audience_keys)
     answer = progress_answer(progress.balance(cause.member_id), advance.achieved)
     unit.missions.store_answer(answer)

@@ -70,7 +70,7 @@ class ClockChange:
 def start_clock(call: Call, starts_at: datetime | None) -> ClockChange:
     """Give the organization a clock; raises TestClockExists, TestClockBackwards and InvalidRequest."""
     _refuse_live(call.organization)
-    organization = _alone(call)
+    organization = _take_clock(call)
     if organization.clock_now is not None:
         raise TestClockExists("Advance the clock, or remove it first.")
     moment = call.real_now if starts_at is None else starts_at
@@ -88,7 +88,7 @@ def aim_clock(call: Call, to: datetime) -> ClockChange:
     clock = clock_of(organization)
     if (clock.status, clock.target) == (ADVANCING, to):
         return ClockChange(organization, organization)
-    organization = _alone(call)
+    organization = _take_clock(call)
     clock = clock_of(organization)
     refuse_moment(to, call.real_now, "/to")
     refuse_target(clock, to)
@@ -101,7 +101,7 @@ def aim_clock(call: Call, to: datetime) -> ClockChange:
 
 def remove_clock(call: Call) -> ClockChange:
     """Return the organization to the real time; raises TestClockInUse if a record is dated later."""
-    organization = _alone(call)
+    organization = _take_clock(call)
     clock = clock_of(organization)
     refuse_target(clock, clock.now)
     if test_clocks.has_later_record(call.db, organization.organization_id, call.real_now):
@@ -181,7 +181,7 @@ class _Place:
 
 
 def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tuple[_Progress, _Place | None]:
-    """Go on with what is due at a place; if that is done, with the clock at the next due moment."""
+    """Continue the due work at a place; if that is done, move the clock to the next due moment."""
     organization = test_clocks.find_and_try_to_take_clock(db, organization_id)
     if organization is None:
         return _Progress.BUSY, place
@@ -192,7 +192,7 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
         return _Progress.BUSY, place
     steps = organization.clock_steps or 0
     if place is None or place.moment != now:
-        # What is due already: before the clock began, to no job, or to somebody who died.
+        # Work that is already due: from before the clock began, undone by any job, or left by a worker that died.
         place = _Place(now)
     elif place.is_done:
         moment = _next_due(db, organization, now, target)
@@ -218,7 +218,7 @@ def _next_due(db: Connection, organization: OrganizationDetails, after: datetime
 
 
 def _do_due(db: Connection, organization: OrganizationDetails, place: _Place) -> _Place:
-    """Do what is due at a place, kind by kind, for about a second; return the place after it."""
+    """Do the due work at a place, kind by kind, for about a second; return the place to continue from."""
     end = time.monotonic() + _STEP_SECONDS
     while not place.is_done:
         last_wallet_id = _KINDS[place.kinds_done](db, organization, place)
@@ -275,8 +275,8 @@ def _note_failure(engine: Engine, organization_id: int, error: Exception) -> Non
     transactions.run(engine, note)
 
 
-def _alone(call: Call) -> OrganizationDetails:
-    """The organization of a call that moves the clock, once nobody holds it still."""
+def _take_clock(call: Call) -> OrganizationDetails:
+    """Take the clock for this call, waiting for calls that hold it still; return the organization."""
     return test_clocks.find_and_take_clock(call.db, call.organization.organization_id)
 
 

@@ -31,7 +31,7 @@ from handlers.call import Call, NotBatchable, PartnerKey
 from handlers.messages.members import MEMBER_PROPERTIES
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
-from handlers.services.members.enrol import NewMember, add_members, created_event, tell_created
+from handlers.services.members.enrol import NewMember, add_members, created_event, report_created
 from handlers.services.members.view import current_tiers, view_members
 from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -124,7 +124,7 @@ def _tracked(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, Paymen
             payment.call.audit.add(
                 "member", payment.member.member_id, after=created, member_ids=[payment.member.member_id]
             )
-            tell_created(payment.call, view_members(payment.call, [payment.member], with_balances=True))
+            report_created(payment.call, view_members(payment.call, [payment.member], with_balances=True))
     tiers = current_tiers(payments[0].call, [payment.member for payment in payments])
     return {payment.position: _outcome(payment, unit, tiers[payment.member.member_id]) for payment in payments}
 

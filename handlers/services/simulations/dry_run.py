@@ -66,7 +66,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MemberHoldings:
     """The holdings of a member at one point of a unit: balances by account, badges by key, tiers by program."""
 
     balances: Mapping[int, Decimal]
@@ -115,7 +115,7 @@ class DryRun:
             raise self._refusal(result.refusal)
         return [outcome for outcome in self.unit.outcomes[begin:] if outcome.member_id == self.member.member_id]
 
-    def standing(self) -> Standing:
+    def holdings(self) -> MemberHoldings:
         """The present holdings of the member."""
         unit, member = self.unit, self.member
         points = partial(unit.tier_points, member.wallet_id)
@@ -126,7 +126,7 @@ class DryRun:
             tiers[program_id] = (
                 None if held_tier is None else unit.tier_assignments.current(program_id, held_tier, points)
             )
-        return Standing(
+        return MemberHoldings(
             balances={
                 account_id: unit.ledger.holding(member.wallet_id, account_id).available
                 for account_id in unit.configuration.accounts

@@ -15,7 +15,7 @@ from domain.ledger.postings import Posting
 from domain.ledger.refusals import BalanceLimitReached
 from domain.ledger.session import round_down
 from handlers.services.configuration import Configuration
-from handlers.services.simulations.dry_run import DryRun, Standing
+from handlers.services.simulations.dry_run import DryRun, MemberHoldings
 from handlers.services.simulations.results import (
     AccountEarning,
     BadgeEarning,
@@ -33,15 +33,15 @@ Effect = Mapping[str, Any]
 
 
 class EarningsReader:
-    """Reads off an evaluated dry run what its event gave; made before the evaluation, to know what was there."""
+    """Compares a member's holdings before and after a dry run; created before the evaluation."""
 
     def __init__(self, run: DryRun) -> None:
         self._run = run
-        self._before = run.standing()
+        self._holdings_before = run.holdings()
         self._steps = len(run.unit.ledger.steps)
 
-    def read(self, outcomes: Sequence[EventOutcome], after: Standing) -> Earnings:
-        """The gains of the member; `outcomes` are those of the member's events, `after` what the member has then."""
+    def read(self, outcomes: Sequence[EventOutcome], after: MemberHoldings) -> Earnings:
+        """The gains of the member; `outcomes` are those of the member's events, `after` the holdings after them."""
         configuration = self._run.unit.configuration
         effects = [effect for outcome in outcomes for effect in outcome.answer["effects"]]
         discounts = _discounts(configuration, effects)
@@ -53,19 +53,19 @@ class EarningsReader:
             badges=[
                 BadgeEarning(key, amount - before)
                 for key, amount in after.badges.items()
-                if amount > (before := self._before.badges.get(key, _ZERO))
+                if amount > (before := self._holdings_before.badges.get(key, _ZERO))
             ],
             missions=[mission for outcome in outcomes for mission in outcome.answer["missions"]],
             tiers=list(self._tiers(after)),
             effects=effects,
         )
 
-    def _accounts(self, effects: Sequence[Effect], after: Standing) -> Iterator[AccountEarning]:
+    def _accounts(self, effects: Sequence[Effect], after: MemberHoldings) -> Iterator[AccountEarning]:
         """The accounts whose balance changes, or would but for limits."""
         configuration = self._run.unit.configuration
         discarded, expiries, waiting = _discarded(configuration, effects), self._expiries(), self._waiting()
         for account_id, account in sorted(configuration.accounts.items()):
-            available = after.balances[account_id] - self._before.balances[account_id]
+            available = after.balances[account_id] - self._holdings_before.balances[account_id]
             if available or account_id in discarded or account_id in waiting:
                 expires_at, cut = expiries.get(account_id), discarded.get(account_id, _ZERO)
                 pending, available_at = waiting.get(account_id, (_ZERO, None))
@@ -101,11 +101,11 @@ class EarningsReader:
                 amounts[key] = amounts.get(key, _ZERO) + usage.amount_assigned
         return [CouponEarning(key, amount) for key, amount in amounts.items()]
 
-    def _tiers(self, after: Standing) -> Iterator[TierChange]:
+    def _tiers(self, after: MemberHoldings) -> Iterator[TierChange]:
         configuration = self._run.unit.configuration
         keys = configuration.tier_keys
         for schedule in configuration.tier_schedules:
-            before, now = (tiers[schedule.loyalty_program_id] for tiers in (self._before.tiers, after.tiers))
+            before, now = (tiers[schedule.loyalty_program_id] for tiers in (self._holdings_before.tiers, after.tiers))
             if before != now:
                 yield TierChange(schedule.loyalty_program_key, keys.get(before or 0), keys.get(now or 0))
 

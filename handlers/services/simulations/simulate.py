@@ -40,7 +40,7 @@ def simulate(call: Execution, request: SimulationRequest, *, tells_rules: bool) 
     reader = EarningsReader(run)
     outcomes = run.evaluate()
     later = offers_after(run, offers)
-    earnings = reader.read(outcomes, run.standing())
+    earnings = reader.read(outcomes, run.holdings())
     rewards, is_complete = _rewards(execution, request, run, outcomes[0].answer, later)
     return Simulation(
         at=execution.now,

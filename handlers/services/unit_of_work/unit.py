@@ -55,7 +55,7 @@ class UnitOfWork(LockedMembers):
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
     `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
-    derived events that are reported whatever the configuration says.
+    derived events that are always reported, regardless of the configuration.
 
     `members` are those locked, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the outcome of
     every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits in

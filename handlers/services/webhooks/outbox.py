@@ -43,7 +43,7 @@ def queue_events(
     members: Mapping[int, Member],
     now: datetime,
 ) -> None:
-    """Queue messages of evaluated or cancelled events, given as their rows; at most one statement."""
+    """Queue messages about evaluated or cancelled events, which are stored rows; at most one statement."""
     listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
     messages = []
     for row in rows if listeners else ():
@@ -122,7 +122,7 @@ def queue_entities(
     changes: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime,
 ) -> None:
-    """Queue messages of created or updated records of one kind, given as their JSON; at most one statement."""
+    """Queue messages about created or updated records of one kind, which are JSON objects; at most one statement."""
     listeners = [listener.trigger_id for listener in configuration.listeners if listener.hears_entity(entity)]
     messages = []
     for action, record in changes if listeners else ():

@@ -50,7 +50,7 @@ KINDS = {MINT: "mint", BURN: "burn", TRANSFER: "transfer"}
 EFFECTS = (
     *(f"{status}{kind}" for kind in KINDS.values() for status in ("", "pending ")),
     *("expiry", "captured", "released", "reverted", "reverted in part", "refused"),
-    *("taken_back", "missing", "unearned"),
+    *("reverted_amount", "missing", "unearned"),
 )
 
 

@@ -47,7 +47,7 @@ def test_an_amount_achieves_as_often_as_it_covers_and_counts_nothing_beyond_its_
 @pytest.mark.parametrize(("count", "counted"), [(0, 6), (1, 7), (2, 8), (3, 6)])
 def test_a_member_of_another_system_stands_at_a_count_towards_the_present_goal(count, counted):
     """The goal of 3 was achieved twice; the other system may leave the count at the goal, or at 0."""
-    progress = Progress.standing(3, count, 2)
+    progress = Progress.from_counts(3, count, 2)
     assert (progress.counted, progress.times_achieved) == (counted, 2)
     assert progress.current_count == count % 3
 

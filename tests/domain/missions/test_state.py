@@ -131,7 +131,7 @@ def test_an_import_sets_the_progress_to_that_of_another_system():
 
 def test_an_import_begins_the_progress_of_a_member_without_one():
     missions = MissionProgressState({}, {})
-    missions.replace(mission(), Progress.standing(3, count=2, times_achieved=1), cause(event=None))
+    missions.replace(mission(), Progress.from_counts(3, count=2, times_achieved=1), cause(event=None))
     changes = missions.drain()
     assert changes.progress_of_members[ANA, 1] == MissionProgress(Progress(3, 5, 1))
     assert [(each.counted, each.achieved) for each in changes.trackings] == [(5, 1)]
