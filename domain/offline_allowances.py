@@ -60,7 +60,7 @@ class AllowanceView(OfflineAllowance):
 
 
 def status_of(allowance: OfflineAllowance, hold: HoldState, now: datetime) -> str:
-    """The status of an allowance: what time has ended is expired, whether or not its release is posted."""
+    """The status of an allowance; after the end of its hold it is expired, even before the release is posted."""
     if hold.status == SETTLED or hold.is_captured:
         return REDEEMED
     ended_at = now if hold.status == PENDING else hold.ended_at

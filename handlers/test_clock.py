@@ -27,7 +27,7 @@ def get_test_clock(call: Call) -> Answer:
 @operation("createTestClock", body=NEW_CLOCK, audit="organization")
 def create_test_clock(call: Call, body: NewClock) -> Answer:
     """Let the time of the organization stand still, at a moment of choice."""
-    return clock_answer(201, clock_of(_audited(call, start_clock(call, body.starts_at))))
+    return clock_answer(201, clock_of(_audit_change(call, start_clock(call, body.starts_at))))
 
 
 def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
@@ -37,16 +37,16 @@ def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
 @operation("advanceTestClock", body=ADVANCE, audit="organization", after_transaction=_advance)
 def advance_test_clock(call: Call, body: ClockAdvance) -> Answer:
     """Move the clock to a moment; what is due on the way is done after the transaction, moment by moment."""
-    return clock_answer(200, clock_of(_audited(call, aim_clock(call, body.to))))
+    return clock_answer(200, clock_of(_audit_change(call, aim_clock(call, body.to))))
 
 
 @operation("removeTestClock", audit="organization")
 def remove_test_clock(call: Call) -> None:
     """Return the organization to the real time."""
-    _audited(call, remove_clock(call))
+    _audit_change(call, remove_clock(call))
 
 
-def _audited(call: Call, change: ClockChange) -> OrganizationDetails:
+def _audit_change(call: Call, change: ClockChange) -> OrganizationDetails:
     """Add an entry to the audit log, if anything was changed; return the organization after the change."""
     before, after = audited_clock(change.before), audited_clock(change.after)
     if after != before:

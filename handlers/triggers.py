@@ -31,14 +31,14 @@ from persistence.triggers import DELIVERIES, TRIGGERS
 _AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_STATE)
 
 
-def _audited(trigger: Trigger | ShownTrigger) -> dict[str, Any]:
+def _audit_values(trigger: Trigger | ShownTrigger) -> dict[str, Any]:
     """The record with its headers, so that the audit log notes if they changed; it shows none of their values."""
     shown_trigger = trigger if isinstance(trigger, ShownTrigger) else ShownTrigger(trigger)
     record = trigger_record(shown_trigger)
     return {**record, "settings": {**record["settings"], "headers": shown_trigger.trigger.settings["headers"]}}
 
 
-_AUDITED = Audited("trigger", "trigger_id", _audited)
+_AUDITED = Audited("trigger", "trigger_id", _audit_values)
 
 
 @operation("listTriggers", answer=listed(trigger_record))

@@ -50,7 +50,8 @@ _BY_WALLETS = "m.wallet_id = ANY(%s::bigint[])"
 
 
 @cache
-def _lock_of_members(condition: str) -> Prepared:
+def _wallet_lock_statement(condition: str) -> Prepared:
+    """The statement that locks the wallets of the members that match a condition, in the order of their ids."""
     return Prepared(f"""
 SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
 WHERE m.organization_id = %s AND ({condition})
@@ -150,7 +151,7 @@ class ReleasedPage(NamedTuple):
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> None:
     """Lock members with all their records, in the order of `locks`; unknown ids are ignored."""
-    defer(db, _lock_of_members(_BY_LOYALTY_IDS), (organization_id, list(loyalty_member_ids)))
+    defer(db, _wallet_lock_statement(_BY_LOYALTY_IDS), (organization_id, list(loyalty_member_ids)))
 
 
 def find_members(
@@ -169,7 +170,7 @@ def find_members(
     """
     condition, values = _condition(organization_id, loyalty_member_ids, member_ids, order_ids or ())
     if lock:
-        defer(db, _lock_of_members(condition), (organization_id, *values))
+        defer(db, _wallet_lock_statement(condition), (organization_id, *values))
     statement = _select_of_members(condition, _NOTHING_AWAITED if order_ids is None else _AWAITED_TYPES)
     return _members_of_rows(query(db, statement, (organization_id, *values)))
 

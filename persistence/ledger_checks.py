@@ -229,7 +229,7 @@ FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
 WHERE coalesce(b.earned, 0) <> coalesce(m.earned, 0)
 """
 
-# A burn has a fiat value once it is settled, also if it was reverted later; the revert may take back a part of it.
+# A burn has a fiat value once it is settled, also if it was reverted later; the revert may return a part of it.
 _WRONG_FIAT = f"""
 SELECT organization_id, format('wallet %s, account %s: counts a fiat value of %s, its burns come to %s', wallet_id,
     ledger_account_id, trim_scale(coalesce(b.total_fiat_value, 0)), trim_scale(coalesce(f.fiat_value, 0)))

@@ -232,7 +232,7 @@ def next_ids(table: str) -> str:
 
 
 class IdAllocator:
-    """Allocates ids one at a time when their number is not known: reserved in few statements, doubling.
+    """Allocates ids one by one when their number is not known; each statement reserves twice as many as the last.
 
     `reserved_ids` are ids that were reserved before, which are used first.
     """
@@ -241,11 +241,11 @@ class IdAllocator:
         self._db = db
         self._table = table
         self._size = first
-        self._left = list(reserved_ids)[::-1]
+        self._unused_ids = list(reserved_ids)[::-1]
 
     def add_reserved(self, ids: Sequence[int]) -> None:
         """Take these ids first, which were reserved together with something else."""
-        self._left += ids[::-1]
+        self._unused_ids += ids[::-1]
 
     def expect(self, count: int) -> None:
         """Prepare for so many ids, so that the next statement reserves them."""
@@ -253,14 +253,14 @@ class IdAllocator:
 
     def take(self) -> int:
         """Return the next id, reserving more if none is left."""
-        if not self._left:
-            self._left = reserve_ids(self._db, **{self._table: self._size})[self._table][::-1]
+        if not self._unused_ids:
+            self._unused_ids = reserve_ids(self._db, **{self._table: self._size})[self._table][::-1]
             self._size *= 2
-        return self._left.pop()
+        return self._unused_ids.pop()
 
     def take_reserved(self, count: int) -> list[int]:
         """At most `count` ids, of those that are reserved already."""
-        return [self._left.pop() for _ in range(min(count, len(self._left)))]
+        return [self._unused_ids.pop() for _ in range(min(count, len(self._unused_ids)))]
 
     def __iter__(self) -> Iterator[int]:
         """As many ids as are asked for."""

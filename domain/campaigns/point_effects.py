@@ -219,7 +219,7 @@ class PointEffects:
 
     def _details(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Details:
         self.transaction_count += 1
-        # What the event says of its member is none of the sponsor's business, nor erased with the member there.
+        # A sponsor must not see the member's event details; erasing the member would not remove them there.
         is_own = params["recipient"] != SPONSOR
         return Details(
             system_unique_key=f"{self._event.key}:{self.transaction_count}",

@@ -302,8 +302,8 @@ class _Checker:
         if is_operator(node):
             return self.fault(node, f"'{node.function}' cannot be used on ({signature})")
         signatures = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in takes}))
-        of = " (the value before the dot comes first)" if node.target is not None else ""
-        return self.fault(node, f"{node.function}() takes {signatures}{of}, not ({signature})")
+        receiver_note = " (the value before the dot comes first)" if node.target is not None else ""
+        return self.fault(node, f"{node.function}() takes {signatures}{receiver_note}, not ({signature})")
 
 
 def is_plain(kind: Type) -> bool:

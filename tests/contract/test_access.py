@@ -262,7 +262,7 @@ def test_the_roles_are_those_of_the_documents():
 
 @by_name(SECURED)
 @pytest.mark.parametrize("token", [None, "nonsense"])
-def test_without_a_token(api: Api, records: dict[str, Any], operation: Operation, token: str | None):
+def test_calls_without_a_token_are_refused(api: Api, records: dict[str, Any], operation: Operation, token: str | None):
     reply = operation.call(api, token, records)
     assert reply.status == 401, reply.text
     assert reply.headers["WWW-Authenticate"].startswith("Bearer")
@@ -270,7 +270,9 @@ def test_without_a_token(api: Api, records: dict[str, Any], operation: Operation
 
 
 @by_name(WITH_ROLE)
-def test_without_the_role(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
+def test_calls_without_the_role_are_refused(
+    api: Api, organization: Organization, records: dict[str, Any], operation: Operation
+):
     (scope,) = operation.scopes
     # What is written may be read, but not the other way round.
     sufficient = {scope, scope.replace(":read", ":write")}
@@ -281,14 +283,18 @@ def test_without_the_role(api: Api, organization: Organization, records: dict[st
 
 
 @by_name(SECURED)
-def test_with_a_members_token(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
+def test_only_operations_for_members_accept_a_members_token(
+    api: Api, organization: Organization, records: dict[str, Any], operation: Operation
+):
     token = organization.member_token(records["loyaltyMemberId"])
     statuses = {200, 201} if operation.is_for_members else {403}
     assert operation.call(api, token, records).status in statuses
 
 
 @by_name(SECURED)
-def test_with_the_role(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
+def test_calls_with_the_role_are_accepted(
+    api: Api, organization: Organization, records: dict[str, Any], operation: Operation
+):
     further = [role for name, role in FURTHER_ROLES.items() if name == operation.documented.operation_id]
     for scope in operation.scopes or ["orders:read"]:
         token = organization.token_of(is_admin=True) if scope == ADMIN else organization.token_of(scope, *further)
@@ -309,7 +315,7 @@ def test_the_partners_have_operations_with_keys():
 
 
 @by_name(WITH_KEY)
-def test_with_a_partners_key(
+def test_operations_accept_only_the_key_of_their_partner(
     api: Api, other: Organization, records: dict[str, Any], keys: dict[str, str], operation: Operation
 ):
     assert operation.partner is not None
@@ -322,7 +328,9 @@ def test_with_a_partners_key(
 
 
 @by_name(WITH_KEY)
-def test_without_a_key(api: Api, organization: Organization, records: dict[str, Any], operation: Operation):
+def test_calls_without_a_partners_key_are_refused(
+    api: Api, organization: Organization, records: dict[str, Any], operation: Operation
+):
     for token, key in ((None, None), (organization.token, None), (None, "nonsense")):
         reply = operation.call(api, token, records, key=key)
         assert reply.status == 401, reply.text
@@ -337,14 +345,16 @@ def test_a_partners_key_is_no_token(api: Api, records: dict[str, Any], keys: dic
 
 
 @by_name([each for each in SECURED if each.surface == "administration"])
-def test_of_another_organization(api: Api, other: Organization, records: dict[str, Any], operation: Operation):
+def test_a_token_of_another_organization_is_refused(
+    api: Api, other: Organization, records: dict[str, Any], operation: Operation
+):
     reply = operation.call(api, other.token, records)
     assert reply.status == 403, reply.text
     assert MARKER not in reply.text
 
 
 @by_name(WITH_RECORD)
-def test_for_records_of_another_organization(
+def test_records_of_another_organization_are_not_found(
     api: Api, other: Organization, records: dict[str, Any], operation: Operation
 ):
     reply = operation.call(api, other.token, {**records, "organizationId": other.id})

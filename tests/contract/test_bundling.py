@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Files, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused(bundle: Bundle, case: str) -> None:
+def test_documents_that_cannot_be_bundled_are_refused(bundle: Bundle, case: str) -> None:
     paths, components, message = REFUSED[case]
     with pytest.raises(openapi.DocumentError, match=message):
         bundle({"integration/trees.yaml": paths, **components})

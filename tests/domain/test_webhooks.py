@@ -81,7 +81,7 @@ class TestSignatures:
 
 
 class TestAttempts:
-    def test_the_published_schedule(self):
+    def test_delays_follow_the_published_schedule(self):
         middle = [delay_after(attempt, 0.5) for attempt in range(1, MOST_ATTEMPTS)]
         assert middle == list(DELAYS)
         assert [each.total_seconds() for each in middle] == [5, 300, 1800, 7200, 18_000, 36_000, 36_000]
@@ -156,11 +156,11 @@ NOT_PUBLIC = [
 
 class TestAddresses:
     @pytest.mark.parametrize("address", PUBLIC)
-    def test_public(self, address):
+    def test_public_addresses_are_recognized(self, address):
         assert is_public(address)
 
     @pytest.mark.parametrize("address", NOT_PUBLIC)
-    def test_not_public(self, address):
+    def test_private_addresses_are_recognized(self, address):
         assert not is_public(address)
 
     @pytest.mark.parametrize("text", ["", "localhost", "127.1", "0x7f.1", "2130706433", "8.8.8.8.", "8.8.8.8/32"])
@@ -201,7 +201,7 @@ class TestUrls:
         assert url_fault(url, http_allowed=False, private_allowed=False) == fault
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]", "192.168.0.1:8080"])
-    def test_private_ones_where_allowed(self, address):
+    def test_private_addresses_are_accepted_only_where_allowed(self, address):
         url = f"https://{address}/"
         assert "not public" in url_fault(url, http_allowed=False, private_allowed=False)
         assert url_fault(url, http_allowed=False, private_allowed=True) is None
@@ -216,7 +216,7 @@ class TestUrls:
         assert "not public" in url_fault(f"https://{host}/", http_allowed=False, private_allowed=False)
         assert url_fault(f"https://{host}/", http_allowed=False, private_allowed=True) is None
 
-    def test_ports(self):
+    def test_urls_may_use_only_allowed_ports(self):
         def fault(url, ports=(80, 443)):
             return url_fault(url, http_allowed=True, private_allowed=False, ports=ports)
 
@@ -235,7 +235,7 @@ class TestUrls:
 
 
 class TestHeaders:
-    def test_names(self):
+    def test_headers_of_the_sender_and_malformed_names_are_refused(self):
         assert header_fault("X-Source") is None
         assert header_fault("Authorization") is None
         for name in ("Host", "CONTENT-TYPE", "webhook-anything", "Ce-Id", "Connection"):
@@ -243,7 +243,7 @@ class TestHeaders:
         for name in ("a b", "a:b", "", "é", "a\n", "x" * 101):
             assert header_fault(name) is not None
 
-    def test_repeated_names(self):
+    def test_names_that_differ_only_in_case_are_repeated(self):
         assert repeated_header({"X-A": "1", "X-B": "2"}) is None
         assert repeated_header({"X-A": "1", "x-a": "2"}) == "x-a"
 

@@ -127,7 +127,7 @@ def test_a_repeated_use_names_the_same_total(visit):
         assert at.do("use", systemUniqueKey="use-1", expect=409, **other)["type"] == "/problems/key-reused"
 
 
-def test_points(visit, shop, points):
+def test_a_book_is_excluded_while_points_are_missing(visit, shop, points):
     at = visit(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
     assert at.refused("assign") == ("insufficient-balance", "insufficient-balance")
     shop.give("ana", 15)
@@ -139,7 +139,7 @@ def test_points(visit, shop, points):
     assert at.refused("use") == ("insufficient-balance", "insufficient-balance")
 
 
-def test_stock(visit):
+def test_a_book_without_free_codes_is_excluded_on_request(visit):
     at = visit("A", type="list")
     at.do("assign")
     assert at.refused("assign") == ("coupon-out-of-stock", "coupon-out-of-stock")
@@ -166,7 +166,7 @@ def test_books_that_are_closed(visit, members, reason):
     assert at.reasons() == [reason]
 
 
-def test_archived_books(visit, books):
+def test_archived_books_are_excluded(visit, books):
     at = visit()
     at.do("assign")
     books.set_status(at.book, "archived")
@@ -182,7 +182,7 @@ def test_books_of_another_day(visit):
     assert at.reasons() == ["coupon-book-day"]
 
 
-def test_books_for_others(visit, shop):
+def test_books_for_other_tiers_or_audiences_are_excluded(visit, shop):
     path = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}/tiers"
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
     tier = shop.administration.post(path, body)["tier"]

@@ -170,7 +170,7 @@ def found_by(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tup
 
 @FEW
 @given(data=st.data())
-def test_lists_of_books(organization, keys, stored, data):
+def test_lists_contain_the_books_that_match_every_filter(organization, keys, stored, data):
     asked = {**data.draw(wanted_lists(keys)), **data.draw(wanted_values(keys))}
     query = {name: value for name, (value, _) in asked.items()}
     expected = [book["couponBookId"] for book in stored if all(test(book) for _, test in asked.values())]
@@ -219,7 +219,7 @@ def test_books_of_a_member(organization, member, keys, stored, data):
 
 @pytest.mark.parametrize("column", ["name", "rankingIndex", "validToDate", "type", "externalId"])
 @pytest.mark.parametrize("direction", ["", ",asc", ",desc"])
-def test_orders(organization, stored, column, direction):
+def test_books_are_sorted_by_each_column_empty_values_last(organization, stored, column, direction):
     """Nothing stands last either way; what is equal goes by age."""
     backwards = direction == ",desc"
     named = [book for book in stored if book[column] is not None]

@@ -102,7 +102,7 @@ def points(counter, **needed):
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_assign_use_revert(counter, type_):
+def test_amounts_follow_an_assignment_a_use_and_a_revert(counter, type_):
     book, member = counter.book(type_), counter.member()
     assigned = counter.assign(member, book, externalId="till-4")
     assert (assigned["amountAssigned"], assigned["amountUsed"], assigned["externalId"]) == (1, 0, "till-4")
@@ -223,7 +223,7 @@ def test_points_of_the_book(counter):
     counter.shop.check_ledger()
 
 
-def test_points_override(counter):
+def test_an_override_replaces_the_points_of_a_book(counter):
     book = counter.book(**points(counter, assignmentRequiredPoints=10, usageRequiredPoints=5))
     member = counter.member(points=3)
     free = counter.assign(member, book, pointsOverride=0, amount=5)
@@ -301,7 +301,7 @@ def test_keys_are_answered_once(counter):
     assert counter.stored(book) == (3, 0)
 
 
-def test_periods_and_discounts(till):
+def test_uses_and_discounts_are_limited_per_period(till):
     book = till.book(
         timezone="America/Sao_Paulo",
         maxUsagesPerPeriod=2,
@@ -384,7 +384,7 @@ def test_auto_assign_follows_the_rules_of_an_assignment(till):
     )
 
 
-def test_many_codes_for_one_member(office):
+def test_several_codes_are_assigned_to_one_member_at_once(office):
     book, member = office.book("list", "B-1", "B-2", "B-3"), office.member()
     path = f"/coupon-books/{book['couponBookId']}/assign"
 
@@ -454,7 +454,7 @@ def test_a_batch_answers_for_each_item(office):
     assert batch(*({"memberId": ana["memberId"]} for _ in range(101)), expect=400)["status"] == 400
 
 
-def test_a_certain_coupon(office):
+def test_a_chosen_coupon_is_assigned(office):
     book, member, other = office.book("list", "D-1", "D-2"), office.member(), office.member()
     [second, first] = office.books.surface.get(f"{office.books.path(book)}/coupons")["results"]
     assert (first["code"], second["code"]) == ("D-1", "D-2")

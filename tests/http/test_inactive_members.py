@@ -31,7 +31,7 @@ def deactivate(shop, member, **more):
 
 
 @pytest.mark.parametrize("by_id", [False, True], ids=["integration", "administration"])
-def test_badges(shop, member, by_id):
+def test_badges_of_an_inactive_member_cannot_change(shop, member, by_id):
     badges = Badges(shop, by_id=by_id)
     badge = badges.create()
     first = badges.assign(member, badge, 2, systemUniqueKey="till-1")
@@ -46,7 +46,7 @@ def test_badges(shop, member, by_id):
     badges.assign(member, badge)
 
 
-def test_tiers(shop, member):
+def test_the_tier_of_an_inactive_member_cannot_be_set(shop, member):
     tiers = TierSchedule.new(shop, Gold=1000)
     member_id, program = member_id_of(shop, member), tiers.program["loyaltyProgramId"]
     first = tiers.set(member, "Gold", systemUniqueKey="till-1")
@@ -83,7 +83,7 @@ def test_points_by_member_but_not_by_wallet(shop, member):
     assert shop.balance(member) == 8
 
 
-def test_progress_of_missions(shop, member):
+def test_the_progress_of_an_inactive_member_cannot_be_advanced(shop, member):
     mission = create(shop, pointsAccrual=10, goalCount=2)
     advance(shop, member, mission["missionId"], 1, systemUniqueKey="till-1")
     deactivate(shop, member)
@@ -93,7 +93,7 @@ def test_progress_of_missions(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_coupons(shop, member):
+def test_coupons_of_an_inactive_member_cannot_be_assigned_or_used(shop, member):
     books = CouponBooks(shop.organization)
     book = books.make("A-1", "A-2")
     mine = f"/members/{member}/coupon-books/{book['couponBookKey']}"

@@ -34,7 +34,7 @@ def twice(later):
     return check
 
 
-def test_coupons(shop, twice, later):
+def test_repeated_coupon_calls_return_their_result_after_the_expiry(shop, twice, later):
     book, member = CouponBooks(shop.organization).make(type="codeless"), shop.organization.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     soon = {"expiresAt": later.moment(days=1)}
@@ -48,7 +48,7 @@ def test_coupons(shop, twice, later):
     assert shop.rows("coupon_books", "total_assigned")[0].total_assigned == 2
 
 
-def test_points(shop, twice, later):
+def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, twice, later):
     ledger, wallet = shop.organization.created.ledger_id, shop.organization.member()["ledgerWalletId"]
     path, soon = f"/ledgers/{ledger}/wallets/{wallet}/mint", later.moment(days=1)
     account = shop.account(pointTrackingEnabled=True)["ledgerAccountId"]
@@ -66,7 +66,7 @@ def test_points(shop, twice, later):
     twice(batch)
 
 
-def test_tiers(shop, twice, later):
+def test_a_repeated_tier_change_returns_its_result_after_the_expiry(shop, twice, later):
     ladder, member = TierSchedule.new(shop, Gold=100), shop.member()
     path = f"/members/{member}/loyalty-programs/{ladder.program['loyaltyProgramKey']}/tier"
     body = {"loyaltyTierKey": ladder.key("Gold"), "expiresAt": later.moment(days=1)}
@@ -78,13 +78,13 @@ def test_tiers(shop, twice, later):
     twice(lambda key: shop.administration.put(path, {"systemUniqueKey": f"{key}-more", **body}))
 
 
-def test_missions(shop, twice, later):
+def test_a_repeated_advance_returns_its_result_after_the_mission_closed(shop, twice, later):
     mission, member = missions.create(shop, validTo=later.moment(days=1)), shop.member()
     twice(lambda key: missions.advance(shop, member, mission["missionId"], 1, systemUniqueKey=key))
     assert missions.advance(shop, member, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
 
 
-def test_badges(shop, later):
+def test_repeated_badge_calls_return_their_result_after_the_deactivation(shop, later):
     badges, member = Badges(shop), shop.member()
     badge = badges.create()
     first = badges.assign(member, badge, systemUniqueKey="once")
@@ -95,7 +95,7 @@ def test_badges(shop, later):
     assert badges.unassign(member, badge, systemUniqueKey="back") == given_back
 
 
-def test_events(shop, twice, later):
+def test_repeated_events_return_their_result_after_the_campaign_ended(shop, twice, later):
     campaign = {"eventType": GENERIC, "validTo": later.moment(days=1)}
     shop.campaign(**campaign)
     said = event(shop.member(), externalEventDate=later.moment(days=-1))

@@ -329,7 +329,7 @@ def test_transfers_count_once_for_each_wallet(administration, path, raw):
     assert administration.get(path, limit=2)["totalCount"] == 7
 
 
-def test_an_account_is_counted_no_further_than_takes_as_long_as_a_page(administration, path, many, monkeypatch):
+def test_the_total_of_an_account_is_counted_up_to_a_limit(administration, path, many, monkeypatch):
     total = administration.get(path, limit=2)["totalCount"]
     monkeypatch.setattr(ledger_transactions, "MOST_COUNTED", total // 2)
     assert administration.get(path, limit=2)["totalCount"] == total // 2 + 1

@@ -330,7 +330,7 @@ class TestUndoing:
         assert result["reverted"][0]["missions"][0]["newCounter"] == 0
         assert stand(shop, ana, mission) == (0, 0)
 
-    def test_an_order_that_is_returned_in_the_batch_that_creates_it_comes_off(self, shop, ana):
+    def test_an_order_returned_in_the_batch_that_creates_it_is_not_counted(self, shop, ana):
         mission = create(shop, eventType=ORDER_CREATED, goalCount=1, pointsAccrual=10)
         results = shop.track(
             order(ana, 10, external_id="o1"),

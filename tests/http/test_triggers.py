@@ -58,7 +58,7 @@ class TestRecords:
         assert found["settings"].pop("secret") is None
         assert found == made
 
-    def test_defaults(self, administration):
+    def test_settings_have_defaults(self, administration):
         made = administration.post("/triggers", trigger_body())["trigger"]
         assert made["active"] is True
         assert {n: made["settings"][n] for n in ("headers", "eventTypes", "entities")} == {
@@ -173,7 +173,7 @@ class TestRefusedSettings:
             ("https://[::ffff:169.254.169.254]/", "not public"),
         ],
     )
-    def test_urls(self, administration, url, why):
+    def test_an_unusable_url_is_refused(self, administration, url, why):
         [fault] = refused_settings(administration, url=url)["errors"]
         assert fault["pointer"] == "/settings/url"
         assert why in fault["detail"]
@@ -181,7 +181,7 @@ class TestRefusedSettings:
     @pytest.mark.parametrize(
         "secret", ["whsec_short", "whsec_" + "A" * 31, "whsec_" + "A" * 30 + "==", "secret", "whsec_" + "A" * 92]
     )
-    def test_secrets(self, administration, secret):
+    def test_a_malformed_secret_is_refused(self, administration, secret):
         [fault] = refused_settings(administration, secret=secret)["errors"]
         assert fault["pointer"] == "/settings/secret"
 
@@ -197,12 +197,12 @@ class TestRefusedSettings:
             {"X-Source": "a", "x-source": "b"},
         ],
     )
-    def test_headers(self, administration, headers):
+    def test_reserved_malformed_and_repeated_headers_are_refused(self, administration, headers):
         [fault] = refused_settings(administration, headers=headers)["errors"]
         assert fault["pointer"] == "/settings/headers"
 
     @pytest.mark.parametrize("value", ["", "two\r\nlines", " led by a space", "é"])
-    def test_values_of_headers(self, administration, value):
+    def test_malformed_values_of_headers_are_refused(self, administration, value):
         refused_settings(administration, headers={"X-Source": value})
 
     def test_filters_of_other_types(self, administration):
@@ -235,7 +235,7 @@ class TestRefusedSettings:
             {"colour": "red"},
         ],
     )
-    def test_bodies(self, administration, change):
+    def test_malformed_bodies_are_refused(self, administration, change):
         administration.post("/triggers", {**trigger_body(), **change}, expect=400)
 
     def test_http_and_private_addresses_where_configured(self, settings):
@@ -249,7 +249,7 @@ class TestRefusedSettings:
 
 
 class TestLists:
-    def test_filters_and_order(self, administration):
+    def test_triggers_are_filtered_and_sorted(self, administration):
         crm = add_trigger(administration, key="crm", name="For the CRM")
         sync = add_trigger(administration, "AsyncTrackWebhook", key="sync", name="100% results", active=False)
         books = add_trigger(administration, "EntityChangeWebhook", key="books", name="Changed records")
@@ -277,7 +277,7 @@ class TestLists:
             result["triggerId"] for result in administration.get("/triggers")["results"]
         }
 
-    def test_refused_queries(self, administration):
+    def test_unknown_values_of_queries_are_refused(self, administration):
         for query in ({"type": "Hook"}, {"limit": 101}, {"order": "secret"}, {"name": ""}, {"colour": "red"}):
             administration.get("/triggers", expect=400, **query)
         path = f"/triggers/{add_trigger(administration)['triggerId']}/deliveries"

@@ -51,20 +51,20 @@ class TestGivingMoreThanOneHas:
     @pytest.mark.parametrize(
         "more", [{"roles": ["coupons:read"]}, {"roles": ["members:write"]}, {"isAdmin": True}, {"isSystemAdmin": True}]
     )
-    def test_to_a_new_user(self, mine, more):
+    def test_permissions_cannot_be_given_to_a_new_user(self, mine, more):
         refused(mine.surface.post("/users", user_body(**more), expect=403))
 
     def test_what_one_has_can_be_given(self, mine):
         assert mine.create(roles=["members:read", "users:read"])["organizations"][0]["roles"]
 
     @pytest.mark.parametrize("body", [{"isAdmin": True, "roles": []}, {"isAdmin": False, "roles": ["ledgers:write"]}])
-    def test_to_oneself(self, mine, clerk, body):
+    def test_permissions_cannot_be_given_to_oneself(self, mine, clerk, body):
         refused(mine.surface.put(f"/users/{clerk['userId']}/permissions", body, expect=403))
         [item] = [{"organizationId": mine.organization.id, **body}]
         refused(mine.surface.put(f"/users/{clerk['userId']}", {"organizations": [item]}, expect=403))
 
     @pytest.mark.parametrize("given", [{"isAdmin": True}, {"roles": ["ledgers:read"]}])
-    def test_by_a_group(self, users, mine, clerk, given):
+    def test_permissions_cannot_be_given_by_a_group(self, users, mine, clerk, given):
         key = users.group(**given)["permissionGroupKey"]
         keys = {"permissionGroupKeys": [key]}
         refused(mine.surface.put(f"/users/{clerk['userId']}/permissions", keys, expect=403))
@@ -74,7 +74,7 @@ class TestGivingMoreThanOneHas:
         group = {"permissionGroupKey": "mine", "name": "Mine", "roles": [], **given}
         refused(mine.surface.post("/permission-groups", group, expect=403))
 
-    def test_by_changing_a_group_afterwards(self, users, mine, clerk):
+    def test_permissions_cannot_be_given_by_changing_a_group_afterwards(self, users, mine, clerk):
         key = mine.group(roles=["members:read"])["permissionGroupKey"]
         mine.surface.put(f"/users/{clerk['userId']}/permissions", {"permissionGroupKeys": [key]})
         for given in ({"isAdmin": True}, {"roles": ["members:write"]}):
@@ -83,19 +83,19 @@ class TestGivingMoreThanOneHas:
         users.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read", "members:read"]})
         mine.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read"], "name": "Less"})
 
-    def test_by_many_at_once(self, users, mine):
+    def test_permissions_cannot_be_given_to_many_at_once(self, users, mine):
         ana = users.person()
         for kind, emails in (("add", [address()]), ("reassign", [ana["email"]])):
             for more in ({"isAdmin": True}, {"roles": ["orders:write"]}):
                 refused(mine.surface.post(f"/users/bulk-{kind}", {"emails": emails, **more}, expect=403))
         assert mine.surface.get("/users", search="@corner")["totalCount"] == 1
 
-    def test_with_a_token_that_was_narrowed(self, users, organization):
+    def test_permissions_beyond_a_narrowed_token_cannot_be_given(self, users, organization):
         ana = users.person(isAdmin=True)
         narrow = users.by(users.token(ana, scope="users:write"))
         refused(narrow.surface.post("/users", user_body(isAdmin=True), expect=403))
 
-    def test_in_another_organization(self, users, other_organization):
+    def test_permissions_cannot_be_given_in_another_organization(self, users, other_organization):
         # An administrator's own power ends at the organization.
         ana = users.person()
         item = {"organizationId": other_organization.id, "isAdmin": True, "roles": []}
@@ -116,7 +116,7 @@ class TestGivingMoreThanOneHas:
 
 
 class TestTakingOverOthers:
-    def test_by_resetting_the_password_of_one_who_may_more(self, users, mine):
+    def test_the_password_of_a_user_with_more_permissions_cannot_be_reset(self, users, mine):
         for more in ({"isAdmin": True}, {"roles": ["ledgers:write"]}):
             ana = users.person(**more)
             refused(mine.surface.put(f"/users/{ana['userId']}/password", {"password": PASSWORD}, expect=403))
@@ -124,7 +124,7 @@ class TestTakingOverOthers:
         equal = users.person(roles=["members:read"])
         mine.surface.put(f"/users/{equal['userId']}/password", {"password": PASSWORD}, expect=204)
 
-    def test_by_changing_removing_or_deactivating_an_administrator(self, users, mine):
+    def test_an_administrator_cannot_be_changed_removed_or_deactivated(self, users, mine):
         ana = users.person(isAdmin=True)
         path = f"/users/{ana['userId']}"
         refused(mine.surface.delete(path, expect=403))
@@ -154,7 +154,7 @@ class TestTakingOverOthers:
         users.organization.api.surface(token=token).get("/members")
         users.organization.api.surface(f"/organizations/{other_organization.id}", token).get("/members", expect=403)
 
-    def test_by_receiving_invitations(self, users, organization):
+    def test_campaign_managers_cannot_subscribe_to_invitations(self, users, organization):
         marketing = organization.administration.with_token(organization.token_of("campaigns:write"))
         entities = {"entities": ["user-invitation"]}
         refused(marketing.post("/triggers", trigger_body("EntityChangeWebhook", **entities), expect=403))
@@ -164,7 +164,7 @@ class TestTakingOverOthers:
         for changed in (body, trigger_body("EntityChangeWebhook", "mail", **entities)):
             refused(marketing.put(f"/triggers/{mail['triggerId']}", changed, expect=403))
 
-    def test_with_a_members_token(self, users, organization):
+    def test_a_members_token_cannot_administer_users(self, users, organization):
         token = organization.member_token(organization.member()["loyaltyMemberId"])
         users.by(token).surface.get("/users", expect=403)
         users.by(token).surface.post("/users", user_body(), expect=403)
@@ -178,14 +178,14 @@ class TestGoingOnWithAnOldToken:
         made = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]])
         return {**made, "token": users.token(made), "group": f"/permission-groups/{group['permissionGroupKey']}"}
 
-    def test_after_removal(self, users, lead):
+    def test_a_token_ends_with_the_removal_of_its_user(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
         surface.get("/members")
         users.surface.delete(f"/users/{lead['userId']}")
         assert surface.get("/members", expect=401)["type"] == "/problems/unauthorized"
         users.sign_in(lead, expect=401)
 
-    def test_after_deactivation(self, users, lead):
+    def test_a_token_ends_with_the_deactivation_of_its_user(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
         users.surface.put(f"/users/{lead['userId']}", {"organizations": [], "active": False})
         surface.get("/members", expect=401)
@@ -193,7 +193,7 @@ class TestGoingOnWithAnOldToken:
         users.surface.put(f"/users/{lead['userId']}", {"organizations": [], "active": True})
         surface.get("/members")
 
-    def test_after_the_group_shrank(self, users, lead):
+    def test_a_token_loses_permissions_that_the_group_loses(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
         surface.post("/members", {"loyaltyMemberId": "ana"})
         users.surface.put(lead["group"], {"roles": []})
@@ -205,12 +205,12 @@ class TestGoingOnWithAnOldToken:
         home = users.organization.api.surface(f"/organizations/{users.organization.id}", lead["token"])
         home.get("/loyalty-programs", expect=403)
 
-    def test_after_leaving_the_group(self, users, lead):
+    def test_a_token_loses_permissions_when_its_user_leaves_the_group(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
         users.surface.put(f"/users/{lead['userId']}", {"organizations": [], "permissionGroupKeys": []})
         surface.post("/members", {"loyaltyMemberId": "bob"}, expect=403)
 
-    def test_after_demotion(self, users):
+    def test_a_token_loses_the_rights_of_an_administrator(self, users):
         ana = users.person(isAdmin=True)
         hers = users.by(users.token(ana))
         path = f"/users/{ana['userId']}/permissions"
@@ -222,7 +222,7 @@ class TestGoingOnWithAnOldToken:
         hers.surface.put(path, {"isAdmin": False, "roles": []}, expect=403)
         hers.surface.get("/users")
 
-    def test_after_being_a_system_administrator(self, users, other_organization):
+    def test_a_token_loses_the_rights_of_a_system_administrator(self, users, other_organization):
         system = users.by(users.system_token())
         ana = system.person(isSystemAdmin=True)
         there = users.organization.api.surface(f"/organizations/{other_organization.id}", users.token(ana))
@@ -230,7 +230,7 @@ class TestGoingOnWithAnOldToken:
         system.surface.put(f"/users/{ana['userId']}", {"organizations": [], "isSystemAdmin": False})
         there.get("/members", expect=401)
 
-    def test_after_the_password_was_reset(self, users, lead):
+    def test_a_token_ends_when_the_password_is_reset(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
         users.surface.put(f"/users/{lead['userId']}/password", {"password": "rain-and-espresso-42"}, expect=204)
         surface.get("/members", expect=401)
@@ -248,7 +248,7 @@ class TestLeavingNobodyToAdminister:
             ("PUT", f"{path}/permissions", {"isAdmin": False, "roles": []}),
         ]
 
-    def test_by_any_way(self, users):
+    def test_the_last_administrator_cannot_be_removed_in_any_way(self, users):
         ana = only_administrator(users)
         for surface in (users.surface, users.by(users.token(ana)).surface):
             for method, path, body in self.ways(users, ana):
@@ -262,7 +262,7 @@ class TestLeavingNobodyToAdminister:
         for method, path, body in self.ways(users, ana)[1:2]:
             users.surface.request(method, path, body, expect=200)
 
-    def test_by_a_group(self, users):
+    def test_the_last_administrator_of_a_group_cannot_be_removed(self, users):
         ana = only_administrator(users)
         key = users.group(isAdmin=True)["permissionGroupKey"]
         path = f"/users/{ana['userId']}"
@@ -277,7 +277,7 @@ class TestLeavingNobodyToAdminister:
         [result] = users.surface.post("/users/bulk-reassign", body, expect=200)["results"]
         refused(result["error"], "last-administrator")
 
-    def test_by_all_addresses_at_once(self, users):
+    def test_the_last_administrators_cannot_be_removed_all_at_once(self, users):
         ana = only_administrator(users)
         bob = users.person(isAdmin=True)
         body = {"emails": [bob["email"], ana["email"]]}

@@ -144,7 +144,7 @@ class TestRecords:
 
 
 class TestLists:
-    def test_filters(self, users):
+    def test_users_are_filtered(self, users):
         ana = users.person(name="Ana", userName="ana", nickname="Nina")
         users.person(name="Bob", active=False)
         users.create(name="Till", authClientId=f"Till_{ana['userId']}%")
@@ -342,7 +342,7 @@ class TestPasswords:
         users.sign_in(ana, new_password=PASSWORD, scope="admin", expect=400)
         users.sign_in(ana, new_password=PASSWORD)
 
-    def test_resets(self, users):
+    def test_a_password_is_reset_by_setting_another_one(self, users):
         ana, till = users.person(roles=["members:read"]), users.create()
         path = f"/users/{ana['userId']}/password"
         token = users.token(ana)
@@ -375,7 +375,7 @@ class TestManyAtOnce:
             for result in answer["results"]
         ]
 
-    def test_adding(self, users):
+    def test_users_are_added_in_bulk(self, users):
         ana, group = users.person(), users.group(roles=["tiers:read"])
         new = address()
         emails = [new, new.upper(), ana["email"], "no address"]
@@ -397,7 +397,7 @@ class TestManyAtOnce:
         problem = users.surface.post("/users/bulk-reassign", {"emails": [users.person()["email"]]}, expect=400)
         assert problem["errors"][0]["detail"] == "isAdmin, roles and permissionGroupKeys are missing."
 
-    def test_reassigning_and_removing(self, users):
+    def test_users_are_reassigned_and_removed_in_bulk(self, users):
         ana, bob, group = users.person(roles=["members:read"]), users.person(), users.group(roles=["tiers:read"])
         emails = [ana["email"], address(), bob["email"].upper(), bob["email"]]
         keys = {"permissionGroupKeys": [group["permissionGroupKey"]]}

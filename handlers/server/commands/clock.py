@@ -46,9 +46,9 @@ def clock() -> None:
 @json_option
 def show(organization: str, as_json: bool) -> None:
     """Print what the clock shows, and how far an advance is."""
-    with _called(organization) as called:
-        called.call("getTestClock")
-        _print(called.organization(), as_json)
+    with _clock_client(organization) as client:
+        client.call("getTestClock")
+        _print(client.organization(), as_json)
 
 
 @clock.command()
@@ -59,9 +59,9 @@ def show(organization: str, as_json: bool) -> None:
 @json_option
 def start(organization: str, starts_at: datetime | None, as_json: bool) -> None:
     """Let time stand still."""
-    with _called(organization) as called:
-        called.call("createTestClock", {} if starts_at is None else {"startsAt": starts_at.isoformat()})
-        _print(called.organization(), as_json)
+    with _clock_client(organization) as client:
+        client.call("createTestClock", {} if starts_at is None else {"startsAt": starts_at.isoformat()})
+        _print(client.organization(), as_json)
 
 
 @clock.command()
@@ -81,17 +81,17 @@ def advance(organization: str, to: datetime | None, by: str | None, as_json: boo
 
     if (to is None) == (by is None):
         raise click.UsageError("either --to or --by says how far")
-    with _called(organization) as called:
+    with _clock_client(organization) as client:
         if by is not None:
-            called.call("getTestClock")
-            tenant = called.organization()
+            client.call("getTestClock")
+            tenant = client.organization()
             try:
                 to = duration_of(by).after(tenant.time_at(datetime.now(UTC)), tenant.zone)
             except ValueError as error:
                 raise click.BadParameter(str(error), param_hint="--by") from None
         assert to is not None
-        called.call("advanceTestClock", {"to": to.isoformat()})
-        advanced = advance_clock(called.engine, called.settings, called.organization_id, lambda: False)
+        client.call("advanceTestClock", {"to": to.isoformat()})
+        advanced = advance_clock(client.engine, client.settings, client.organization_id, lambda: False)
         _print(advanced, as_json)
     if advanced.clock_error is not None:
         raise click.ClickException(advanced.clock_error)
@@ -102,15 +102,15 @@ def advance(organization: str, to: datetime | None, by: str | None, as_json: boo
 @json_option
 def remove(organization: str, as_json: bool) -> None:
     """Return to the real time."""
-    with _called(organization) as called:
-        called.call("removeTestClock")
+    with _clock_client(organization) as client:
+        client.call("removeTestClock")
     if as_json:
-        print_json({"organizationId": called.organization_id, "testClock": None})
+        print_json({"organizationId": client.organization_id, "testClock": None})
     else:
-        click.echo(f"Organization {called.organization_id} uses the real time.")
+        click.echo(f"Organization {client.organization_id} uses the real time.")
 
 
-class _Called:
+class _ClockClient:
     """The operations on the clock of one organization, called in this process."""
 
     def __init__(self, engine: Engine, settings: Settings, organization: str) -> None:
@@ -140,10 +140,10 @@ class _Called:
 
 
 @contextmanager
-def _called(organization: str) -> Iterator[_Called]:
+def _clock_client(organization: str) -> Iterator[_ClockClient]:
     settings = load_settings()
     with migrated_engine(settings) as engine:
-        yield _Called(engine, settings, organization)
+        yield _ClockClient(engine, settings, organization)
 
 
 def _print(organization: OrganizationDetails, as_json: bool) -> None:

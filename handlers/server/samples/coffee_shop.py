@@ -20,7 +20,7 @@ _MENU = {
 
 
 class CoffeeShop:
-    """The records of the sample, made one after the other by `calls` at the moment `now`."""
+    """Makes the records of the sample by calls of the API at the moment `now`."""
 
     def __init__(self, db: Connection, calls: LocalCalls, now: datetime) -> None:
         self._db, self._calls, self._now = db, calls, now
@@ -28,7 +28,7 @@ class CoffeeShop:
         self._orders = 0
 
     def fill(self) -> list[tuple[str, str]]:
-        """Make everything; returns what there is to see, and where."""
+        """Make all records; return descriptions of them, each with the operation or command that shows it."""
         self._program()
         self._rewards()
         self._campaigns()

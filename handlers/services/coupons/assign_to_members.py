@@ -64,9 +64,10 @@ class _Batch:
         stored_usages, usage_ids = look_up(self._unit, keys, len(items))
         self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored_usages)
         self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)}, usage_ids)
-        return [self._one(item, _member_of(item, members_of_items)) for item in items]
+        return [self._assign_item(item, _member_of(item, members_of_items)) for item in items]
 
-    def _one(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:
+    def _assign_item(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:
+        """Assign a coupon to the member of an item, or find the usage under its key; return the outcome."""
         key = item.system_unique_key
         try:
             if member is None:

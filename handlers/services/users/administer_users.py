@@ -64,7 +64,7 @@ def note_change(call: Call, before: User | None, after: User | None) -> None:
     """Add a change of a user to the audit log; `before` is None for a new user, `after` for a removed one."""
     user = after or before
     assert user is not None
-    call.audit.add("user", user.user_id, before=_audited(before), after=_audited(after))
+    call.audit.add("user", user.user_id, before=_audit_values(before), after=_audit_values(after))
 
 
 # What the audit log tells of a user, and of the permissions.
@@ -75,7 +75,7 @@ _USER = Shape(
 _PERMISSIONS = Shape(Membership, only=("is_admin", "roles", "permission_group_keys"))
 
 
-def _audited(user: User | None) -> dict[str, Any]:
+def _audit_values(user: User | None) -> dict[str, Any]:
     return {} if user is None else {**_USER(user), **_PERMISSIONS(user.membership)}
 
 

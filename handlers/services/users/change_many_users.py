@@ -94,7 +94,7 @@ def _insert(
             "updated_at": call.real_now,
         }
         rows.append(row)
-        call.audit.add("user", user_id, after=_audited(row, inline, groups))
+        call.audit.add("user", user_id, after=_audit_values(row, inline, groups))
         if secret is not None:
             invitations.append(Invitation(user_id, email, email, str(row["auth_client_id"]), secret, expires_at))
     roles = tuple(sorted(inline.roles))
@@ -105,7 +105,7 @@ def _insert(
     queue_invitations(call, invitations)
 
 
-def _audited(row: Mapping[str, Any], inline: Grant, groups: Sequence[PermissionGroup]) -> dict[str, Any]:
+def _audit_values(row: Mapping[str, Any], inline: Grant, groups: Sequence[PermissionGroup]) -> dict[str, Any]:
     """The new user in the audit log, with the fields of a user who is created individually."""
     return {
         "name": row["name"],

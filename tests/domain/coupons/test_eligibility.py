@@ -47,7 +47,7 @@ def test_nothing_stands_in_the_way_of_a_plain_book():
     ("total", "expected"),
     [(None, []), ("29.99", ["coupon-order-total"]), ("30", []), ("30.01", [])],
 )
-def test_by_the_minimum_total_of_an_order(total, expected):
+def test_the_minimum_total_of_an_order_limits_assignment_and_use(total, expected):
     book = coupon_book(min_order_total=Decimal(30))
     order_total = None if total is None else Decimal(total)
     for purpose in (ASSIGN, USE, ASSIGN_AND_USE):
@@ -67,12 +67,12 @@ def test_by_the_minimum_total_of_an_order(total, expected):
         (ARCHIVED, ["coupon-book-archived"]),
     ],
 )
-def test_by_status(status, slug):
+def test_only_published_books_can_be_assigned_or_used(status, slug):
     for purpose in (ASSIGN, USE, ASSIGN_AND_USE):
         assert slugs(coupon_book(publishing_status=status), attempt=Attempt(purpose)) == slug
 
 
-def test_by_validity_both_ends_included():
+def test_a_book_is_valid_at_both_ends_of_its_validity():
     for begin, end, expected in (
         (NOW, NOW, []),
         (NOW + MOMENT, None, ["coupon-book-not-yet-valid"]),
@@ -82,7 +82,7 @@ def test_by_validity_both_ends_included():
         assert slugs(coupon_book(valid_from_date=begin, valid_to_date=end)) == expected
 
 
-def test_by_day_of_the_week():
+def test_days_of_the_week_are_those_of_the_book_zone():
     assert slugs(coupon_book(days_of_week=[3])) == []
     assert slugs(coupon_book(days_of_week=[1, 2, 4, 5, 6, 7])) == ["coupon-book-day"]
     late = replace(facts(), at=datetime(2026, 3, 4, 23, tzinfo=UTC))
@@ -90,13 +90,13 @@ def test_by_day_of_the_week():
     assert slugs(coupon_book(days_of_week=[4]), late) == ["coupon-book-day"]
 
 
-def test_by_tier_and_audience_any_of_those_named():
+def test_one_of_the_tiers_and_one_of_the_audiences_are_enough():
     book = coupon_book(tier_keys=["gold", "iron"], audience_keys=["a", "b"])
     assert slugs(book) == ["coupon-book-tier", "coupon-book-audience"]
     assert slugs(book, facts(tier_keys={"iron"}, audience_keys={"c", "b"})) == []
 
 
-def test_by_condition():
+def test_a_book_is_refused_unless_its_condition_holds():
     context = {
         "tiers": ["gold"],
         "audiences": [],
@@ -114,13 +114,13 @@ def test_by_condition():
         assert slugs(coupon_book(condition={"expression": text}), facts(context=context)) == expected
 
 
-def test_a_condition_as_a_tree():
+def test_a_condition_may_be_a_tree():
     tree = {"kind": "constant", "type": "bool", "value": False}
     assert slugs(coupon_book(condition={"node": tree})) == ["coupon-book-condition"]
     assert slugs(coupon_book(condition={"node": {**tree, "value": True}})) == []
 
 
-def test_inactive_members():
+def test_an_inactive_member_is_refused():
     assert slugs(coupon_book(), facts(is_active=False)) == ["member-inactive"]
     # A member is active by default.
     assert slugs(coupon_book(), MemberFacts(at=NOW)) == []
