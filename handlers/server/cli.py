@@ -12,7 +12,7 @@ _COMMANDS = {
     "completion": ("completion:completion", "Print the completion of commands for a shell."),
     "config": ("config:config", "Keep the configuration of an organization as files."),
     "credentials": ("organizations:credentials", "Credentials of programs that use the API."),
-    "deliver": ("periodic_work:deliver", "Send what is due to the receivers of webhooks."),
+    "deliver": ("periodic_work:deliver", "Send due messages to the receivers of webhooks."),
     "distribute": ("database:distribute", "Distribute the database over a cluster of Citus."),
     "doctor": ("database:doctor", "Tell what is configured and works."),
     "evaluate-tiers": ("periodic_work:evaluate_tiers", "Evaluate again the tiers that have expired."),
