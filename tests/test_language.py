@@ -217,7 +217,7 @@ ALLOWED_PHRASES = {
     "domain": 139,
     "handlers": 396,
     "persistence": 173,
-    "openapi": 630,
+    "openapi": 277,
     "docs": 810,
     "tests": 660,
     "bench": 40,
