@@ -217,7 +217,7 @@ ALLOWED_PHRASES = {
     "domain": 139,
     "handlers": 396,
     "persistence": 173,
-    "openapi": 277,
+    "openapi": 15,
     "docs": 810,
     "tests": 660,
     "bench": 40,
