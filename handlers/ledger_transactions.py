@@ -164,7 +164,7 @@ def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[P
     identities = [
         {"index": index, "systemUniqueKey": batch_item.system_unique_key} for index, batch_item in enumerate(body)
     ]
-    results = _processed(call, movements, identities)
+    results = _post_batch(call, movements, identities)
     return [
         replace(item, identity={**item.identity, "systemUniqueKey": item.rows[0].system_unique_key})
         if item.rows
@@ -194,24 +194,24 @@ def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Proc
         for transaction_id in body.transaction_ids
     ]
     identities = [{"ledgerTransactionId": transaction_id} for transaction_id in body.transaction_ids]
-    return _processed(call, movements, identities)
+    return _post_batch(call, movements, identities)
 
 
-def _processed(call: Call, movements: Sequence[Movement], identities: Sequence[Mapping[str, Any]]) -> list[Processed]:
-    """Post the items of a batch; returns them with their rows, all read at once."""
+def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[Mapping[str, Any]]) -> list[Processed]:
+    """Post the items of a batch; return each with its rows and the keys of its account."""
     outcomes = post_and_answer([call] * len(movements), movements)
     rows = [outcome if isinstance(outcome, list) else [] for outcome in outcomes]
     account_ids = [
-        of_item[0].ledger_account_id if of_item else requested.ledger_account_id or 0
-        for requested, of_item in zip(movements, rows, strict=True)
+        item_rows[0].ledger_account_id if item_rows else requested.ledger_account_id or 0
+        for requested, item_rows in zip(movements, rows, strict=True)
     ]
     keys = ledger.keys_of_accounts(call.db, call.organization.organization_id, set(account_ids))
     return [
         Processed(
             identity=identity,
             account_keys=keys.get(account_id),
-            rows=of_item,
+            rows=item_rows,
             refusal=outcome if isinstance(outcome, Refusal) else None,
         )
-        for identity, account_id, of_item, outcome in zip(identities, account_ids, rows, outcomes, strict=True)
+        for identity, account_id, item_rows, outcome in zip(identities, account_ids, rows, outcomes, strict=True)
     ]

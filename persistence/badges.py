@@ -91,7 +91,7 @@ def find_revertible(
     event_ids: Collection[int] = (),
     badge_tracking_ids: Collection[int] = (),
 ) -> list[BadgeTracking]:
-    """The trackings of events or with these ids, and the reversals that are still missing something of the members."""
+    """The trackings of these events or with these ids, and the members' reversals that still have a missing amount."""
     columns = badge_trackings.c
     conditions = [and_(columns.missing != 0, columns.member_id.in_(list(member_ids)))]
     if event_ids:

@@ -185,26 +185,26 @@ def rows_of_account(
 
     A transaction that affects no wallet has one row without any.
     """
-    of_account = _t.c.ledger_account_id == ledger_account_id
+    is_of_account = _t.c.ledger_account_id == ledger_account_id
     if "wallet_id" in filters:
         # From the wallet's side: the index of its entries then leads to no more than its own transactions.
-        conditions = [of_account, _e.c.ledger_account_id == ledger_account_id]
+        conditions = [is_of_account, _e.c.ledger_account_id == ledger_account_id]
         return _rows_of_wallet(db, organization_id, filters["wallet_id"], conditions, filters, page)
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
-    of_transactions = [_t.c.organization_id == organization_id, of_account, *_conditions(filters)]
+    conditions = [_t.c.organization_id == organization_id, is_of_account, *_conditions(filters)]
     return _page(
         db,
         joined,
-        [*of_transactions, _SHOWN],
+        [*conditions, _SHOWN],
         page,
         _t.c.ledger_transaction_id,
-        count=lambda: _count_rows_of_account(db, organization_id, of_transactions),
+        count=lambda: _count_rows_of_account(db, organization_id, conditions),
     )
 
 
-def _count_rows_of_account(db: Connection, organization_id: int, of_transactions: list[Any]) -> RowCount:
+def _count_rows_of_account(db: Connection, organization_id: int, conditions: list[Any]) -> RowCount:
     """As `count_rows`, by looking up the entries of no more transactions than are counted."""
-    transactions = select(_t.c.ledger_transaction_id).where(*of_transactions).limit(MOST_COUNTED + 1).subquery()
+    transactions = select(_t.c.ledger_transaction_id).where(*conditions).limit(MOST_COUNTED + 1).subquery()
     # As `_SHOWN`: entries of zero where there are no others; and a row without a wallet where there are none at all.
     moving = func.nullif(func.count().filter(_e.c.amount != 0), 0)
     row_count = (
@@ -245,10 +245,10 @@ def _rows_of_wallet(
     filters: Mapping[str, Any],
     page: Page,
 ) -> Paged[TransactionRow]:
-    of_wallet = (_e.c.organization_id == organization_id, _e.c.wallet_id == wallet_id)
+    is_of_wallet = (_e.c.organization_id == organization_id, _e.c.wallet_id == wallet_id)
     joined = _e.join(_t, _ENTRY_OF_TRANSACTION).join(_a, _ACCOUNT_OF_TRANSACTION)
     ids = _e.c.ledger_transaction_id, _t.c.ledger_transaction_id
-    return _page(db, joined, [*of_wallet, _SHOWN, *conditions, *_conditions(filters)], page, *ids)
+    return _page(db, joined, [*is_of_wallet, _SHOWN, *conditions, *_conditions(filters)], page, *ids)
 
 
 def _conditions(filters: Mapping[str, Any]) -> list[Any]:

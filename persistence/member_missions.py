@@ -62,7 +62,7 @@ def find_page(
 
     `timezones` are those that missions have, the first one being that of missions without one.
     """
-    of_member = and_(
+    is_of_member = and_(
         progress_rows.c.organization_id == missions.c.organization_id,
         progress_rows.c.mission_id == missions.c.mission_id,
         progress_rows.c.member_id == member.member_id,
@@ -74,7 +74,7 @@ def find_page(
     def member_mission(*row: Any) -> MemberMission:
         return MemberMission(Mission(*row[:split]), MissionBalance(member.member_id, *row[split:]))
 
-    table, page = missions.outerjoin(progress_rows, of_member), Page.of(query)
+    table, page = missions.outerjoin(progress_rows, is_of_member), Page.of(query)
     sorting = sorting_of(page.order, _ORDER_COLUMNS, missions.c.mission_id)
     return paged_columns(db, member_mission, [*MISSIONS.columns, *_BALANCE], table, conditions, page, sorting)
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from domain.content.documents import MOST_ATTRS_DEPTH
-from domain.content.schema_parts import Schemas, beside, exclusive_inside, inside
+from domain.content.schema_parts import Schemas, schema_groups_of_parts, schemas_of_parts, schemas_of_same_value
 from domain.problems import FieldFault
 
 MAX_EVALUATIONS = 500
@@ -163,20 +163,25 @@ class _Parts(NamedTuple):
     """The schemas that a schema has its cost from."""
 
     own_cost: Cost
-    beside: list[str]
-    inside: list[str]
-    exclusive_inside: list[list[str]]
+    same_value: list[str]
+    parts: list[str]
+    groups_of_parts: list[list[str]]
 
     @classmethod
     def of(cls, place: str, schemas: Schemas, pattern_size: PatternSize) -> _Parts:
         own_cost = _own_cost(schemas[place], pattern_size)
-        return cls(own_cost, beside(place, schemas), inside(place, schemas), list(exclusive_inside(place, schemas)))
+        return cls(
+            own_cost,
+            schemas_of_same_value(place, schemas),
+            schemas_of_parts(place, schemas),
+            list(schema_groups_of_parts(place, schemas)),
+        )
 
     def sum(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
         """The cost with that of one value inside: of one property or item, and of all patterns."""
-        summands = [self.own_cost, *(costs[part] for part in self.beside)]
-        summands += [below[part].further_in() for part in self.inside]
-        for group in self.exclusive_inside:
+        summands = [self.own_cost, *(costs[part] for part in self.same_value)]
+        summands += [below[part].further_in() for part in self.parts]
+        for group in self.groups_of_parts:
             summands.append(Cost(*map(max, zip(*(below[part].further_in() for part in group), strict=True))))
         return Cost(*map(sum, zip(*summands, strict=True)))
 
@@ -197,7 +202,7 @@ def _add_cost(start: str, parts: Mapping[str, _Parts], below: Mapping[str, Cost]
             return place
         open_places.add(place)
         todo.append((place, True))
-        for other_place in parts[place].beside:
+        for other_place in parts[place].same_value:
             if other_place in open_places:
                 return other_place
             todo.append((other_place, False))

@@ -43,7 +43,7 @@ def target_of(reference: Any) -> str | None:
     return reference[1:]
 
 
-def beside(place: str, schemas: Schemas) -> list[str]:
+def schemas_of_same_value(place: str, schemas: Schemas) -> list[str]:
     """The schemas that check the same value of a document as this one."""
     schema = schemas[place]
     if not isinstance(schema, dict):
@@ -58,8 +58,8 @@ def beside(place: str, schemas: Schemas) -> list[str]:
     return [other_place for other_place in places if other_place in schemas]
 
 
-def inside(place: str, schemas: Schemas) -> list[str]:
-    """The schemas that check a part of the value that this one checks, and may all check the same part."""
+def schemas_of_parts(place: str, schemas: Schemas) -> list[str]:
+    """The schemas that check parts of the value that this one checks; several of them may check the same part."""
     schema = schemas[place]
     if not isinstance(schema, dict):
         return []
@@ -68,8 +68,8 @@ def inside(place: str, schemas: Schemas) -> list[str]:
     return [other_place for other_place in places if other_place in schemas]
 
 
-def exclusive_inside(place: str, schemas: Schemas) -> Iterator[list[str]]:
-    """Groups of schemas that check a part of the value; of a group, only one checks a part with a name or position."""
+def schema_groups_of_parts(place: str, schemas: Schemas) -> Iterator[list[str]]:
+    """Groups of schemas that check parts of the value; each part is checked by at most one schema of a group."""
     schema = schemas[place]
     if isinstance(schema, dict):
         for key in ("properties", "prefixItems"):

@@ -47,8 +47,8 @@ def _media_range(text: str) -> tuple[str, float]:
 
 def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
     """The quality of the most specific range that an offered type is in."""
-    of_kind = f"{offered.partition('/')[0]}/*"
-    for media_range in (offered, of_kind, "*/*"):
+    any_of_its_kind = f"{offered.partition('/')[0]}/*"
+    for media_range in (offered, any_of_its_kind, "*/*"):
         qualities = [quality for name, quality in ranges if name == media_range]
         if qualities:
             return max(qualities)

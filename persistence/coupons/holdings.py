@@ -377,9 +377,9 @@ def active_locks(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int], at: datetime
 ) -> tuple[list[CouponLock], dict[int, int]]:
     """The members' active locks of books, and the number of all that reserve something of the stock of each."""
-    of_books = (organization_id, list(book_ids), at)
-    member_locks = [CouponLock(*row) for row in query(db, _OWN_LOCKS, (*of_books, list(member_ids)))]
-    return member_locks, dict(map(tuple, query(db, _RESERVED, of_books)))
+    parameters = (organization_id, list(book_ids), at)
+    member_locks = [CouponLock(*row) for row in query(db, _OWN_LOCKS, (*parameters, list(member_ids)))]
+    return member_locks, dict(map(tuple, query(db, _RESERVED, parameters)))
 
 
 def statements_to_store_locks(locks: Sequence[CouponLock]) -> list[Statement]:

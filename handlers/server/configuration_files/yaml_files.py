@@ -128,9 +128,9 @@ def _read(name: str, text: str) -> RecordFile:
     if faults:
         raise FaultyFiles(faults)
     assert isinstance(content, dict)
-    kind, _, of_kind = content["record"].partition("/")
+    kind, _, name_in_kind = content["record"].partition("/")
     fields_lines = {place.removeprefix("/fields"): line for place, line in lines.items()}
-    return RecordFile(name, Ref(kind, of_kind), content["fields"], fields_lines)
+    return RecordFile(name, Ref(kind, name_in_kind), content["fields"], fields_lines)
 
 
 def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[str]:
@@ -172,10 +172,10 @@ def _scalar(node: yaml.Node, faults: list[str], name: str) -> Any:
     line, text = node.start_mark.line + 1, str(node.value)
     tag = node.tag.removeprefix("tag:yaml.org,2002:")
     if tag == REF:
-        kind, _, of_kind = text.partition("/")
-        if kind not in KIND_OF or not of_kind:
+        kind, _, name_in_kind = text.partition("/")
+        if kind not in KIND_OF or not name_in_kind:
             faults.append(f"{name}, line {line}: {REF} {text} names no record: write {REF} kind/name")
-        return Ref(kind, of_kind)
+        return Ref(kind, name_in_kind)
     if tag in ("str", "timestamp"):
         return text
     if tag == "null":

@@ -222,7 +222,7 @@ def _assign(
     coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes
 ) -> list[CouponUsage]:
     _refuse_past_expiry(call, request.command)
-    return coupons.together(lambda: _assign_each(coupons, request.member, book, request.command, digest))
+    return coupons.run_or_roll_back(lambda: _assign_each(coupons, request.member, book, request.command, digest))
 
 
 def _assign_each(

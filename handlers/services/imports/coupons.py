@@ -122,8 +122,8 @@ def import_coupon_codes(call: Call, job: ImportJob, rows: Sequence[ImportRow], n
         book.coupon_book_id: book
         for book in BOOKS.find_all(call.db, call.organization.organization_id, coupon_book_id=by_book)
     }
-    for book_id, of_book in sorted(by_book.items()):
-        _add(call, job, BOOKS.lock(call.db, by_id[book_id]), of_book, failed, name_of)
+    for book_id, book_rows in sorted(by_book.items()):
+        _add(call, job, BOOKS.lock(call.db, by_id[book_id]), book_rows, failed, name_of)
     return failed
 
 

@@ -12,7 +12,7 @@ from domain.tier_status import TierStatus, tier_status
 from domain.tiers import MemberTier, Points, TierAssignments
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
-from handlers.services.unit_of_work.derived_events import earnings_of
+from handlers.services.unit_of_work.derived_events import find_tier_earnings
 from persistence import expiring_points, ledger_wallets, member_tiers
 from persistence.member_holdings import MemberWithHoldings
 from persistence.rows import fields_of
@@ -168,7 +168,7 @@ def points_of(call: Call, members: Sequence[Member], balances: Balances | None =
     if balances is None:
         balances = _balances_of(call, members)
     schedules = configuration_of(call.db, call.organization).schedules_of_periods
-    earnings = earnings_of(call.db, organization_id, schedules, wallets, call.now) if schedules else {}
+    earnings = find_tier_earnings(call.db, organization_id, schedules, wallets, call.now) if schedules else {}
     points = {
         (wallet_id, view.ledger_account_id): TierPoints(
             view.current_balance, view.earned, earnings.get((wallet_id, view.ledger_account_id), ())

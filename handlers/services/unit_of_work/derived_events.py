@@ -199,14 +199,14 @@ def tier_points_of(session: LedgerSession, earnings: Earnings, wallet_id: int, l
     return TierPoints(balance.current, balance.earned, (*before, *session.earnings(wallet_id, ledger_account_id)))
 
 
-def earnings_of(
+def find_tier_earnings(
     db: Connection,
     organization_id: int,
     tier_schedules: Iterable[TierSchedule],
     wallet_ids: Collection[int],
     at: datetime,
 ) -> Earnings:
-    """The earnings of wallets that count at a moment or later, by schedules of periods: at most one statement."""
+    """Find the earnings of wallets that count for tiers at `at` or later; at most one statement."""
     since: dict[int, datetime] = {}
     for schedule in tier_schedules:
         if schedule.ledger_account_id is not None:

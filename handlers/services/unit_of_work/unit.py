@@ -27,7 +27,7 @@ from domain.tiers import TierAssignments
 from handlers.call import Execution
 from handlers.services.configuration import complete_plan, configuration_of
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, earnings_of, tier_points_of
+from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, find_tier_earnings, tier_points_of
 from handlers.services.unit_of_work.event_limits import open_limits
 from handlers.services.unit_of_work.facts import load_order_history, load_tier_history, tier_keys_at
 from handlers.services.unit_of_work.locked_members import LockedMembers
@@ -201,7 +201,9 @@ class UnitOfWork(LockedMembers):
             self._add_owners_of_arrivals()
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
         schedules = self.configuration.schedules_of_periods
-        earnings = earnings_of(self.db, self.organization_id, schedules, self.ledger_ids, self.now) if schedules else {}
+        earnings = (
+            find_tier_earnings(self.db, self.organization_id, schedules, self.ledger_ids, self.now) if schedules else {}
+        )
         self.tier_points = partial(tier_points_of, self.ledger, earnings)
         self.ledger.tier_keys_at = partial(tier_keys_at, weakref.proxy(self))
         self._transaction_ids = []

@@ -79,14 +79,14 @@ class CouponWork:
         self._load_transactions([details.pending])
         if command.auto_assign:
             book = self.loader.count(book)
-        return self.together(partial(self._service.use, self._member(member_id), book, command, details))
+        return self.run_or_roll_back(partial(self._service.use, self._member(member_id), book, command, details))
 
     def lock(self, member_id: int, book: CouponBook, command: Lock) -> CouponLock:
         """Lock a coupon of a loaded book; if it is refused, nothing has changed."""
         if command.auto_assign:
             book = self.loader.count(book)
         key, lock_id = self._unit.new_key(), self.loader.lock_ids.take()
-        return self.together(partial(self._service.lock, self._member(member_id), book, command, key, lock_id))
+        return self.run_or_roll_back(partial(self._service.lock, self._member(member_id), book, command, key, lock_id))
 
     def use_locked(self, lock: CouponLock, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use the coupon of a lock, which ends by it; if it is refused, nothing has changed."""
@@ -98,7 +98,7 @@ class CouponWork:
             self.loader.state.link_lock(ended, usages_[0].coupon_usage_id)
             return usages_
 
-        return self.together(work)
+        return self.run_or_roll_back(work)
 
     def release(self, lock: CouponLock) -> CouponLock:
         """Release a lock; raises CouponLockEnded."""
@@ -174,7 +174,7 @@ class CouponWork:
             self.loader.state.rollback_to(state)
             self._unit.ledger.rollback_to(ledger)
 
-    def together(self, act: Callable[[], T]) -> T:
+    def run_or_roll_back(self, act: Callable[[], T]) -> T:
         """Run `act` as a whole: if it raises a Refusal, its changes are rolled back."""
         state, ledger = self.loader.state.savepoint(), self._unit.ledger.savepoint()
         try:
@@ -213,9 +213,9 @@ class CouponWork:
             external_event_date=reversal.external_event_date,
         )
         by_id = self.loader.state.usages
-        of_event = [usage.coupon_usage_id for usage in by_id.values() if usage.loyalty_event_id == event_id]
+        event_usage_ids = [usage.coupon_usage_id for usage in by_id.values() if usage.loyalty_event_id == event_id]
         parts = []
-        for usage_id in sorted(of_event, reverse=True):
+        for usage_id in sorted(event_usage_ids, reverse=True):
             usage = by_id[usage_id]
             is_restored = not usage.is_use or self.loader.state.books[usage.coupon_book_id].restore_on_cancel
             if is_restored and self._service.is_active(usage_id):
