@@ -69,21 +69,23 @@ def hours_faults(schedule: Mapping[str, Any] | None, *, names_days: bool) -> lis
 
 
 def _window_faults(windows: list[Mapping[str, Any]]) -> Iterator[FieldFault]:
-    placed: list[tuple[Window, int]] = []
+    sorted_windows: list[tuple[Window, int]] = []
     for position, window in enumerate(windows):
         if window["from"] == window["to"]:
             detail = f"from is {window['from']}, the same as to; a whole day is from 00:00 to 24:00"
             yield FieldFault(detail, pointer=f"{_pointer(position)}/from")
         else:
-            placed.append((_window(window), position))
-    placed.sort()
-    # After the last window of a week comes the first one of the next.
-    following = [(Window(*(minute + MINUTES_OF_WEEK for minute in first)), position) for first, position in placed[:1]]
-    for (one, position), (other, other_position) in pairwise(placed + following if len(placed) > 1 else placed):
-        if one.end > other.begin:
-            texts = [_window_text(windows[index]) for index in (position, other_position)]
+            sorted_windows.append((_window(window), position))
+    sorted_windows.sort()
+    if len(sorted_windows) > 1:
+        # The first window of the next week follows the last one of this week.
+        first_window, first_position = sorted_windows[0]
+        sorted_windows.append((Window(*(minute + MINUTES_OF_WEEK for minute in first_window)), first_position))
+    for (earlier, position), (later, later_position) in pairwise(sorted_windows):
+        if earlier.end > later.begin:
+            texts = [_window_text(windows[index]) for index in (position, later_position)]
             yield FieldFault(
-                f"schedule has overlapping windows, {' and '.join(texts)}", pointer=_pointer(other_position)
+                f"schedule has overlapping windows, {' and '.join(texts)}", pointer=_pointer(later_position)
             )
 
 

@@ -88,12 +88,12 @@ def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: 
     """
     # Serializes choices of the ledger's default account; taken before any of its accounts.
     LEDGERS.lock(db, ledger)
-    of_ledger = {"ledger_id": ledger.ledger_id}
+    ledger_values = {"ledger_id": ledger.ledger_id}
     if values["is_default_account"]:
         _make_room_for_default(db, ledger)
     elif not _has_accounts(db, ledger):
-        of_ledger["is_default_account"] = True
-    account = ACCOUNTS.add(db, ledger.organization_id, {**values, **of_ledger}, now)
+        ledger_values["is_default_account"] = True
+    account = ACCOUNTS.add(db, ledger.organization_id, {**values, **ledger_values}, now)
     organizations.raise_configuration_version(db, ledger.organization_id)
     return account
 
@@ -111,8 +111,8 @@ def store_account(
 
 def _has_accounts(db: Connection, ledger: Ledger) -> bool:
     accounts = ledger_accounts.c
-    of_ledger = (accounts.organization_id == ledger.organization_id, accounts.ledger_id == ledger.ledger_id)
-    return bool(db.execute(select(select(literal(1)).where(*of_ledger).exists())).scalar())
+    is_of_ledger = (accounts.organization_id == ledger.organization_id, accounts.ledger_id == ledger.ledger_id)
+    return bool(db.execute(select(select(literal(1)).where(*is_of_ledger).exists())).scalar())
 
 
 def _make_room_for_default(db: Connection, ledger: Ledger) -> None:

@@ -194,10 +194,10 @@ def _order_total(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str 
 def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     stock = facts.stock_left
     # Assigning any amount of a code of a list uses up the code.
-    command = ONE if book.type == LIST else attempt.amount
-    if stock is None or stock >= command:
+    requested_amount = ONE if book.type == LIST else attempt.amount
+    if stock is None or stock >= requested_amount:
         return None
-    requested = "1 coupon was" if command == ONE else f"{_plain(command)} coupons were"
+    requested = "1 coupon was" if requested_amount == ONE else f"{_plain(requested_amount)} coupons were"
     return f"{requested} requested, {_plain(max(stock, ZERO))} are left."
 
 
@@ -227,10 +227,10 @@ def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
 
 
 def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    most, command = book.max_discount_per_use, attempt.amount_discounted
-    if most is None or command is None or command <= most:
+    most, discount = book.max_discount_per_use, attempt.amount_discounted
+    if most is None or discount is None or discount <= most:
         return None
-    return f"One use may give a discount of {_plain(most)}, not {_plain(command)}."
+    return f"One use may give a discount of {_plain(most)}, not {_plain(discount)}."
 
 
 def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:

@@ -205,7 +205,7 @@ class Columns:
             raise FileFault(f"The first line has {len(self.header)} columns; a file has at most {MAX_COLUMNS}.")
         self.restores = ERROR_COLUMNS[0] in self.header
         for name in self.header:
-            # A column that is named like a field whose column has another name is none.
+            # If columnNames renames the column of a field, a column with the field's own name is unknown.
             field = renamed.get(name, "" if name in column_names else name)
             if field in reads or (kind == MEMBERS and field.startswith(CUSTOM)):
                 if field in self._names:

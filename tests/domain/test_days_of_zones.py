@@ -51,7 +51,7 @@ def period_of(at: datetime, name: str, period: str) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("name", ZONES)
-def test_a_day_begins_and_ends_where_the_walk_says(name):
+def test_days_begin_and_end_where_a_look_at_every_quarter_hour_finds_it(name):
     lengths = set()
     for day, begin, end in walk(name):
         assert (start_of_day(day, ZoneInfo(name)), start_of_day(next_period("daily", day), ZoneInfo(name))) == (

@@ -61,7 +61,7 @@ class EarningsReader:
         )
 
     def _accounts(self, effects: Sequence[Effect], after: MemberHoldings) -> Iterator[AccountEarning]:
-        """The accounts whose balance changes, or would but for limits."""
+        """The accounts whose balance changes, or would change without limits."""
         configuration = self._run.unit.configuration
         discarded, expiries, waiting = _discarded(configuration, effects), self._expiries(), self._waiting()
         for account_id, account in sorted(configuration.accounts.items()):

@@ -60,8 +60,8 @@ def next_rewards(
     `answer` is the result of the event, `offers` are the coupon books after it.
     """
     campaigns, is_complete = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, answer))
-    of_kinds: list[Iterable[NextReward]] = [campaigns, _tiers(run), _missions(run), _books(offers)]
-    rewards = [reward for kind in of_kinds for reward in sorted(kind, key=lambda reward: reward.missing.amount)]
+    rewards_by_kind: list[Iterable[NextReward]] = [campaigns, _tiers(run), _missions(run), _books(offers)]
+    rewards = [reward for kind in rewards_by_kind for reward in sorted(kind, key=lambda reward: reward.missing.amount)]
     return rewards[:MAX_REWARDS], is_complete
 
 

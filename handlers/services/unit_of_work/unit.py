@@ -162,7 +162,7 @@ class UnitOfWork(LockedMembers):
         """Load the state that a request at these moments, and now, can affect.
 
         `account_ids` are the accounts whose points it moves, any if None; unless campaigns may move points as a
-        consequence, no others are locked. What has expired is then reported with what is moved, unless tiers that
+        consequence, no others are locked. Expiries are then reported together with the movements, unless tiers that
         depend on `settled_accounts` are to be evaluated at once. `since` is the earliest date of what it moves.
         `transaction_ids` is as in `open_for_events`, and so is the result.
         """

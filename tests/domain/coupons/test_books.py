@@ -119,7 +119,7 @@ def test_what_is_left_of_a_reversed_assignment_has_no_value():
 
 
 @given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=12))
-def test_a_value_is_what_its_standing_uses_leave_whatever_was_reverted(amount, moves):
+def test_the_remaining_value_is_the_value_less_unreverted_uses(amount, moves):
     cards = card(12 * amount, amount)
     standing: list[Decimal] = []
     for is_use, number in moves:
