@@ -220,6 +220,6 @@ def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collec
 
 def _faults_of_subjects(type_: str, settings: Mapping[str, Any]) -> Iterator[FieldFault]:
     if settings["eventTypes"] and type_ == ENTITY_CHANGE:
-        yield FieldFault(f"eventTypes does not go with the type {type_}", pointer="/settings/eventTypes")
+        yield FieldFault(f"eventTypes must be empty for the type {type_}", pointer="/settings/eventTypes")
     if settings["entities"] and type_ != ENTITY_CHANGE:
-        yield FieldFault(f"entities does not go with the type {type_}", pointer="/settings/entities")
+        yield FieldFault(f"entities must be empty for the type {type_}", pointer="/settings/entities")

@@ -44,7 +44,7 @@ class Page:
         after = Position.from_cursor(query["cursor"])
         faults = []
         if number:
-            detail = "page does not go with cursor: leave it out"
+            detail = "page cannot be sent with cursor: leave page out"
             faults.append(FieldFault(detail, parameter="page"))
         if after.order != _with_direction(order):
             detail = "order is not the one that cursor goes with: send the same order as for the page before"

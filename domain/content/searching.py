@@ -99,7 +99,7 @@ class SearchReader:
             number = number_of(value)
             if number is not None:
                 return [number_text(number)]
-            self.fault(parameter, f"{name} is compared with numbers, which {value[:50]} is not.")
+            self.fault(parameter, f"{value[:50]} is not a number: send a number to compare {name} with.")
         elif kind == BOOLEAN and value not in ("true", "false"):
             self.fault(parameter, f"{name} is compared with true or false, not with {value[:50]}.")
         elif kind == DATE and moment_of(value) is None:

@@ -140,7 +140,7 @@ class Availability:
         """Contradictions between the terms, each with the name of a field on the wire."""
         if self.at is not None:
             for name in self.names[1:]:
-                yield name, f"{name} does not go with availableAt"
+                yield name, f"{name} and availableAt exclude each other: send one of them"
         if self.rounding == DAY and self.after is None and self.on is None:
             yield "availableRounding", "availableRounding rounds nothing without availableAfter or availableOn"
         yield from _faults_of_duration("availableAfter", self.after)

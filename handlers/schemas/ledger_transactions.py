@@ -205,7 +205,7 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchedMovement:
     fields = _BATCH_ITEM.load(item)
     if fields.reverts is not None:
         faults = [
-            FieldFault(f"{name} does not go with reverts", pointer=f"{pointer}/{name}")
+            FieldFault(f"{name} cannot be sent with reverts: leave it out", pointer=f"{pointer}/{name}")
             for name in _NOT_OF_A_REVERT
             if item.get(name) is not None
         ]

@@ -261,8 +261,13 @@ class TestTriggers:
     @pytest.mark.parametrize(
         ("type_", "changes", "secret", "faults"),
         [
-            ("event", {"entities": ["member"]}, None, ["entities does not go with the type event"]),
-            (ENTITY_CHANGE, {"eventTypes": ["a"]}, None, [f"eventTypes does not go with the type {ENTITY_CHANGE}"]),
+            ("event", {"entities": ["member"]}, None, ["entities must be empty for the type event"]),
+            (
+                ENTITY_CHANGE,
+                {"eventTypes": ["a"]},
+                None,
+                [f"eventTypes must be empty for the type {ENTITY_CHANGE}"],
+            ),
             ("event", {"headers": {"Host": "a"}}, None, ["headers has Host, which is set by the sender"]),
             ("event", {"headers": {"X-A": None}}, None, ["headers has null for X-A, and no value of it is stored"]),
             ("event", {"headers": {"X-A": "1", "x-a": "2"}}, None, ["headers has x-a twice, in letters of any case"]),

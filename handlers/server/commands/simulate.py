@@ -133,7 +133,7 @@ def _read_payload(text: str) -> Any:
     try:
         return from_json(text)
     except ValueError as error:
-        raise click.BadParameter(f"it is not JSON: {error}", param_hint="--payload") from None
+        raise click.BadParameter(f"the payload is not JSON: {error}", param_hint="--payload") from None
 
 
 def _print(simulation: Mapping[str, Any]) -> None:

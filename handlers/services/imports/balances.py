@@ -101,7 +101,10 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
     available_at = moment_in(values, "availableAt", name_of, zone)
     is_pending = bool(values.get("pending", False))
     if is_pending and available_at is not None:
-        raise RowFault(f"{name_of('availableAt')} does not go with {name_of('pending')}.", name_of("availableAt"))
+        raise RowFault(
+            f"{name_of('availableAt')} cannot be given with {name_of('pending')}: leave one out.",
+            name_of("availableAt"),
+        )
     name, account_id = values["loyaltyMemberId"], account.ledger_account_id
     fields: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
