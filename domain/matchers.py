@@ -103,7 +103,8 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredic
             f"{pointer}/field",
         )
     if sign not in field.operators:
-        raise _fault(f"operator {sign} cannot be used with the field {name}", f"{pointer}/operator")
+        operators = ", ".join(sorted(field.operators))
+        raise _fault(f"operator {sign} does not exist for the field {name}; these do: {operators}", f"{pointer}/operator")
     description = _describe_value(field, sign)
     if sign == "in":
         if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):

@@ -160,6 +160,10 @@ def test_what_cannot_be_asked_is_refused_with_its_place(given_condition, member)
     ("field", "operator", "value", "text"),
     [
         ("total", ">", "1", "operator > needs a number."),
+        (
+            *("categoryCode", ">", 1),
+            "operator > does not exist for the field categoryCode; these do: contains, equals, in, startsWith.",
+        ),
         ("customAttributes.x", "<=", "a", "operator <= needs a number."),
         ("customAttributes.x", "startsWith", 1, "operator startsWith needs a text of 1 to 1000 characters."),
         ("productCode", "equals", 1, "operator equals needs a text of 1 to 1000 characters."),
