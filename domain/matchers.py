@@ -104,7 +104,8 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredic
         )
     if sign not in field.operators:
         operators = ", ".join(sorted(field.operators))
-        raise _fault(f"operator {sign} does not exist for the field {name}; these do: {operators}", f"{pointer}/operator")
+        detail = f"operator {sign} does not exist for the field {name}; these do: {operators}"
+        raise _fault(detail, f"{pointer}/operator")
     description = _describe_value(field, sign)
     if sign == "in":
         if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):

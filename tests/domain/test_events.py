@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.events import EventOrigin, IncomingEvent, LoyaltyEvent
+from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, EventOrigin, IncomingEvent, LoyaltyEvent
 
 OWN, OF_ORDER = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
 ORDER = {"order": {"externalEventDate": "2026-03-02"}}
@@ -57,3 +57,7 @@ def test_an_event_belongs_to_a_request():
 )
 def test_a_captured_event_waits_for_an_evaluation(changes, expected):
     assert replace(STORED, **changes).is_captured_only is expected
+
+
+def test_stored_states_of_evaluation_keep_their_numbers():
+    assert (NOT_EVALUATED, EVALUATED, EVALUATION_FAILED) == (0, 1, 2)

@@ -91,7 +91,9 @@ def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
         ),
         (Availability(rounding="day"), ["availableRounding"]),
         (Availability(after="P2Y1D"), ["availableAfter"]),
-        # Two years with a leap day.
+        (Availability(after="P1M700D"), []),
+        (Availability(after="P1M701D"), ["availableAfter"]),
+        # A leap day in the two years, and the longest month first.
         (Availability(after="P731D"), []),
         (Availability(after="P732D"), ["availableAfter"]),
         (Availability(after="a while"), ["availableAfter"]),
