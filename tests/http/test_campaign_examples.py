@@ -100,6 +100,7 @@ PAGES = (
     "payments.md",
     "coupons.md",
     "events.md",
+    "expressions.md",
     "ledger.md",
     "members.md",
     "missions.md",
