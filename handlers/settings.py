@@ -154,7 +154,7 @@ class Settings:
     management_bind: str = _setting(
         _bind,
         "",
-        "Another address, `HOST:PORT`, for `/metrics`, the documents and their pages; they are then on that one alone.",
+        "Another address, `HOST:PORT`, for `/metrics`, the documents and their pages; they are then only on that one.",
         documented_default="none",
     )
     workers: int = _setting(_whole(1, 256), 2, "Worker processes of `loyalty serve`; about one for each core.")
@@ -164,23 +164,23 @@ class Settings:
     base_url: str = _setting(
         _http_url,
         "",
-        "The URL under which clients reach the API, where a proxy stands in front of the server.",
+        "The URL under which clients reach the API, where a proxy is in front of the server.",
         documented_default="`http://HOST:PORT/v2`",
     )
     max_body_bytes: int = _setting(
-        _whole(1024, 256 * 1024 * 1024), 1024 * 1024, "Largest request body in bytes; a larger one is answered 413."
+        _whole(1024, 256 * 1024 * 1024), 1024 * 1024, "Largest request body in bytes; a larger one is refused with 413."
     )
     request_timeout_ms: int = _setting(
         _whole(10, 3_600_000),
         30_000,
-        "Milliseconds that a request may take in all, from its first byte to its answer; a later body is answered 408, "
-        "later work is ended and answered 503.",
+        "Milliseconds that a request may take in all, from its first byte to its response; a later body is refused "
+        "with 408, later work is ended with 503.",
     )
     connections: int = _setting(
         _whole(16, 1_000_000),
         1000,
-        "Connections that a worker process holds at once, as far as `ulimit -n` allows; beyond it those that are "
-        "silent longest are closed.",
+        "Connections that a worker process holds at once, as far as `ulimit -n` allows; beyond it the connections "
+        "that are silent longest are closed.",
     )
     rate_per_address: str = _setting(
         _rate, "off", "How often an address may call, such as `600/minute`; `off` is no limit."
@@ -190,7 +190,7 @@ class Settings:
     wrong_secrets_per_client: str = _setting(
         _rate,
         "10/minute",
-        "How many wrong secrets a client may send from one address before its token requests are answered 429.",
+        "How many wrong secrets a client may send from one address before its token requests are refused with 429.",
     )
     wrong_secrets_per_address: str = _setting(_rate, "60/minute", "The same for an address, whatever clients it names.")
     trusted_proxies: str = _setting(
@@ -214,7 +214,7 @@ class Settings:
         _whole(1, 100),
         100,
         "Calls of one organization and kind that a process does in one database transaction at most, if they come "
-        "while another one is under way; 1 does each alone.",
+        "while another one is under way; 1 runs each individually.",
     )
     statement_timeout_ms: int = _setting(
         _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 never does."
@@ -313,7 +313,7 @@ class Settings:
     answers_kept_days: int = _setting(
         _whole(0, 36_500),
         400,
-        "Days for which the answer to a tracked event is kept, to be given again for the same key; 0 keeps all.",
+        "Days for which the result of a tracked event is kept, to be returned again for the same key; 0 keeps all.",
     )
     remove_deliveries_minutes: int = _setting(_whole(0, 525_600), 1440, "The same for `loyalty remove-deliveries`.")
     deliveries_kept_days: int = _setting(
@@ -334,7 +334,7 @@ class Settings:
     validate_responses: bool = _setting(
         _switch,
         False,
-        "Check every answer against the documents; for tests, since it costs time.",
+        "Check every response against the documents; for tests, since it costs time.",
         documented_default="false",
     )
 
