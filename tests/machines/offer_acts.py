@@ -85,20 +85,21 @@ class Acts:
         return made["pointsPayment"]
 
     def settle(self) -> None:
-        """Capture, release or refund a payment."""
-        if self.program.payments:
-            path = f"/points-payments/{self.chance.choice(self.program.payments[-2:])}"
-            what = self.chance.choice(["capture", "release", "refund"])
-            bodies = {"capture": {}, "release": None, "refund": {"points": 3, "systemUniqueKey": self.program.name()}}
-            refusals = (
-                "payment-not-held",
-                "refund-exceeds-payment",
-                "supply-exceeded",
-                "payment-not-captured",
-                "not-pending",
-            )
-            name = "release payment" if what == "release" else what
-            self.program.ask(name, self.program.integration, f"{path}/{what}", bodies[what], *refusals)
+        """Capture, release or refund the first of some payments that allows it."""
+        what = self.chance.choice(["capture", "capture", "release", "refund"])
+        bodies = {"capture": {}, "release": None, "refund": {"points": 3, "systemUniqueKey": self.program.name()}}
+        refusals = (
+            "payment-not-held",
+            "refund-exceeds-payment",
+            "supply-exceeded",
+            "payment-not-captured",
+            "not-pending",
+        )
+        name = "release payment" if what == "release" else what
+        for key in reversed(self.program.payments[-4:]):
+            path = f"/points-payments/{key}/{what}"
+            if self.program.ask(name, self.program.integration, path, bodies[what], *refusals) is not None:
+                break
 
     def visit(self) -> None:
         """An event that burns points and extends the others."""

@@ -145,7 +145,7 @@ def _accounts(clock: Clock, chance: random.Random) -> tuple[Points, Points]:
         "pointTrackingEnabled": True,
         "fiatPerPoint": Decimal("0.05"),
         "redemption": {"pointsPerUnit": 3, "currency": "EUR", "multipleOf": chance.choice([1, 2]), "maxShare": 0.5},
-        "maxBalance": chance.choice([None, 150, 300]),
+        "maxBalance": chance.choice([None, 100, 200]),
         "restoredExpiryDays": chance.choice([0, 15]),
         "defaultAvailability": chance.choice(WAITS),
     }
@@ -155,7 +155,7 @@ def _accounts(clock: Clock, chance: random.Random) -> tuple[Points, Points]:
     points.account.update(organization.administration.put(points.path, body)["ledgerAccount"])
     if chance.random() < 0.3:
         organization.administration.put(f"{points.path}/max-supply", {"maxSupply": 700})
-    return points, Points.new(organization, alias="stars", overdraftLimit=40)
+    return points, Points.new(organization, alias="stars", overdraftLimit=20)
 
 
 def _cents(number: int) -> Decimal:

@@ -174,6 +174,5 @@ def test_points_budgets_and_discounts_are_those_of_the_model(api):
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("seed", range(10, 20))
-def test_long_histories_are_those_of_the_model(api, seed):
-    Effects.of_all(run(api, 10 * seed + n, 200) for n in range(2)).check((*RULES, *CANCELLED), least=2)
+def test_long_histories_are_those_of_the_model(api):
+    Effects.of_all(run(api, seed, 200) for seed in range(100, 120)).check((*RULES, *CANCELLED))

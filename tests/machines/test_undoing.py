@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.builders.api import running_api
-from tests.machines.effects import LEAST, Effects
+from tests.machines.effects import Effects
 from tests.machines.offer_acts import Acts
 from tests.machines.offers import Program
 
@@ -68,8 +68,6 @@ RULES = (
     "use-coupon executed",
     "revert coupon",
 )
-
-SEEDS = range(1, 7)
 
 
 @pytest.fixture(scope="module")
@@ -175,13 +173,12 @@ def run(api, seed, steps):
 
 
 def test_nothing_is_left_once_everything_is_undone(api):
-    Effects.of_all(run(api, seed, 90) for seed in range(9)).check(RULES, least=1)
+    Effects.of_all(run(api, seed, 90) for seed in range(9)).check(RULES, least=2)
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_left_of_long_histories(api, seed):
-    Effects.of_all(run(api, 100 * seed + n, 200) for n in range(6)).check(RULES, least=-(-LEAST // len(SEEDS)))
+def test_nothing_is_left_of_long_histories(api):
+    Effects.of_all(run(api, seed, 200) for seed in range(100, 136)).check(RULES)
 
 
 def in_parts(acts, one):
