@@ -218,7 +218,7 @@ ALLOWED_PHRASES = {
     "handlers": 396,
     "persistence": 173,
     "openapi": 15,
-    "docs": 588,
+    "docs": 492,
     "tests": 660,
     "bench": 40,
 }
