@@ -220,6 +220,8 @@ def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collec
 
 def _faults_of_subjects(type_: str, settings: Mapping[str, Any]) -> Iterator[FieldFault]:
     if settings["eventTypes"] and type_ == ENTITY_CHANGE:
-        yield FieldFault(f"eventTypes must be empty for the type {type_}", pointer="/settings/eventTypes")
+        detail = f"eventTypes cannot be sent with the type {type_}: leave it empty"
+        yield FieldFault(detail, pointer="/settings/eventTypes")
     if settings["entities"] and type_ != ENTITY_CHANGE:
-        yield FieldFault(f"entities must be empty for the type {type_}", pointer="/settings/entities")
+        detail = f"entities cannot be sent with the type {type_}: leave it empty"
+        yield FieldFault(detail, pointer="/settings/entities")

@@ -261,12 +261,12 @@ class TestTriggers:
     @pytest.mark.parametrize(
         ("type_", "changes", "secret", "faults"),
         [
-            ("event", {"entities": ["member"]}, None, ["entities must be empty for the type event"]),
+            ("event", {"entities": ["member"]}, None, ["entities cannot be sent with the type event: leave it empty"]),
             (
                 ENTITY_CHANGE,
                 {"eventTypes": ["a"]},
                 None,
-                [f"eventTypes must be empty for the type {ENTITY_CHANGE}"],
+                [f"eventTypes cannot be sent with the type {ENTITY_CHANGE}: leave it empty"],
             ),
             ("event", {"headers": {"Host": "a"}}, None, ["headers has Host, which is set by the sender"]),
             ("event", {"headers": {"X-A": None}}, None, ["headers has null for X-A, and no value of it is stored"]),
