@@ -198,6 +198,23 @@ class TestOrders:
         assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
         assert points.verify() == []
 
+    @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned"])
+    def test_a_late_order_whose_points_have_waited_in_vain_can_be_undone(self, shop, points, action, way):
+        member = shop.member()
+        [result] = shop.track(order(member, 100, external_id="order-1", externalEventDate="2025-12-01T09:00:00Z"))
+        if way == "cancelEvent":
+            shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        else:
+            if way == "returned":
+                confirm(shop, member)
+            [undone] = shop.track(order(member, None, way, "order-1"))
+            assert undone["status"] == "success"
+        assert holds(shop, member) == (0, 0)
+        [payload] = payloads(shop, "points-cancelled")
+        assert payload["amount"] == 100
+        assert [row["status"] for row in points.rows() if row["transactionType"] == "mint"] == [2]
+        assert points.verify() == []
+
     def test_a_dry_run_confirms_and_writes_nothing(self, clock, shop, points):
         effect = mint_effect(("=", "floor(order.total)"), availableOn=ON_CONFIRMED)
         shop.campaign(running(effect), eventType=ORDER_CREATED)

@@ -17,6 +17,7 @@ from domain.campaigns.point_effects import transaction_number
 from domain.campaigns.reevaluation import UNCHANGED, Reevaluation
 from domain.events import SUCCESS, LoyaltyEvent
 from domain.ledger.postings import Details
+from domain.ledger.records import REVERTED
 from domain.ledger.session import LedgerSession
 from domain.problems import Refusal
 from domain.reversals import (
@@ -151,6 +152,9 @@ class Reversals:
         reverted_transactions = []
         reevaluation = reversal.reevaluations.get(event.loyalty_event_id, UNCHANGED)
         for key, transaction in self._transactions.get(event.loyalty_event_id, {}).items():
+            # Opening the session has reverted points that waited in vain, and released ended holds.
+            if session.status_of(transaction) == REVERTED:
+                continue
             account, number = session.accounts[transaction.ledger_account_id], next(numbers)
             details = Details(
                 system_unique_key=f"{reversal.key}:undo-{number}",
