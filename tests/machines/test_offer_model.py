@@ -175,4 +175,4 @@ def test_points_budgets_and_discounts_are_those_of_the_model(api):
 
 @pytest.mark.stress
 def test_long_histories_are_those_of_the_model(api):
-    Effects.of_all(run(api, seed, 200) for seed in range(100, 120)).check((*RULES, *CANCELLED))
+    Effects.of_all(run(api, seed, 200) for seed in range(100, 140)).check((*RULES, *CANCELLED))
