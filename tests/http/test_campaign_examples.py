@@ -109,6 +109,7 @@ PAGES = (
     "reports.md",
     "webhooks.md",
     "privacy.md",
+    "users.md",
 )
 SECTIONS = {title: section for page in PAGES for title, section in sections(page).items()}
 IN_A_TEST_ORGANIZATION = sections("testing-time.md")
