@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.campaigns import effect
 from tests.builders.coupons import CouponBooks
 from tests.builders.test_clocks import Clock
-from tests.builders.tracking import Shop, key
+from tests.builders.tracking import ORDER_CREATED, Shop, key, order, running
 
 LOCKED, ENDED = "/problems/coupon-locked", "/problems/coupon-lock-ended"
 EMPTY, NONE = "/problems/coupon-out-of-stock", "/problems/coupon-not-assigned"
@@ -222,3 +223,15 @@ def test_members_who_go_leave_no_locks(shop, books, way):
     else:
         shop.integration.patch(f"/members/{ana.member}", {"active": False})
     assert ben.assign()["code"] == "A"
+
+
+def test_cancelling_the_order_that_assigned_a_coupon_reverts_it_in_spite_of_its_lock(shop, books):
+    book = books.make(type="codeless")
+    assignment = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=1)
+    shop.campaign(running(assignment), eventType=ORDER_CREATED)
+    holder = Holder(shop, book)
+    event_key = shop.track_one(order(holder.member, 10))["loyaltyEventKey"]
+    lock = holder.lock()
+    shop.integration.post(f"/events/{event_key}/cancel", {}, expect=200)
+    assert holder.use(lock, expect=409) == NONE
+    shop.integration.post(f"/coupon-locks/{lock['couponLockKey']}/release", None, expect=200)

@@ -236,7 +236,8 @@ class Acts:
         """Use what is locked, or release it."""
         if self.program.locks:
             path, amount, lock_key = self.program.locks.pop()
-            refusals = ("coupon-lock-ended", "coupon-value-exceeded")
+            # Cancelling the order that assigned the coupon reverts the assignment in spite of the lock.
+            refusals = ("coupon-lock-ended", "coupon-value-exceeded", "coupon-not-assigned")
             if self.chance.random() < 0.5:
                 self.program.ask(
                     "release lock", self.program.integration, f"/coupon-locks/{lock_key}/release", None, *refusals
