@@ -219,9 +219,7 @@ def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collec
 
 
 def _faults_of_subjects(type_: str, settings: Mapping[str, Any]) -> Iterator[FieldFault]:
-    if settings["eventTypes"] and type_ == ENTITY_CHANGE:
-        detail = f"eventTypes cannot be sent with the type {type_}: leave it empty"
-        yield FieldFault(detail, pointer="/settings/eventTypes")
-    if settings["entities"] and type_ != ENTITY_CHANGE:
-        detail = f"entities cannot be sent with the type {type_}: leave it empty"
-        yield FieldFault(detail, pointer="/settings/entities")
+    name = "eventTypes" if type_ == ENTITY_CHANGE else "entities"
+    if settings[name]:
+        detail = f"{name} cannot be sent with the type {type_}: leave it empty"
+        yield FieldFault(detail, pointer=f"/settings/{name}")
