@@ -115,7 +115,7 @@ def _limit_descriptors(most: int) -> None:
 
 
 def free_port() -> int:
-    """A free port that no socket bound to port 0 gets, so that nobody else answers there while a server is killed."""
+    """A free port that no socket bound to port 0 gets: it stays free while its server is killed and started again."""
     while True:
         port = random.SystemRandom().randrange(*BELOW_EPHEMERAL_PORTS)
         with socket.socket() as listener, suppress(OSError):
