@@ -34,9 +34,14 @@ class Load:
     statuses: dict[int, int] = field(default_factory=dict)
 
     @property
+    def calls(self) -> int:
+        """Successful calls."""
+        return sum(count for status, count in self.statuses.items() if status < 300)
+
+    @property
     def rate(self) -> float:
         """Successful calls a second."""
-        return sum(count for status, count in self.statuses.items() if status < 300) / self.seconds
+        return self.calls / self.seconds
 
     @property
     def failures(self) -> int:

@@ -1,10 +1,10 @@
 """Single calls beside the database: `python -m bench.single_calls`.
 
 The world of `bench.tracking`, durable as in production. Clients that each send one event, mint, assignment or use of a
-coupon a call, and wait for the answer, beside pgbench with as many clients writing the rows of one in a database
-transaction each, in one run. Then the greatest rate of events is offered at 50, 75 and 90 %, and members are read,
-beside bare Flask that asks the database the same. Prints tables for `docs/performance.md`. Trust the ratios: machines
-differ, and are shared.
+coupon a call, and wait for the response, compared with as many clients of pgbench that write the rows of one in a
+database transaction each, in one run. Then the greatest rate of events is offered at 50, 75 and 90 %, and members are
+read, compared with bare Flask that queries the same. Prints tables for `docs/performance.md`, with the processor time
+of a call. Trust the ratios and the processor time: machines differ, and are shared.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from bench import coupon_usages, ledger, load, tracking
+from bench.processor_time import ProcessorTimes
 from bench.tracking import World, add_campaign, new_world, serving, serving_bare_flask
 
 CLIENTS = (1, 8, 32, 128)
@@ -104,6 +105,7 @@ def main() -> None:
 
 def _report(world: World, engine: Engine, seconds: int, workers: int, clients: list[int]) -> None:
     numbers = itertools.count(1)
+    times = ProcessorTimes(engine)
     with serving(world, workers) as port:
         client = tracking.Client(port, world, numbers)
         add_campaign(client, world)
@@ -128,20 +130,25 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
             "use": (book.uses(world), pgbench(coupon_usages.pgbench_script("use"), coupons)),
         }
         load.closed(port, 8, 3, kinds["event"][0])
-        print("| call | clients | pgbench/s | p50 ms | p99 ms | calls/s | of pgbench | p50 ms | p99 ms | failures |")
-        print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
+        print(
+            "| call | clients | pgbench/s | p50 ms | p99 ms | calls/s | of pgbench | p50 ms | p99 ms | failures "
+            "| CPU ms: server | PostgreSQL | PostgreSQL by pgbench |"
+        )
+        print(13 * "|---" + "|", flush=True)
         most = 0.0
         for count in clients:
             for kind, (make, limit) in kinds.items():
                 if kind == "use":
                     # Enough for all uses, whatever came of the last ones.
                     load.closed(port, count, seconds, book.assignments(world))
-                done, bound = load.closed(port, count, seconds, make), limit(count)
+                done, cost = times.measure(load.closed, port, count, seconds, make)
+                bound, bound_cost = times.measure(limit, count)
                 most = max(most, done.rate) if kind == "event" else most
                 print(
                     f"| {kind} | {count} | {bound.rate:.0f} | {bound.percentile(50):.1f} | {bound.percentile(99):.1f} "
                     f"| {done.rate:.0f} | {done.rate / bound.rate:.2f} | {done.percentile(50):.1f} "
-                    f"| {done.percentile(99):.1f} | {done.failures} |",
+                    f"| {done.percentile(99):.1f} | {done.failures} "
+                    f"| {cost.columns(done.calls)} | {bound_cost.columns(bound.calls).split(' | ')[1]} |",
                     flush=True,
                 )
         print("\n| offered | events/s | p50 ms | p99 ms | failures |")
@@ -153,16 +160,20 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
                 f"| {done.failures} |",
                 flush=True,
             )
-        reads = {count: load.closed(port, count, seconds, reads_of(world)) for count in clients}
+        make = reads_of(world)
+        reads = {count: times.measure(load.closed, port, count, seconds, make) for count in clients}
     with serving_bare_flask(world, workers) as port:
-        print("\n| clients | bare Flask/s | p50 ms | p99 ms | reads/s | of bare Flask | p50 ms | p99 ms | failures |")
-        print("|---|---|---|---|---|---|---|---|---|", flush=True)
-        for count, done in reads.items():
+        print(
+            "\n| clients | bare Flask/s | p50 ms | p99 ms | reads/s | of bare Flask | p50 ms | p99 ms | failures "
+            "| CPU ms: server | PostgreSQL |"
+        )
+        print(11 * "|---" + "|", flush=True)
+        for count, (done, cost) in reads.items():
             bare = load.closed(port, count, seconds, reads_of(world))
             print(
                 f"| {count} | {bare.rate:.0f} | {bare.percentile(50):.1f} | {bare.percentile(99):.1f} "
                 f"| {done.rate:.0f} | {done.rate / bare.rate:.2f} | {done.percentile(50):.1f} "
-                f"| {done.percentile(99):.1f} | {done.failures} |",
+                f"| {done.percentile(99):.1f} | {done.failures} | {cost.columns(done.calls)} |",
                 flush=True,
             )
 

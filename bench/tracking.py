@@ -31,6 +31,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 from bench.databases import new_database
 from bench.load import Load, by_pgbench
+from bench.processor_time import ProcessorTime, ProcessorTimes
 from handlers.call import Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.services.organizations.create import CreatedOrganization, create_organization
@@ -89,10 +90,16 @@ class World:
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement: events a second, and the milliseconds of a call."""
+    """One measurement: the events, the seconds they took, and the milliseconds of a call."""
 
-    events_a_second: float
+    events: int
+    seconds: float
     latencies: list[float]
+
+    @property
+    def events_a_second(self) -> float:
+        """The rate of events."""
+        return self.events / self.seconds
 
     def percentile(self, share: int) -> float:
         """The milliseconds within which `share` percent of the calls were answered."""
@@ -289,7 +296,7 @@ def measure(clients: list[Client], size: int, seconds: float, rate: float | None
         thread.start()
     for thread in threads:
         thread.join()
-    return Measured(len(latencies) * size / (time.perf_counter() - start), latencies)
+    return Measured(len(latencies) * size, time.perf_counter() - start, latencies)
 
 
 def statements(world: World, engine: Engine, numbers: Iterator[int]) -> dict[int, int]:
@@ -315,15 +322,15 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     with new_world() as (world, engine):
         numbers = itertools.count(1)
-        _report(world, seconds, numbers)
+        _report(world, seconds, numbers, ProcessorTimes(engine))
         counts = ", ".join(f"{count} for {size}" for size, count in statements(world, engine, numbers).items())
         print(f"SQL statements of a call, by events in it: {counts}.")
 
 
-def _report(world: World, seconds: int, numbers: Iterator[int]) -> None:
+def _report(world: World, seconds: int, numbers: Iterator[int], times: ProcessorTimes) -> None:
     limits = [limit(world, seconds).rate]
-    print("| what | events/s | of the limit | p50 ms | p95 ms | p99 ms |")
-    print("|---|---|---|---|---|---|")
+    print("| what | events/s | of the limit | p50 ms | p95 ms | p99 ms | CPU ms: server | PostgreSQL |")
+    print(8 * "|---" + "|")
     campaign_added = False
     for workers in (1, 2):
         rows = []
@@ -334,19 +341,21 @@ def _report(world: World, seconds: int, numbers: Iterator[int]) -> None:
                 campaign_added = True
             for size in (1, 100):
                 measure(clients, size, 2)
-                best = measure(clients, size, seconds)
+                best, cost = times.measure(measure, clients, size, seconds)
                 half = measure(clients, size, seconds, best.events_a_second / 2)
-                rows.append((f"batches of {size}, {workers} worker{'s'[: workers - 1]}", best, half))
+                rows.append((f"batches of {size}, {workers} worker{'s'[: workers - 1]}", best, half, cost))
         limits.append(limit(world, seconds).rate)
-        for name, best, half in rows:
+        for name, best, half, cost in rows:
             # A machine that others use, and a database that grows, change within a run.
-            _row(name, best, half, statistics.mean(limits[-2:]))
+            _row(name, best, half, cost, statistics.mean(limits[-2:]))
     print(f"\nThe limit, pgbench before, between and after: {', '.join(f'{rate:.0f}' for rate in limits)} a second.")
 
 
-def _row(name: str, best: Measured, half: Measured, most: float) -> None:
+def _row(name: str, best: Measured, half: Measured, cost: ProcessorTime, limit_rate: float) -> None:
     times = " | ".join(f"{half.percentile(share):.1f}" for share in (50, 95, 99))
-    print(f"| {name} | {best.events_a_second:.0f} | {best.events_a_second / most:.2f} | {times} |", flush=True)
+    share = best.events_a_second / limit_rate
+    columns = cost.columns(best.events)
+    print(f"| {name} | {best.events_a_second:.0f} | {share:.2f} | {times} | {columns} |", flush=True)
 
 
 if __name__ == "__main__":
