@@ -27,7 +27,9 @@ SELECT organization_id, wallet_id, wallet_key, ledger_id, created_at FROM wallet
 WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[]) ORDER BY wallet_id FOR NO KEY UPDATE
 """)
 
+# With the version of the configuration, also for wallets that have no balance.
 _HOLDINGS = Prepared("""
+SELECT o.configuration_version, h.* FROM organizations o LEFT JOIN (
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
        current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned,
        last_activity_date,
@@ -41,6 +43,7 @@ SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pe
            AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.transaction_type = 1
            AND coalesce(t.available_at, t.held_until) <= %s)
 FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[])
+) AS h ON true WHERE o.organization_id = %s
 """)
 
 _ACCOUNT_COLUMNS = ", ".join(column.name for column in columns_of(ledger_accounts, LedgerAccount))
@@ -49,9 +52,11 @@ _ACCOUNTS = Prepared(f"""
 SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s::bigint[])
 ORDER BY ledger_account_id
 """)
-# The shared lock of the account's row makes a change of its rules wait until decisions by them are committed. After a
-# wait for such a change the row is returned as the change left it.
-_SHARE_ACCOUNTS = Prepared(f"{_ACCOUNTS} FOR KEY SHARE")
+# The shared lock of an account's row makes a change of its rules wait until decisions by them are committed.
+_SHARE_ACCOUNTS = Prepared("""
+SELECT FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s::bigint[])
+ORDER BY ledger_account_id FOR KEY SHARE
+""")
 
 _LOCK_CAPPED_ACCOUNTS = """
 SELECT ledger_account_id FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s)
@@ -139,26 +144,35 @@ def open_session(
     wallet_ids: Collection[int],
     ledger_account_ids: Collection[int],
     at: datetime,
+    configured: Mapping[int, LedgerAccount],
     *,
     lock: bool = True,
     since: datetime | None = None,
 ) -> LedgerSession:
     """Open a session of locked wallets, with the current state of their accounts.
 
-    What is due by time comes first: holds end, mints become available, and expired value is burned. Without `lock` it
-    is the session of a dry run, which locks no accounts. `since` is the earliest moment of what is done in the session,
-    if that is not now.
+    `configured` are accounts by id at the configuration version of `organization`: they are read again only if the
+    version has changed since. What is due by time comes first: holds end, mints become available, and expired value is
+    burned. Without `lock` it is the session of a dry run, which locks no accounts. `since` is the earliest moment of
+    what is done in the session, if that is not now.
     """
-    organization_id, wallets = organization.organization_id, list(wallet_ids)
-    account_rows = query(db, _SHARE_ACCOUNTS if lock else _ACCOUNTS, (organization_id, list(ledger_account_ids)))
-    accounts = {account.ledger_account_id: account for account in starmap(LedgerAccount, account_rows)}
+    organization_id, wallets, account_ids = organization.organization_id, list(wallet_ids), list(ledger_account_ids)
+    if lock:
+        defer(db, _SHARE_ACCOUNTS, (organization_id, account_ids))
+    rows = query(db, _HOLDINGS, (at, at, at, organization_id, wallets, organization_id))
+    version = rows[0][0] if rows else None
+    rows = [row[1:] for row in rows if row[1] is not None]
+    if version == organization.configuration_version and configured.keys() >= set(account_ids):
+        accounts = {account_id: configured[account_id] for account_id in account_ids}
+    else:
+        account_rows = query(db, _ACCOUNTS, (organization_id, account_ids))
+        accounts = {account.ledger_account_id: account for account in starmap(LedgerAccount, account_rows)}
     capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
     if capped and lock:
         defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
     if capped:
         issued = ledger.issued(db, organization_id, capped)
-    rows = query(db, _HOLDINGS, (at, at, at, organization_id, wallets))
     holdings = {(row[0], row[1]): Holding(*row[2:-2]) for row in rows}
     session = LedgerSession(accounts, holdings, issued, at, zone_named(organization.timezone))
     session.waiting_text = partial(_waiting_text, db, organization_id, at)

@@ -83,8 +83,10 @@ def quote_payment(call: Call, member: Member, request: QuoteRequest) -> Quote:
     refuse_inactive(member)
     account = account_of_members_with_key(call, request.ledger_account_key)
     policy = _policy_of(call, account, request.currency)
-    account_ids = [account.ledger_account_id]
-    session = posting.open_session(call.db, call.organization, [member.wallet_id], account_ids, call.now, lock=False)
+    accounts = {account.ledger_account_id: account}
+    session = posting.open_session(
+        call.db, call.organization, [member.wallet_id], accounts, call.now, accounts, lock=False
+    )
     return quote_of(policy, request.order_total, session.holding(member.wallet_id, account.ledger_account_id).available)
 
 

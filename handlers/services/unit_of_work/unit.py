@@ -195,7 +195,14 @@ class UnitOfWork(LockedMembers):
             self.counters = open_limits(self, tracked, reversed_counters)
         lock = not self.is_dry_run
         self.ledger = posting.open_session(
-            self.db, self.organization, self.ledger_ids, accounts, self.now, lock=lock, since=since
+            self.db,
+            self.organization,
+            self.ledger_ids,
+            accounts,
+            self.now,
+            self.configuration.accounts,
+            lock=lock,
+            since=since,
         )
         if self.ledger.steps:
             self._add_owners_of_arrivals()
