@@ -15,14 +15,19 @@ is sent for the member 7 of the organization 3 as
     PREPARE select_members_1 AS SELECT ... WHERE organization_id = $1 AND member_id = ANY(ARRAY[$2]::bigint[]);
     EXECUTE select_members_1 (3, 7)
 
-and for every other member on this connection by EXECUTE alone.
+and for every other member on this connection only by EXECUTE. Several members are sent as the next greater of a few
+sizes of lists, by repeating the last one:
+
+    PREPARE select_members_2 AS SELECT ... AND member_id = ANY(ARRAY[$2,$3,$4,$5]::bigint[]);
+    EXECUTE select_members_2 (3, 7, 8, 9, 9)
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import count
@@ -38,10 +43,14 @@ from sqlalchemy.exc import DBAPIError
 # Tables grow, and a plan that was good for a small one may be bad for a large one: plans are made again so often.
 PLANS_KEPT_SECONDS = 2.0
 
-PLACEHOLDER = re.compile(r"(LIMIT )?%(?:\((\w+)\))?s|%%")
-# The kinds of values for a placeholder, each of which makes another statement: any value, a list of one, an empty list,
-# and the number 1 behind LIMIT.
-_SCALAR, _ONE, _NONE, _LIMIT_ONE = range(4)
+PLACEHOLDER = re.compile(r"(LIMIT |ANY ?\()?%(?:\((\w+)\))?s|%%")
+# The kinds of values for a placeholder, each of which makes another statement: any value, an empty list, the number 1
+# behind LIMIT, and a list of one. A greater number is a list in `= ANY(...)`, filled up to this length.
+#
+# A plan that knows no values takes an organization for one of average size. The longer the list, the sooner it reads
+# all rows of the organization, which may be the largest one: longer lists are planned for their values.
+_SCALAR, _EMPTY, _LIMIT_ONE, _ONE = -2, -1, 0, 1
+_LIST_SIZES = (4, 16)
 _VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_]{3,40})\b(?!\()", re.IGNORECASE)
 
@@ -53,16 +62,17 @@ class TransactionDeadlineExceeded(Exception):
 class Prepared(str):
     """A statement that each connection prepares when it first sends it, for calls that come often.
 
-    It is prepared for one record: where a list of its parameters has several members, or its LIMIT is not 1, it is
-    planned for these values, as any other statement. The types of its parameters follow from the statement; lists of
-    anything but texts need a cast.
+    Its lists are for `= ANY(...)`, where they are sets: lists of several values are filled up with the last one to the
+    same size, one of `_LIST_SIZES`. With a longer list, or with several values anywhere else, the statement is planned
+    for its values, as any other. The types of its parameters follow from the statement; lists of anything but texts
+    need a cast.
     """
 
     def __init__(self, statement: str) -> None:
         super().__init__()
         matches = [match for match in PLACEHOLDER.finditer(statement) if match[0] != "%%"]
-        # The name or position of each parameter, and if it is a LIMIT.
-        self._places = [(match[2] or position, match[1] is not None) for position, match in enumerate(matches)]
+        # The name or position of each parameter, and the word in front of it: LIMIT or ANY.
+        self._places = [(match[2] or position, (match[1] or "").rstrip(" (")) for position, match in enumerate(matches)]
         # It begins its name, which is what people see of it while it runs.
         self.subject = "_".join(
             match[1].lower() for match in (_VERB.search(statement), _TABLE.search(statement)) if match
@@ -73,41 +83,66 @@ class Prepared(str):
     def form(self, parameters: Any) -> tuple[str, list[Any]] | None:
         """The text that PREPARE takes, and the values for EXECUTE; None if it is to be planned for its values."""
         kinds, values = [], []
-        for name, is_limit in self._places:
+        for name, word in self._places:
             value, kind = parameters[name], _SCALAR
-            if is_limit:
-                kind = _LIMIT_ONE
-                if value != 1:
-                    return None
-            elif isinstance(value, list):
+            if isinstance(value, list):
                 if len(value) > 1:
-                    return None
-                kind = _ONE if value else _NONE
+                    return self._form_of_lists(parameters)
+                kind = _ONE if value else _EMPTY
                 values += value
+            elif word == "LIMIT" and value == 1:
+                kind = _LIMIT_ONE
+            elif word == "LIMIT" and value > _LIST_SIZES[-1]:
+                return None
             else:
                 values.append(value)
             kinds.append(kind)
-        shape = tuple(kinds)
-        text = self._texts.get(shape)
+        return self._text(tuple(kinds)), values
+
+    def _form_of_lists(self, parameters: Any) -> tuple[str, list[Any]] | None:
+        """The form for lists of several values."""
+        longest = max([len(parameters[name]) for name, _ in self._places if isinstance(parameters[name], list)])
+        if longest > _LIST_SIZES[-1]:
+            return None
+        size = _LIST_SIZES[bisect_left(_LIST_SIZES, longest)]
+        kinds, values = [], []
+        for name, word in self._places:
+            value, kind = parameters[name], _SCALAR
+            if isinstance(value, list):
+                if len(value) > 1 and word != "ANY":
+                    return None
+                kind = min(len(value), 1) or _EMPTY
+                values += value
+                if value and word == "ANY":
+                    kind = size
+                    values += value[-1:] * (size - len(value))
+            elif word == "LIMIT" and value > _LIST_SIZES[-1]:
+                return None
+            else:
+                values.append(value)
+            kinds.append(kind)
+        return self._text(tuple(kinds)), values
+
+    def _text(self, kinds: tuple[int, ...]) -> str:
+        """The statement with numbers in place of its placeholders, for such kinds of values."""
+        text = self._texts.get(kinds)
         if text is None:
-            text = self._texts[shape] = self._text(iter(kinds))
-        return text, values
+            kinds_left, numbers = iter(kinds), count(1)
 
-    def _text(self, kinds: Iterator[int]) -> str:
-        """The statement with numbers in place of its placeholders."""
-        numbers = count(1)
+            def numbered(placeholder: re.Match[str]) -> str:
+                if placeholder[0] == "%%":
+                    return "%"
+                kind, before = next(kinds_left), placeholder[1] or ""
+                if kind == _SCALAR:
+                    return f"{before}${next(numbers)}"
+                if kind == _LIMIT_ONE:
+                    return "LIMIT 1"
+                if kind == _EMPTY:
+                    return f"{before}'{{}}'"
+                return f"{before}ARRAY[{', '.join([f'${next(numbers)}' for _ in range(kind)])}]"
 
-        def numbered(placeholder: re.Match[str]) -> str:
-            if placeholder[0] == "%%":
-                return "%"
-            kind = next(kinds)
-            if kind == _LIMIT_ONE:
-                return "LIMIT 1"
-            if kind == _NONE:
-                return "'{}'"
-            return f"ARRAY[${next(numbers)}]" if kind == _ONE else f"{placeholder[1] or ''}${next(numbers)}"
-
-        return PLACEHOLDER.sub(numbered, self)
+            text = self._texts[kinds] = PLACEHOLDER.sub(numbered, self)
+        return text
 
 
 class PreparedStatements:
@@ -381,7 +416,11 @@ class CompiledStatement:
         # Constants are a part of the statement: an index of some rows is chosen by them.
         constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
         quoted = {name: driver.adapt(value).getquoted().decode() for name, value in constants.items()}
-        self._text = Prepared(PLACEHOLDER.sub(lambda match: quoted.get(match[2], match[0]), str(compiled)))
+
+        def insert_constant(match: re.Match[str]) -> str:
+            return f"{match[1] or ''}{quoted[match[2]]}" if match[2] in quoted else match[0]
+
+        self._text = Prepared(PLACEHOLDER.sub(insert_constant, str(compiled)))
 
     def rows(self, db: Connection, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows for values of its parameters, as `query`."""

@@ -233,12 +233,26 @@ class TestPrepared:
         # A list of one and an empty one are planned apart.
         assert prepared(sent) == 2
 
-    @pytest.mark.parametrize(("numbers", "limit"), [([1, 2, 3], 1), ([1], 2)])
-    def test_several_records_are_planned_for_what_they_are(self, engine, sent, numbers, limit):
+    def test_several_records_are_prepared_for_a_few_sizes_of_lists(self, engine, sent):
+        transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(20)])
+        for size, statements in [(2, 1), (4, 1), (3, 1), (5, 2), (16, 2)]:
+            rows = read_alone(engine, lambda db, size=size: query(db, FIND, (list(range(size)), "t", 16)))
+            assert [row[0] for row in rows] == list(range(size))
+            assert prepared(sent) == statements
+
+    @pytest.mark.parametrize(("numbers", "limit"), [(list(range(17)), 1), ([1], 17)])
+    def test_many_records_are_planned_for_what_they_are(self, engine, sent, numbers, limit):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
         rows = transactions.read(autocommit(engine), lambda db: query(db, FIND, (numbers, "t", limit)))
-        assert rows == [(1, "t", "100 %")]
+        assert rows == [(numbers[0], "t", "100 %")]
         assert prepared(sent) == 0
+
+    def test_a_list_that_is_no_set_is_not_filled_up(self, engine, sent):
+        statement = Prepared("SELECT %s::int[], 3 = ANY(%s::int[])")
+        for values, statements in [(([7], [1, 3]), 1), (([7], [1, 2]), 1), (([7, 7], [3]), 1)]:
+            [(listed, is_found)] = read_alone(engine, lambda db, values=values: query(db, statement, values))
+            assert (listed, is_found) == (values[0], 3 in values[1])
+            assert prepared(sent) == statements
 
     def test_names_of_parameters_may_come_several_times(self, engine):
         statement = Prepared("SELECT %(n)s + 1, CAST(%(t)s AS text) || '%%', %(n)s * 2")
