@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from threading import Event, Thread
 
 import pytest
@@ -11,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from domain.ledger.records import LedgerAccount
 from persistence import ledger as ledgers
-from persistence import ledger_wallets
+from persistence import ledger_wallets, organizations, posting
 from persistence.ledger import ACCOUNTS, LEDGERS
 from tests.builders.ledger import START, RawLedger
 from tests.builders.statements import counted
@@ -144,3 +145,28 @@ def test_a_locked_account_waits_for_those_who_post_and_they_for_it(engine):
         with pytest.raises(OperationalError, match="lock timeout"):
             ledger.mint(wallet, 5)
         other.rollback()
+
+
+def test_a_session_has_the_rules_that_its_account_has_when_it_is_locked(engine):
+    with engine.begin() as db:
+        ledger = RawLedger.new(db)
+        wallet, account_id = ledger.wallet(), ledger.account_id
+        before = organizations.find(db, ledger.organization_id)
+        account = ACCOUNTS.find(db, ledger.organization_id, account_id)
+        default = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
+    with engine.begin() as db:
+        locked = ledgers.lock_account(db, default, account)
+        ledgers.store_account(db, default, locked, {"max_balance": Decimal(10)}, START)
+
+    def open_session(organization, configured):
+        with engine.begin() as db, counted(db) as statements:
+            session = posting.open_session(db, organization, [wallet], [account_id], START, configured)
+        return session.accounts[account_id].max_balance, len(statements)
+
+    assert open_session(before, {account_id: account}) == (10, 3)
+    with engine.begin() as db:
+        after = organizations.find(db, ledger.organization_id)
+        changed = ACCOUNTS.find(db, ledger.organization_id, account_id)
+    # Nothing has changed since: the accounts of the configuration are not read again.
+    assert open_session(after, {account_id: changed}) == (10, 2)
+    assert open_session(after, {}) == (10, 3)
