@@ -234,6 +234,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self.has_transactions = True
         self._settings = ""
         self._deferred: list[str] = []
+        self._formatter = super().cursor(cursor_factory=driver.cursor)
         # None unless the session is this connection's alone.
         self.prepared: PreparedStatements | None = None
         # The time of its unit of work is over: it sends nothing more.
@@ -272,8 +273,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         text, values = statement, parameters
         if self.prepared is not None and isinstance(statement, Prepared):
             text, values = self.prepared.execution(statement, parameters)
-        with super().cursor() as cursor:
-            self._deferred.append(cursor.mogrify(text, values).decode() + "; ")
+        self._deferred.append(self._formatter.mogrify(text, values).decode() + "; ")
 
     def take_due(self) -> str:
         """Take the statements that have to be sent before the next one; they count as sent."""
