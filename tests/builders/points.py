@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import text
 
 from handlers.services.verify import verify
+from persistence.organizations import raise_configuration_version
 from tests.builders.api import Organization
 from tests.builders.ledger import RawLedger
 
@@ -98,9 +99,10 @@ class Points:
         return self.admin.get(f"{self.path}/transactions", **query)["results"]
 
     def change(self, sql: str, **values: Any) -> None:
-        """Change what is stored."""
+        """Change what is stored, as a new version of the configuration."""
         with self.organization.api.engine.begin() as db:
             db.execute(text(sql), values)
+            raise_configuration_version(db, self.organization.id)
 
     def raw(self, do: Callable[[RawLedger], Any]) -> Any:
         """Do something to the stored ledger and commit."""
