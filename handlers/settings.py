@@ -141,13 +141,13 @@ class Settings:
     read_database_url: str = _setting(
         _database_url,
         "",
-        "URL of a read replica of the database, from which lists, reports and searches are served; while it is away or "
+        "URL of a read replica of the database, which serves lists, reports and searches; while it is unavailable or "
         "behind, the database itself serves them.",
         documented_default="none",
         secret=True,
     )
     home: Path = _setting(  # noqa: RUF009  (a field with the immutable default `_HOME`, not a shared value)
-        _path, _HOME, "Directory of the embedded database; servers with the same one share the same data."
+        _path, _HOME, "Directory of the embedded database; processes with the same directory share the same data."
     )
     host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` listens on all of them.")
     port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")
@@ -164,7 +164,7 @@ class Settings:
     base_url: str = _setting(
         _http_url,
         "",
-        "The URL under which clients reach the API, where a proxy is in front of the server.",
+        "URL under which clients reach the API; set it if a proxy is in front of the server.",
         documented_default="`http://HOST:PORT/v2`",
     )
     max_body_bytes: int = _setting(
@@ -185,14 +185,18 @@ class Settings:
     rate_per_address: str = _setting(
         _rate, "off", "How often an address may call, such as `600/minute`; `off` is no limit."
     )
-    rate_per_token: str = _setting(_rate, "off", "How often calls with one access token or API key are let through.")
-    rate_per_client: str = _setting(_rate, "off", "How often one client is let through, whatever its tokens.")
+    rate_per_token: str = _setting(_rate, "off", "How often calls with one access token or API key are allowed.")
+    rate_per_client: str = _setting(
+        _rate, "off", "How often calls of one client are allowed, with all its tokens in sum."
+    )
     wrong_secrets_per_client: str = _setting(
         _rate,
         "10/minute",
         "How many wrong secrets a client may send from one address before its token requests are refused with 429.",
     )
-    wrong_secrets_per_address: str = _setting(_rate, "60/minute", "The same for an address, whatever clients it names.")
+    wrong_secrets_per_address: str = _setting(
+        _rate, "60/minute", "The same for an address, for all clients that it names in sum."
+    )
     trusted_proxies: str = _setting(
         _networks,
         "",
@@ -203,18 +207,19 @@ class Settings:
     evaluation_ms: int = _setting(
         _whole(10, 60_000),
         250,
-        "Milliseconds of CPU time that the expressions of an event may take; rules that are not done then fail.",
+        "Milliseconds of CPU time that the expressions of an event may take; rules that are not evaluated by then "
+        "fail.",
     )
     call_evaluation_ms: int = _setting(
         _whole(10, 600_000),
         5_000,
-        "The same for all events of one call together, of which each has its own limit, too.",
+        "The same for all events of one call in sum; each event also has its own limit.",
     )
     calls_together: int = _setting(
         _whole(1, 100),
         100,
-        "Calls of one organization and kind that a process does in one database transaction at most, if they come "
-        "while another one is under way; 1 runs each individually.",
+        "Maximum number of calls of one organization and operation that a process runs as one batch, in one database "
+        "transaction, if they arrive while another one runs; 1 runs each individually.",
     )
     statement_timeout_ms: int = _setting(
         _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 never does."
@@ -252,21 +257,25 @@ class Settings:
     webhook_threads: int = _setting(
         _whole(1, 256),
         32,
-        "Messages to receivers of webhooks that a process has under way at once: "
-        "at most half of them of one organization, a quarter of one trigger.",
+        "Messages that a process sends to receivers of webhooks at the same time: at most half of them for one "
+        "organization, and a quarter for one trigger.",
     )
     log_level: str = _setting(
-        _one_of("debug", "info", "warning", "error"), "info", "Least level logged: debug, info, warning, error."
+        _one_of("debug", "info", "warning", "error"),
+        "info",
+        "Lowest level that is logged: debug, info, warning or error.",
     )
     log_format: str = _setting(_one_of("json", "text"), "json", "`json` is one object a line, `text` is for people.")
     queue_batch: int = _setting(
-        _whole(1, 500), 100, "Queued events that a `loyalty worker` evaluates in one database transaction, at most."
+        _whole(1, 500),
+        100,
+        "Maximum number of queued events that a `loyalty worker` evaluates in one database transaction.",
     )
     queue_poll_ms: int = _setting(
-        _whole(10, 60_000), 100, "Milliseconds after which a worker that found nothing to do looks again."
+        _whole(10, 60_000), 100, "Milliseconds after which an idle worker looks for work again."
     )
     import_rows: int = _setting(
-        _whole(1, 5_000), 500, "Rows of an import that a worker does in one database transaction, at most."
+        _whole(1, 5_000), 500, "Maximum number of rows of an import that a worker imports in one database transaction."
     )
     import_step_ms: int = _setting(
         _whole(10, 60_000),
@@ -274,7 +283,7 @@ class Settings:
         "Milliseconds after which a worker ends its work on an import and goes on with the next organization's.",
     )
     import_unpacked_bytes: int = _setting(
-        _whole(1024, 1024**4), 1024**3, "Bytes that a packed file of an import has at most after unpacking."
+        _whole(1024, 1024**4), 1024**3, "Maximum bytes of a packed file of an import after unpacking."
     )
     import_ratio: int = _setting(
         _whole(1, 1100),
@@ -284,7 +293,7 @@ class Settings:
     import_stored_bytes: int = _setting(
         _whole(1024, 1024**5),
         10 * 1024**3,
-        "Bytes of the files of an organization's imports that have not ended, together; further parts are refused.",
+        "Maximum bytes of all files of an organization's imports that have not ended; further parts are refused.",
     )
     import_failed_rows: int = _setting(
         _whole(0, 100_000_000), 100_000, "Rows of an import that may fail; with more, the import ends as failed."
@@ -292,12 +301,13 @@ class Settings:
     import_share: int = _setting(
         _whole(1, 100),
         80,
-        "Percent of the time that a worker spends on imports while there are any; the pauses are for live traffic.",
+        "Percentage of its time that a worker spends on imports while there are any; the pauses are for live traffic.",
     )
     queue_attempts: int = _setting(
         _whole(1, 100),
         8,
-        "Attempts to evaluate a queued event that meets faults of the system; after the last it is a dead letter.",
+        "Attempts to evaluate a queued event if they fail by errors of the system; after the last one the event is a "
+        "dead letter.",
     )
     queue_retry_ms: int = _setting(
         _whole(1, 3_600_000),
@@ -306,23 +316,35 @@ class Settings:
         "up to ten minutes.",
     )
     expire_minutes: int = _setting(
-        _whole(0, 525_600), 60, "Minutes between two runs of the job that does what `loyalty expire` does; 0 is never."
+        _whole(0, 525_600),
+        60,
+        "Minutes between two runs of the job that does what `loyalty expire` does; 0 switches it off.",
     )
-    evaluate_tiers_minutes: int = _setting(_whole(0, 525_600), 60, "The same for `loyalty evaluate-tiers`.")
-    release_answers_minutes: int = _setting(_whole(0, 525_600), 1440, "The same for `loyalty release-answers`.")
+    evaluate_tiers_minutes: int = _setting(
+        _whole(0, 525_600), 60, "Minutes between two runs of the job for `loyalty evaluate-tiers`; 0 switches it off."
+    )
+    release_answers_minutes: int = _setting(
+        _whole(0, 525_600),
+        1440,
+        "Minutes between two runs of the job for `loyalty release-answers`; 0 switches it off.",
+    )
     answers_kept_days: int = _setting(
         _whole(0, 36_500),
         400,
         "Days for which the result of a tracked event is kept, to be returned again for the same key; 0 keeps all.",
     )
-    remove_deliveries_minutes: int = _setting(_whole(0, 525_600), 1440, "The same for `loyalty remove-deliveries`.")
+    remove_deliveries_minutes: int = _setting(
+        _whole(0, 525_600),
+        1440,
+        "Minutes between two runs of the job for `loyalty remove-deliveries`; 0 switches it off.",
+    )
     deliveries_kept_days: int = _setting(
         _whole(0, 36_500), 30, "Days for which messages to receivers of webhooks are kept; 0 keeps all."
     )
     seal_audit_log_minutes: int = _setting(
         _whole(0, 525_600),
         10,
-        "Minutes between two runs of the job that seals the audit log's new entries; 0 is never.",
+        "Minutes between two runs of the job that seals the audit log's new entries; 0 switches it off.",
     )
     tracing_url: str = _setting(
         _http_url,
