@@ -22,8 +22,8 @@ _READS_BY_POST = frozenset(
     }
 )
 _SCHEMA_KEYWORDS = ("type", "enum", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "default")
-_SIMULATION = """Tell what events would do, without changing anything: `trackEvents` with the execution mode `dryRun`.
-`explain` says for each campaign whether it applies, and else why. A purchase has the event type
+_SIMULATION = """Return what events would do, without changing anything: `trackEvents` with the execution mode `dryRun`.
+`explain` returns for each campaign whether it applies, and if not, why. A purchase has the event type
 `member-purchase-order-created` and a payload such as {"order": {"externalId": "1", "total": 64.55}}."""
 
 

@@ -20,7 +20,7 @@ from gunicorn.workers import gasgi
 from handlers.http.problems import MEDIA_TYPE, problem_body
 
 HEAD_SECONDS = 10.0
-# Beyond the deadline of a request: how long a client may take to read the answer.
+# Beyond the deadline of a request: how long a client may take to read the response.
 TAKING_SECONDS = 60.0
 # Descriptors that are no connections: database, logs, metrics. And asyncio accepts a hundred connections in one go,
 # before the first of them can be closed, and closes them in its next turn, when it has accepted as many again.
@@ -80,7 +80,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         return super()._on_headers_complete()
 
     def _arm_keepalive_timer(self) -> None:
-        # Called when an answer is out and the next request may come; gunicorn's timer bounds the wait for it.
+        # Called when a response is sent and the next request may come; gunicorn's timer bounds the wait for it.
         self._disarm()
         self._has_spoken = False
         self.worker.silent[self] = None

@@ -35,7 +35,7 @@ _log = logging.getLogger("loyalty.serve")
 
 
 class _QueueWorker:
-    """A `loyalty worker` beside the server, restarted when it ends, and ended with the server."""
+    """A `loyalty worker` next to the server, restarted when it ends, and ended with the server."""
 
     def __init__(self, settings: Settings) -> None:
         path = os.pathsep.join([str(Path(handlers.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -141,7 +141,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             "workers": settings.workers,
             "worker_class": "handlers.server.connections.LimitedWorker",
             "worker_connections": settings.connections,
-            # No limit for requests, which end by themselves: a worker whose event loop stands still is replaced.
+            # No limit for requests, which end by themselves: a worker whose event loop is blocked is replaced.
             "timeout": _STANDSTILL_SECONDS + settings.request_timeout_ms // 1000,
             "preload_app": True,
             "keepalive": _KEEP_ALIVE_SECONDS,
@@ -186,7 +186,7 @@ def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None]
     With a worker, a `loyalty worker` runs in a process of its own meanwhile. `home` is that of the embedded database,
     if the settings lead to one: it is started again when it dies.
     """
-    # prometheus-client learns from the environment alone where the workers share their figures, when it is imported.
+    # prometheus-client reads only from the environment where the workers share their figures, when it is imported.
     measurements = tempfile.mkdtemp(prefix="loyalty-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = measurements
     parent = os.getpid()

@@ -224,7 +224,7 @@ def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
     last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
     result = _run(engine, settings, job, last_result, _never)
     if result is None:
-        raise AssertionError("a run that nobody stops is complete")
+        raise AssertionError("a run that is not stopped is complete")
     return result
 
 

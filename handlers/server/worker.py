@@ -1,6 +1,6 @@
 """The worker: queued events, messages, periodic jobs, totals, imports, exports, test clocks: each a loop and thread.
 
-Any number of workers may run beside each other, on any number of machines; they skip the work that another worker has
+Any number of workers may run at the same time, on any number of machines; they skip the work that another worker has
 claimed.
 """
 

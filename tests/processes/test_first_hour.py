@@ -142,11 +142,11 @@ def test_a_wrong_base_path_is_reported(site, carla):
         address = f"{site.server.url}{path}"
         completed = loyalty(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
         assert completed.returncode == 1
-        assert f"a server answers at {address}, and has no API there" in completed.stderr
+        assert f"a server responds at {address}, and has no API there" in completed.stderr
         assert f"such as {site.server.url}/v2" in completed.stderr
         doctor = loyalty(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
         assert doctor.returncode == 1
-        assert f"BAD  server: a server answers at {address}, and has no API there" in doctor.stdout
+        assert f"BAD  server: a server responds at {address}, and has no API there" in doctor.stdout
 
 
 def test_an_assistant_reads_and_simulates(site, carla):

@@ -171,7 +171,7 @@ def test_a_token_that_is_not_accepted_is_reported(site, lines):
     path = site.file("refused.txt", lines[:5])
     refused = site.replay(path, "--organization", "1", "--token", "nonsense")
     assert refused.returncode == 1
-    assert "was answered 401" in refused.stderr
+    assert "returned 401" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
@@ -185,7 +185,7 @@ def test_no_server_is_reported_in_one_line(site, lines):
     path = site.file("unanswered.txt", lines[:5])
     refused = site.replay(path, "--base-url", f"http://127.0.0.1:{free_port()}/v2")
     assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: no server answers at http://127.0.0.1:")
+    assert refused.stderr.startswith("Error: no server responds at http://127.0.0.1:")
     assert refused.stderr.count("\n") == 1
 
 

@@ -49,11 +49,11 @@ class ApiClient:
         self._http.close()
 
     def get(self, path: str, **query: Any) -> Any:
-        """Returns the body of the answer to a GET."""
+        """Returns the body of the response to a GET."""
         return self._call("GET", path, None, query, ())[1]
 
     def post(self, path: str, body: Any) -> Any:
-        """Returns the body of the answer to a POST."""
+        """Returns the body of the response to a POST."""
         return self._call("POST", path, body, {}, ())[1]
 
     def post_unless(self, conflict: str, path: str, body: Any) -> bool:
@@ -79,7 +79,7 @@ class ApiClient:
             except httpx.TransportError as error:
                 if attempt == _ATTEMPTS or isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol):
                     raise ApiFailure(
-                        f"no server answers at {self._base_url}: {error}; "
+                        f"no server responds at {self._base_url}: {error}; "
                         "`loyalty serve` starts one, --base-url names another"
                     ) from None
                 pause = 0.1 * 2**attempt
@@ -109,7 +109,7 @@ def _read(answer: httpx.Response, method: str, path: str, tolerated: Collection[
     hint = ""
     if answer.status_code in (401, 403, 404):
         hint = "\nDoes the server at this address use the same database as this command, or is the token another's?"
-    raise ApiFailure(f"{method} {path} was answered {answer.status_code}{detail}{hint}")
+    raise ApiFailure(f"{method} {path} returned {answer.status_code}{detail}{hint}")
 
 
 def _seconds(text: str) -> float:

@@ -24,7 +24,7 @@ class _Moment(click.ParamType[datetime]):
     name = "moment"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The moment that an RFC 3339 text says."""
+        """The moment of an RFC 3339 text."""
         from domain.calendar import instant_of
 
         try:
@@ -37,7 +37,7 @@ class _Moment(click.ParamType[datetime]):
 def clock() -> None:
     """Move the time of a test organization.
 
-    It stands still otherwise. Points expire and tiers end at their moments on the way.
+    Between these moves it does not move. Points expire and tiers end at their moments on the way.
     """
 
 
@@ -58,7 +58,7 @@ def show(organization: str, as_json: bool) -> None:
 )
 @json_option
 def start(organization: str, starts_at: datetime | None, as_json: bool) -> None:
-    """Let time stand still."""
+    """Stop the time of the organization."""
     with _clock_client(organization) as client:
         client.call("createTestClock", {} if starts_at is None else {"startsAt": starts_at.isoformat()})
         _print(client.organization(), as_json)
@@ -74,13 +74,13 @@ def start(organization: str, starts_at: datetime | None, as_json: bool) -> None:
 def advance(organization: str, to: datetime | None, by: str | None, as_json: bool) -> None:
     """Let time pass, and do the work that becomes due on the way.
 
-    A failed advance goes on if it is repeated; `show` tells where it led to.
+    A failed advance continues if it is repeated; `show` prints the moment that it reached.
     """
     from domain.durations import duration_of
     from handlers.services.organizations.test_clock import advance_clock
 
     if (to is None) == (by is None):
-        raise click.UsageError("either --to or --by says how far")
+        raise click.UsageError("either --to or --by is needed")
     with _clock_client(organization) as client:
         if by is not None:
             client.call("getTestClock")

@@ -77,7 +77,7 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
 def validate(folder: Path, as_json: bool) -> None:
     """Check the form of the files of a FOLDER.
 
-    It needs no organization and no database, so it cannot tell which names there are.
+    It needs no organization and no database, so it cannot check which names exist.
     """
     from handlers.server.configuration_files.changes import validated
     from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
@@ -115,9 +115,9 @@ def plan(folder: Path, organization: str, as_json: bool) -> None:
 @organization_by_name
 @json_option
 def apply_files(folder: Path, organization: str, as_json: bool) -> None:
-    """Make and change records as the files of a FOLDER say.
+    """Create and change records by the files of a FOLDER.
 
-    All of them, or nothing. Records that are in no file, and fields that a file leaves out, stay as they are.
+    All of them, or nothing. Records that are in no file, and fields that a file leaves out, stay unchanged.
     """
     outcome = _apply(folder, organization, as_json, is_kept=True)
     if as_json:
@@ -216,7 +216,7 @@ def _show(outcome: ConfigurationOutcome, creation_word: str, update_word: str) -
     if outcome.in_no_file:
         names = ", ".join(map(str, outcome.in_no_file[:_MOST_SHOWN]))
         more = len(outcome.in_no_file) - _MOST_SHOWN
-        click.echo(f"In no file, and left as they are: {names}{f' and {more} more' if more > 0 else ''}.")
+        click.echo(f"In no file, and left unchanged: {names}{f' and {more} more' if more > 0 else ''}.")
 
 
 def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:

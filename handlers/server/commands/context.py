@@ -70,7 +70,7 @@ def with_database(settings: Settings) -> Iterator[Settings]:
 
 @contextmanager
 def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
-    """An engine for a command; refuses a database that lacks migrations, and says how to run them.
+    """An engine for a command; refuses a database that lacks migrations, and names the command that runs them.
 
     Where there is no embedded database yet, none is made.
     """
@@ -91,7 +91,7 @@ def refuse_without_database(settings: Settings) -> None:
     if not settings.database_url and embedded.describe(settings.home) is None:
         raise click.ClickException(
             f"there is no database in {settings.home.absolute()}: run this where the server was started, or have"
-            " LOYALTY_HOME say where its database is; to make a new one, run `loyalty migrate` first"
+            " LOYALTY_HOME name the place of its database; to make a new one, run `loyalty migrate` first"
         )
 
 
@@ -115,14 +115,14 @@ def the_organization(engine: Engine, organization: int | None) -> int:
     """The id of the organization named, or of the only one; a usage error where that is not clear."""
     ids = organization_ids(engine, organization)
     if len(ids) != 1:
-        there = f"there are {len(ids)} organizations: say which one by" if ids else "there is none for"
+        there = f"there are {len(ids)} organizations: name one by" if ids else "there is none for"
         raise click.UsageError(f"{there} --organization")
     return ids[0]
 
 
 @contextmanager
 def command_engine(settings: Settings, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
-    """An engine of two connections, as one unit of work may note something beside it; closed at the end."""
+    """An engine of two connections, as a unit of work may need a second transaction; closed at the end."""
     from persistence.engine import create_engine
 
     engine = create_engine(
@@ -203,10 +203,10 @@ def as_fields(record: Any) -> dict[str, Any]:
 
 
 def good(text: str) -> str:
-    """A text that says that something is well."""
+    """A text for a successful check."""
     return click.style(text, fg="green")
 
 
 def bad(text: str) -> str:
-    """A text that says that something is wrong."""
+    """A text for a failed check."""
     return click.style(text, fg="red", bold=True)

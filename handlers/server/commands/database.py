@@ -32,7 +32,7 @@ from persistence.tables.organizations import organizations
 _LEAST_SERVER_VERSION = 150_000
 
 
-# Beside 0 (usable), 1 (a failure) and 2 (an option or setting that cannot be used).
+# Besides 0 (usable), 1 (a failure) and 2 (an option or setting that cannot be used).
 _PENDING_EXIT, _NEWER_EXIT = 3, 4
 
 
@@ -54,7 +54,7 @@ def migrate(check: bool, as_json: bool) -> None:
 
 
 def _check(engine: Engine, as_json: bool) -> None:
-    """Print whether the schema of the database fits this version; the exit code says it, too."""
+    """Print whether the schema of the database fits this version, and set the exit code accordingly."""
     state = schema.find_state(engine)
     if as_json:
         print_json({"isUsable": state.is_usable, "pending": list(state.pending), "newer": state.newer})
@@ -79,8 +79,8 @@ def distribute(shards: int, as_json: bool) -> None:
     """Distribute the database over a cluster of Citus.
 
     By organization: all rows of one are on one node. For a database with the extension citus, on its coordinator, while
-    no server runs. Rows that are there are moved.
-    Run it again after an upgrade: tables that are new are distributed, others are left as they are.
+    no server runs. Existing rows are moved.
+    Run it again after an upgrade: it distributes new tables and leaves the others unchanged.
     """
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine, elapsed_time("Distributing"):
         tables = distribution.distribute(engine, shards)
@@ -97,10 +97,10 @@ def distribute(shards: int, as_json: bool) -> None:
 def verify(organization: int | None, as_json: bool) -> None:
     """Check members' records, ledger, reports and audit log.
 
-    Looks at the ledger's invariants, at points, badges, coupons, missions, limits, orders, referrals and tiers beside
-    the records of how they came about, at figures of reports, and whether somebody changed the audit log. Prints the
-    names of what is broken; exit code 1 then. Else it prints the hash of each organization's last seal of the audit
-    log. Keep it elsewhere: it later proves that the log was not truncated.
+    Checks the ledger's invariants, compares points, badges, coupons, missions, limits, orders, referrals and tiers with
+    the records that explain them, checks the figures of reports, and whether the audit log was changed. Prints the
+    names of failed checks; exit code 1 then. If none fails, it prints the hash of each organization's last seal of the
+    audit log. Keep it elsewhere: it later proves that the log was not truncated.
     """
     from handlers.server.jobs import seal_audit_log
     from handlers.services.verify import CHECKS, find_broken
@@ -160,7 +160,7 @@ class Finding:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Tell what is configured and works.
+    """Print what is configured and works.
 
     Looks at the settings, the database and its schema; exit code 1 if something is wrong.
     """
@@ -207,13 +207,13 @@ def _examine(settings: Settings) -> Iterator[Finding]:
 
 
 def _examine_server(url: str) -> Finding:
-    """Look whether a server runs; it need not, but what answers there has to be the API."""
+    """Check whether a server runs; it need not, but if one responds, it has to be the API."""
     import httpx
 
     try:
         fault = fault_of_base_url(url)
     except httpx.HTTPError:
-        return Finding("server", True, f"none answers at {url}: `loyalty serve` starts one")
+        return Finding("server", True, f"none runs at {url}: `loyalty serve` starts one")
     return Finding("server", fault is None, fault or f"running, at {url}")
 
 

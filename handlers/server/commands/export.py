@@ -81,7 +81,7 @@ def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRang
     """Write the rows; returns how many there were, and the last id."""
     from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
 
-    # Lines end as the format says, on every system.
+    # Lines end as the format defines, on every system.
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
     rows, last = 0, export_range.after
     is_csv = file_format == "csv"

@@ -45,7 +45,7 @@ _NDJSON_ENDINGS = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 )
 @click.option("--mode", type=click.Choice(["create", "upsert"]), default="create", show_default=True)
 @click.option("--dry-run", is_flag=True, help="Check the rows and change nothing.")
-@click.option("--events", is_flag=True, help="Tell campaigns and triggers of each row.")
+@click.option("--events", is_flag=True, help="Notify campaigns and triggers of each row.")
 @click.option(
     "--columns", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A YAML file: field: column."
 )
@@ -73,8 +73,8 @@ def import_file(
 ) -> None:
     """Import rows from a file.
 
-    FILE is - for the standard input. Rows that are wrong fail alone; exit code 1 if there are any, or if the file
-    cannot be read. Ctrl-C cancels the import. Running workers help; none is needed.
+    FILE is - for the standard input. If a row fails, the others are imported; the exit code is 1 if any row failed, or
+    if the file cannot be read. Ctrl-C cancels the import. Running workers help; none is needed.
     """
     format_name = file_format or ("ndjson" if file.name.lower().endswith(_NDJSON_ENDINGS) else "csv")
     body: dict[str, Any] = {

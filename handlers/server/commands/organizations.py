@@ -159,7 +159,7 @@ def credentials() -> None:
 def reset(organization: int, client_id: str | None, as_json: bool) -> None:
     """Give an API user another secret and print it.
 
-    The former one and its tokens are no longer valid. The permissions of the user stay as they are.
+    The former one and its tokens are no longer valid. The permissions of the user stay unchanged.
     """
     from handlers.services.organizations.reset import CredentialsNotFound, reset_credentials
 

@@ -17,7 +17,7 @@ def expire(organization: int | None, as_json: bool) -> None:
     """Post the expiry of points that are past their date.
 
     Expired points can never be spent and are in no balance, whether or not this runs; it writes the transactions that
-    say so. It may be interrupted and started again at any time, beside running servers. Workers run it by the clock.
+    record this. It may be interrupted and started again at any time, while servers run. Workers run it periodically.
     """
     from handlers.messages.json_text import exact_number
 
@@ -55,15 +55,15 @@ def _expire(engine: Engine, organization_id: int) -> list[dict[str, Any]]:
 @click.command()
 @click.option("--organization", type=click.IntRange(1), help="Evaluate the tiers of this organization only.")
 @click.option(
-    "--all", "everyone", is_flag=True, help="Evaluate every member, say after a tier's threshold has changed."
+    "--all", "everyone", is_flag=True, help="Evaluate every member, for example after a tier's threshold has changed."
 )
 @json_option
 def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> None:
     """Evaluate again the tiers that have expired.
 
-    These were set by hand until some moment. Answers show the right tier, and events use it, whether or not this
-    runs; it writes it down and reports the move. It may be interrupted and started again at any time, beside running
-    servers. Workers run it by the clock, without `--all`.
+    These were set by hand until some moment. Responses show the right tier, and events use it, whether or not this
+    runs; it stores the tier and reports the move. It may be interrupted and started again at any time, while servers
+    run. Workers run it periodically, without `--all`.
     """
     from handlers.server import jobs
 
@@ -90,16 +90,16 @@ def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> N
 @click.command()
 @json_option
 def release_answers(as_json: bool) -> None:
-    """Release the stored answers to old events.
+    """Release the stored responses to old events.
 
-    For LOYALTY_ANSWERS_KEPT_DAYS the same request under the same key is answered as the first time. After that its key
-    stays used, so the request is refused with `/problems/key-reused`, and reading the event answers its record without
-    the result. It goes on where the last run ended, and may be interrupted at any time. Workers run it by the clock.
+    For LOYALTY_ANSWERS_KEPT_DAYS the same request with the same key gets the first response. After that the key stays
+    used, so the request is refused with `/problems/key-reused`, and reading the event returns its record without the
+    result. It continues where the last run ended, and may be interrupted at any time. Workers run it periodically.
     """
     from handlers.server.jobs import RELEASE_ANSWERS
 
     answers = _run_job(RELEASE_ANSWERS)["answers"]
-    _print_count("released", answers, f"{answers:,} answers released.", "Nothing to release.", as_json)
+    _print_count("released", answers, f"{answers:,} responses released.", "Nothing to release.", as_json)
 
 
 @click.command()
@@ -108,8 +108,8 @@ def release_answers(as_json: bool) -> None:
 def deliver(organization: int | None, as_json: bool) -> None:
     """Send due messages to the receivers of webhooks.
 
-    Then it ends; workers do the same all the time. It may be interrupted and started again at any time, beside them:
-    what was under way is sent again after a minute.
+    Then it ends; workers do the same all the time. It may be interrupted and started again at any time, also while they
+    run: messages that were under way are sent again after a minute.
     """
     from handlers.services.webhooks.send_deliveries import send_due
 

@@ -20,7 +20,7 @@ _TRACKING = "orders:write"
 def playground(organization: int | None, base_url: str | None, browser: bool) -> None:
     """Open the playground of a running server, with a token.
 
-    The token lasts a day, reads, and tracks events. It stands behind the # of the address, which browsers do not send.
+    The token lasts a day, reads, and tracks events. It is behind the # of the address, which browsers do not send.
     """
     settings = load_settings(base_url=base_url)
     _, token = server_token(settings, organization, _READS | {_TRACKING}, _TOKEN_SECONDS)

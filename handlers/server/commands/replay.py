@@ -110,7 +110,7 @@ class ReplayOutcome:
     failures: list[str] = field(default_factory=list)
 
     def summary(self) -> str:
-        """A summary of some lines for people; the last line says if nothing changed."""
+        """A summary of some lines for people; the last line reports if nothing changed."""
         failed = len(self.failures)
         repeated = self.orders - self.tracked - failed
         rate = self.orders / max(self.tracking_seconds, 0.001)
@@ -128,7 +128,7 @@ class ReplayOutcome:
         if failed > _MOST_FAILURES_TOLD:
             lines.append(f"Failed         and {failed - _MOST_FAILURES_TOLD:,} more")
         if not failed and repeated == self.orders and self.minted == self.minted_before and not self.enrolled:
-            lines.append("Nothing changed: all of it had been tracked before, and was answered again.")
+            lines.append("Nothing changed: all of it had been tracked before, and got the first responses again.")
         return "\n".join(lines)
 
 
@@ -229,7 +229,7 @@ class _Replay:
     def _count_new(self, keys: Sequence[str]) -> int:
         """The number of events of a batch that this run was the first to track.
 
-        Earlier runs tracked the first purchases of each lane. The answer to a repeated event equals the first one, so
+        Earlier runs tracked the first purchases of each lane. The response to a repeated event equals the first one, so
         only the event's record distinguishes the runs: it names the request.
         """
         if not keys or self._is_new(keys[0]):

@@ -24,7 +24,7 @@ _log = logging.getLogger("loyalty.serve")
 @click.command()
 @click.option("--host", help="Address to listen on (LOYALTY_HOST).")
 @click.option("--port", type=int, help="TCP port to listen on (LOYALTY_PORT).")
-@click.option("--workers", type=int, help="Processes that answer calls (LOYALTY_WORKERS).")
+@click.option("--workers", type=int, help="Processes that respond to calls (LOYALTY_WORKERS).")
 @click.option("--worker/--no-worker", default=True, help="Run a `loyalty worker` too, as by default.")
 def serve(host: str | None, port: int | None, workers: int | None, worker: bool) -> None:
     """Run the server until Ctrl-C.
@@ -54,7 +54,7 @@ def _check_port(settings: Settings) -> None:
             listener.bind((settings.host, settings.port))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                # gunicorn says what else is wrong with the address.
+                # gunicorn reports other errors of the address.
                 return
             raise click.ClickException(
                 f"port {settings.port} of {settings.host} is in use, perhaps by another `loyalty serve`: "
@@ -70,7 +70,7 @@ def _first_organization(db: Connection) -> Tenant:
 def _announcement(engine: Engine, settings: Settings, tenant: Tenant) -> Callable[[], None]:
     """A function that announces the ready server.
 
-    It tells people all they need to try the server; JSON logs get no secrets.
+    It has all that people need to try the server; JSON logs get no secrets.
     """
     if settings.log_format == "json":
         return partial(_log.info, _log_line(settings, tenant))

@@ -45,7 +45,7 @@ def server_url(settings: Settings) -> str:
 def fault_of_base_url(base_url: str) -> str | None:
     """The reason why nothing of the API is found under a base URL; None if it is found.
 
-    Raises httpx.TransportError if nothing answers.
+    Raises httpx.TransportError if nothing responds.
     """
     import httpx
 
@@ -53,7 +53,7 @@ def fault_of_base_url(base_url: str) -> str | None:
     if response.is_success and response.headers.get("content-type", "").startswith("application/json"):
         return None
     origin = str(response.url.copy_with(raw_path=b"/")).rstrip("/")
-    return f"a server answers at {base_url}, and has no API there: the base URL ends in /v2, such as {origin}/v2"
+    return f"a server responds at {base_url}, and has no API there: the base URL ends in /v2, such as {origin}/v2"
 
 
 def _read(home: Path) -> str:

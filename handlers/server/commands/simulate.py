@@ -56,13 +56,13 @@ def simulate(
     base_url: str | None,
     as_json: bool,
 ) -> None:
-    """Tell what an event would give a member, or a newcomer if none is named.
+    """Print what an event would give a member, or a newcomer if none is named.
 
     Asks the running server, which changes nothing: what is earned, what can be redeemed, what is missing to the next
     reward, and why other campaigns do not apply.
     """
     if (total is None) == (payload is None):
-        raise click.UsageError("either --total or --payload says what happens")
+        raise click.UsageError("either --total or --payload is needed")
     body = {
         **(_purchase(total) if total is not None else _event(event_type, _read_payload(payload or ""))),
         "loyaltyMemberId": loyalty_member_id,
@@ -123,7 +123,7 @@ def _purchase(total: str) -> dict[str, Any]:
 
 
 def _event(event_type: str, payload: Any) -> dict[str, Any]:
-    """The part of the body that says what happens; the order of a purchase needs no externalId by itself."""
+    """The part of the body that describes the event; the order of a purchase needs no externalId of its own."""
     if event_type == _PURCHASE and isinstance(payload, dict) and payload.keys() == {"order"}:
         return payload
     return {"event": {"eventType": event_type, "payload": payload}}

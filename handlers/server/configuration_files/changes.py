@@ -25,7 +25,7 @@ _POSITIONS = {kind.name: position for position, kind in enumerate(KINDS)}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A record that is made or changed; `fields` are those that differ: (name, stored value, value of the file)."""
+    """A created or changed record; `fields` are the differences: (name, stored value, value of the file)."""
 
     ref: Ref
     action: str
@@ -63,7 +63,7 @@ def exported(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
 
 
 def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> ConfigurationOutcome:
-    """Make the organization's records as the files say; fields and records in no file stay as they are.
+    """Create and change the organization's records by the files; fields and records in no file stay unchanged.
 
     Raises FaultyFiles naming file, line and field of what cannot be done.
     """
@@ -201,7 +201,7 @@ def _apply_one(
 
 
 def _warnings_in(answer: Mapping[str, Any], file: RecordFile) -> list[str]:
-    """The warnings that an operation answered, each with its place in the file."""
+    """The warnings that an operation returned, each with its place in the file."""
     return [f"{file.place(warning['pointer'])}: {warning['message']}" for warning in answer.get("warnings", ())]
 
 
@@ -224,7 +224,7 @@ def _update(
     body: Mapping[str, Any],
     differing: Sequence[str],
 ) -> Mapping[str, Any]:
-    """Change a record, and return the answer; it is empty if the operation of the record changes nothing."""
+    """Change a record, and return the response; it is empty if the operation of the record changes nothing."""
     accepted = frozenset() if kind.update is None else api.fields_of((kind.surface, kind.update))
     creation_fields = api.fields_of((kind.surface, kind.create))
     unchangeable = [name for name in differing if name in creation_fields and name not in accepted]

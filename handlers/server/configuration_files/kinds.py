@@ -106,7 +106,7 @@ KINDS: tuple[Kind, ...] = (
         _field("name"),
         is_default=lambda record, organization: record["loyaltyProgramId"] == organization["defaultLoyaltyProgramId"],
         results="loyaltyPrograms",
-        # The default tier says so itself; portals are no configuration of the program.
+        # The default tier has `isDefault` itself; portals are no configuration of the program.
         left_out=frozenset({"setAsDefault", "defaultTierId", "mainPortalId"}),
         extra_fields={"setAsDefault": False},
     ),

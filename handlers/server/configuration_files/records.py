@@ -31,7 +31,7 @@ class UnknownName(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record as it was answered, and the parameters of the path that addresses it."""
+    """A record in the form of the response, and the parameters of the path that addresses it."""
 
     ref: Ref
     record: Mapping[str, Any]
@@ -83,7 +83,7 @@ class ConfigurationRecords:
             self._by_key[stored_record.record[kind.key]] = stored_record.ref
 
     def rename(self, stored_record: StoredRecord, ref: Ref) -> StoredRecord:
-        """Keep a record under another name, and those that belong to it under names that begin with it."""
+        """Keep a record under another name, and the records that belong to it under names that begin with it."""
         renamed = replace(stored_record, ref=ref)
         del self.by_ref[stored_record.ref]
         self._keep(KIND_OF[ref.kind], renamed)
@@ -107,7 +107,7 @@ class ConfigurationRecords:
         fields = {name: self._name_references(name, value) for name, value in record.items() if name in own_fields}
         # It may have the form of a key of the server's.
         fields[EXTERNAL_KEY] = record[EXTERNAL_KEY]
-        # Answers leave out objects that are not set.
+        # Responses leave out objects that are not set.
         fields |= dict.fromkeys(sorted((field_names & nullable) - record.keys()))
         if kind.name == "trigger":
             settings = record["settings"].items()
